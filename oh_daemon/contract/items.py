@@ -1,0 +1,383 @@
+"""What a conversation is made of: parts of messages, items of turns, approvals, usage.
+
+All models are frozen, camelCase on the wire, and ignore fields they do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Risk = Literal["low", "medium", "high", "unknown"]
+ItemStatus = Literal[
+    "pending", "awaitingApproval", "running", "completed", "failed", "rejected", "cancelled"
+]
+ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
+Delivery = Literal["auto", "queue", "steer", "interrupt"]
+ConversationState = Literal[
+    "idle", "running", "waiting", "pausing", "paused", "interrupting", "error", "finished", "closed"
+]
+PauseReason = Literal["user", "budget", "network", "rateLimit", "storage", "daemonRestarted"]
+StopReason = Literal[
+    "endTurn",
+    "finished",
+    "maxTokens",
+    "maxSteps",
+    "maxCostUsd",
+    "refusal",
+    "cancelled",
+    "noAnswer",
+    "toolErrors",
+    "needsApproval",
+    "error",
+]
+Scope = Literal["once", "turn", "conversation", "folder", "user"]
+
+
+class Contract(BaseModel):
+    """Anything that leaves the process: on the wire or on disk."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+    )
+
+
+class Position(Contract):
+    """A place in a text; `character` counts units of the negotiated position encoding."""
+
+    line: Annotated[int, Field(ge=0)]
+    character: Annotated[int, Field(ge=0)]
+
+
+class Range(Contract):
+    start: Position
+    end: Position
+
+
+class TextPart(Contract):
+    type: Literal["text"] = "text"
+    text: Annotated[str, Field(max_length=1 << 20)]
+
+
+class ImagePart(Contract):
+    type: Literal["image"] = "image"
+    mime_type: Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
+    data: Annotated[str, Field(max_length=7 * (1 << 20))]
+    """Base64; 5 MiB once decoded."""
+
+
+class ResourceLinkPart(Contract):
+    """A file the user points at; the agent reads it itself when it needs it."""
+
+    type: Literal["resourceLink"] = "resourceLink"
+    uri: str
+    name: str | None = None
+    range: Range | None = None
+
+
+class ResourcePart(Contract):
+    """A text given in full, for instance a web page or a mail."""
+
+    type: Literal["resource"] = "resource"
+    uri: str
+    mime_type: str | None = None
+    text: Annotated[str, Field(max_length=1 << 20)]
+
+
+class SelectionPart(Contract):
+    """What the user has selected in an editor, as the editor shows it."""
+
+    type: Literal["selection"] = "selection"
+    uri: str
+    range: Range
+    text: Annotated[str, Field(max_length=1 << 20)]
+    version: int | None = None
+
+
+class DiagnosticsPart(Contract):
+    """Problems of one document, in LSP's form."""
+
+    type: Literal["diagnostics"] = "diagnostics"
+    uri: str
+    items: tuple[dict[str, Any], ...]
+
+
+Part = Annotated[
+    TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart,
+    Field(discriminator="type"),
+]
+
+
+class Cost(Contract):
+    amount: float
+    currency: Literal["USD"] = "USD"
+
+
+class Usage(Contract):
+    """What model calls took. `cost` is absent when any of them had no known price."""
+
+    input_tokens: int = 0
+    """All prompt tokens, those read from a cache included."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: Cost | None = None
+    requests: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        if not self.requests:
+            return other
+        known = self.cost is not None and other.cost is not None
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost=Cost(amount=self.cost.amount + other.cost.amount)  # type: ignore[union-attr]
+            if known
+            else None,
+            requests=self.requests + other.requests,
+        )
+
+
+class Location(Contract):
+    uri: str
+    range: Range | None = None
+
+
+class FileChange(Contract):
+    """One file before and after; the texts themselves lie in blobs, by their hash."""
+
+    uri: str
+    op: Literal["add", "modify", "delete"]
+    added: int
+    removed: int
+    patch: str | None = None
+    """Unified diff with three lines of context, cut at 32 KiB."""
+    sha256_before: str | None = None
+    """Hash of the text as the editor or the disk had it; absent when the file was new."""
+    sha256_after: str | None = None
+    unsaved: bool | None = None
+    """True when the buffer holds the change and the disk does not yet."""
+
+
+class ModelCall(Contract):
+    """The model's tool call as it must be replayed; clients ignore it."""
+
+    id: str
+    name: str
+    arguments: str
+    """Valid JSON text of an object."""
+    batch: str
+    """Id of the model answer that asked for it; one answer is one batch."""
+
+
+class ItemBase(Contract):
+    id: str
+    status: ItemStatus = "completed"
+    reason: str | None = None
+    """Why it ended as it did, for instance `outcomeUnknown`, `interrupted`, `retried`."""
+    started_at: str | None = None
+    ended_at: str | None = None
+
+
+class UserMessageItem(ItemBase):
+    kind: Literal["userMessage"] = "userMessage"
+    message_id: str
+    client_message_id: str | None = None
+    content: tuple[Part, ...]
+    delivery: Delivery = "auto"
+
+
+class AgentMessageItem(ItemBase):
+    kind: Literal["agentMessage"] = "agentMessage"
+    message_id: str
+    text: str = ""
+    batch: str | None = None
+
+
+class ReasoningItem(ItemBase):
+    kind: Literal["reasoning"] = "reasoning"
+    text: str = ""
+    batch: str | None = None
+    blocks: tuple[dict[str, Any], ...] = ()
+    """Provider blocks (signatures, encrypted text) that go back to the model unmodified."""
+
+
+class ToolItemBase(ItemBase):
+    """What every tool call has, whatever its kind."""
+
+    tool: str
+    tool_kind: ToolKind = "other"
+    title: str = ""
+    args: dict[str, Any] = Field(default_factory=dict)
+    risk: Risk = "unknown"
+    summary: str | None = None
+    locations: tuple[Location, ...] = ()
+    content: tuple[dict[str, Any], ...] = ()
+    """MCP content blocks, exactly as the model gets them."""
+    output_ref: str | None = None
+    """Names the whole output for `output/read` when `content` was cut."""
+    duration_ms: int | None = None
+    call: ModelCall
+
+
+class ToolCallItem(ToolItemBase):
+    kind: Literal["toolCall"] = "toolCall"
+
+
+class CommandItem(ToolItemBase):
+    kind: Literal["command"] = "command"
+    command: str
+    cwd: str
+    terminal_id: str
+    exit_code: int | None = None
+    signal: int | None = None
+    truncated: bool | None = None
+
+
+class FileChangeItem(ToolItemBase):
+    kind: Literal["fileChange"] = "fileChange"
+    changes: tuple[FileChange, ...] = ()
+    route: Literal["editor", "disk"] | None = None
+    undo_label: str | None = None
+
+
+class PlanEntry(Contract):
+    id: str
+    text: Annotated[str, Field(max_length=2000)]
+    status: Literal["pending", "inProgress", "completed"] = "pending"
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+class PlanItem(ToolItemBase):
+    kind: Literal["plan"] = "plan"
+    entries: Annotated[tuple[PlanEntry, ...], Field(max_length=200)] = ()
+
+
+class NoticeItem(ItemBase):
+    kind: Literal["notice"] = "notice"
+    severity: Literal["info", "warning", "error"] = "info"
+    title: str
+    description: str | None = None
+
+
+ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
+Item = Annotated[
+    UserMessageItem
+    | AgentMessageItem
+    | ReasoningItem
+    | ToolCallItem
+    | CommandItem
+    | FileChangeItem
+    | PlanItem
+    | NoticeItem,
+    Field(discriminator="kind"),
+]
+
+
+class CommandSubject(Contract):
+    kind: Literal["command"] = "command"
+    command: str
+    cwd: str
+    env: dict[str, str] | None = None
+
+
+class FileChangeSubject(Contract):
+    kind: Literal["fileChange"] = "fileChange"
+    changes: tuple[FileChange, ...]
+
+
+class ToolSubject(Contract):
+    kind: Literal["tool"] = "tool"
+    tool: str
+    args: dict[str, Any]
+    server: str | None = None
+
+
+class PathSubject(Contract):
+    kind: Literal["path"] = "path"
+    uri: str
+    access: Literal["read", "write"]
+
+
+class TrustSubject(Contract):
+    kind: Literal["trust"] = "trust"
+    folder: str
+
+
+class SaveDocumentsSubject(Contract):
+    """Agent-edited buffers that a command would not see unless they are saved first."""
+
+    kind: Literal["saveDocuments"] = "saveDocuments"
+    uris: tuple[str, ...]
+
+
+Subject = Annotated[
+    CommandSubject
+    | FileChangeSubject
+    | ToolSubject
+    | PathSubject
+    | TrustSubject
+    | SaveDocumentsSubject,
+    Field(discriminator="kind"),
+]
+
+
+class ApprovalOption(Contract):
+    id: str
+    label: str
+    effect: Literal["allow", "reject"]
+    scope: Scope
+
+
+class Approval(Contract):
+    """A held action, durable until somebody decides. `digest` covers everything shown."""
+
+    id: str
+    digest: str
+    conversation_id: str
+    turn_id: str
+    item_id: str
+    title: str
+    """The exact command or file, hidden characters escaped; built by the daemon, not the model."""
+    description: str | None = None
+    subject: Subject
+    risk: Risk
+    reason: str | None = None
+    options: tuple[ApprovalOption, ...]
+    editable: bool = False
+    created_at: str
+
+
+class QueuedMessage(Contract):
+    message_id: str
+    client_message_id: str | None = None
+    content: tuple[Part, ...]
+    delivery: Delivery
+    created_at: str
+
+
+class Choice(Contract):
+    value: str
+    label: str
+
+
+class Option(Contract):
+    """A setting of one conversation that a client may show as a picker."""
+
+    id: str
+    name: str
+    category: Literal["mode", "model", "thoughtLevel", "approval", "modelConfig"]
+    type: Literal["select", "boolean"] = "select"
+    value: str
+    choices: tuple[Choice, ...] = ()

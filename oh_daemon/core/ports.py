@@ -1,0 +1,307 @@
+"""What the core needs from outside, as Protocols, and the plain values that pass through them.
+
+Adapters (`model`, `tools`, `store`, `workspace`, `fronts`) implement these; the core imports none.
+`Json` values are what JSON Schema, providers and MCP define; they are not ours to model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from oh_daemon.contract.errors import ModelError, StorageError
+from oh_daemon.contract.items import Location, Risk, Subject, ToolKind, Usage
+from oh_daemon.core.cancel import CancelToken
+
+Json = dict[str, Any]
+
+
+# Model
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as the model wrote it; `arguments` is raw text and may be invalid JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call. `messages` and `tools` have the form of OpenAI's chat completions."""
+
+    messages: Sequence[Json]
+    tools: Sequence[Json] = ()
+    tool_choice: Literal["auto", "required"] = "auto"
+    cache_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDelta:
+    """A piece of an answer under way; `args` pieces belong to tool call number `index`."""
+
+    channel: Literal["text", "reasoning", "args"]
+    text: str
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """A whole answer. Without a `finish_reason` the stream broke and nothing in it may run."""
+
+    text: str = ""
+    reasoning: str = ""
+    thinking_blocks: tuple[Json, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: Literal["stop", "tool_calls", "length", "content_filter", ""] = ""
+    usage: Usage = field(default_factory=Usage)
+    response_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Another attempt is coming: `attempt` of `max_attempts` starts after `delay_s` seconds."""
+
+    attempt: int
+    max_attempts: int
+    delay_s: float
+    error: ModelError
+
+
+class Model(Protocol):
+    """A way to get answers. Routers and the demo script are models too."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def label(self) -> str:
+        """The name for people; says so when no AI is behind it."""
+        ...
+
+    @property
+    def context_window(self) -> int | None:
+        """Input limit in tokens, or None when unknown."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know before the first call, for instance no function calling."""
+        ...
+
+    def complete(
+        self,
+        request: ModelRequest,
+        *,
+        on_delta: Callable[[ModelDelta], None],
+        on_retry: Callable[[Retry], None],
+        cancel: CancelToken,
+    ) -> ModelAnswer:
+        """Block until the answer is whole.
+
+        Raises `ModelError` when no attempt succeeded and `Cancelled` within 100 ms of a cancel.
+        `on_retry` means: forget the deltas so far.
+        """
+        ...
+
+
+# Tools
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the model and the clients are told about a tool, in MCP's shape."""
+
+    name: str
+    description: str
+    input_schema: Json
+    kind: ToolKind = "other"
+    read_only: bool = False
+    """Never asks under `askRisky` and may run beside other read-only calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a call touches: two calls conflict when one writes and their paths may overlap."""
+
+    writes: bool = True
+    paths: frozenset[str] | None = None
+    """Absolute paths, or None for anything."""
+
+    def conflicts_with(self, other: Footprint) -> bool:
+        if not (self.writes or other.writes):
+            return False
+        if self.paths is None or other.paths is None:
+            return True
+        return bool(self.paths & other.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a valid call is about to do, decided before it runs and shown to whoever approves."""
+
+    title: str
+    subject: Subject
+    risk: Risk
+    reasons: tuple[str, ...] = ()
+    footprint: Footprint = field(default_factory=Footprint)
+    digest_material: tuple[str, ...] = ()
+    """More that must not change between approval and run: hashes of scripts, real paths."""
+    editable: bool = False
+    locations: tuple[Location, ...] = ()
+    item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """`kind` and the fields of that item kind, by their Python names."""
+    outside_floor: bool = False
+    """Asks even under askNever and saved grants: protected paths, paths outside the folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The outcome in MCP's shape. `item_fields` are laid over the item, by their Python names."""
+
+    content: tuple[Json, ...] = ()
+    is_error: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    ends_turn: bool = False
+
+    @staticmethod
+    def of(text: str, *, is_error: bool = False, **item_fields: Any) -> ToolResult:
+        return ToolResult(({"type": "text", "text": text},), is_error, item_fields=item_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a running call may use. `on_output` takes live output for the client, any thread."""
+
+    conversation_id: str
+    item_id: str
+    cancel: CancelToken
+    on_output: Callable[[str], None]
+
+
+class Tool(Protocol):
+    """One thing the model may ask for. `plan` decides, `run` acts."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def plan(self, args: Json) -> Intent:
+        """Say what `args` (already valid against the schema) would do; changes nothing.
+
+        Raises `ToolError` when the call cannot work, with the way out for the model.
+        """
+        ...
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        """Do it. Raises `ToolError`; returns early with what it has when cancelled."""
+        ...
+
+
+# The open editor
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDocument:
+    """A document as the editor shows it: `text` exactly as synced, without a BOM."""
+
+    path: Path
+    version: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Replace `start:end` (offsets in code points of one document's text) by `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditOutcome:
+    """What the editor says it did. Believe the document's hash, not `applied`."""
+
+    applied: bool
+    saved: bool = False
+    failure: str | None = None
+
+
+class Editor(Protocol):
+    """The client's open documents. Absent in headless runs. Calls block; never on the main loop."""
+
+    @property
+    def can_apply(self) -> bool: ...
+
+    @property
+    def can_save(self) -> bool: ...
+
+    def document(self, path: Path) -> OpenDocument | None:
+        """The newest text of an open document, or None when it is not open."""
+        ...
+
+    def documents(self) -> tuple[OpenDocument, ...]: ...
+
+    def apply_edit(
+        self,
+        document: OpenDocument,
+        edits: Sequence[TextEdit],
+        *,
+        label: str,
+        save: bool,
+        cancel: CancelToken,
+    ) -> EditOutcome:
+        """Ask the client to apply `edits` to that version as one undo step (deadline 10 s)."""
+        ...
+
+    def wait_for_text(
+        self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
+    ) -> OpenDocument | None:
+        """Wait until the open document's text has this hash; None when it did not come to that."""
+        ...
+
+    def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
+        """Ask the client to save; returns those it saved (deadline 10 s)."""
+        ...
+
+
+# Storage and time
+
+
+class EventLog(Protocol):
+    """One conversation's lines on disk (or in memory). All methods are safe from any thread."""
+
+    def append(self, line: bytes) -> None:
+        """Write one line, newline included. Raises `StorageError` and leaves no torn line."""
+        ...
+
+    def sync(self) -> None:
+        """Return when everything appended so far is durable. Raises `StorageError`."""
+        ...
+
+    def after_sync(self, callback: Callable[[StorageError | None], None]) -> None:
+        """Call back (from the commit thread) once everything appended so far is durable."""
+        ...
+
+    def put_blob(self, data: bytes) -> str:
+        """Store bytes by their SHA-256 (hex), durable with the next sync."""
+        ...
+
+    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Time as a port, so that tests can fix it."""
+
+    def now(self) -> str:
+        """Wall time as ISO 8601 UTC with milliseconds, only ever shown or logged."""
+        ...
+
+    def monotonic(self) -> float: ...
