@@ -11,6 +11,7 @@ JSON-RPC and LSP reserve; `protocol.md` lists them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 PARSE_ERROR = -32700
@@ -25,7 +26,8 @@ REQUEST_CANCELLED = -32800
 class DaemonError(Exception):
     """Root of everything this program raises on purpose."""
 
-    kind: ClassVar[str] = "error"
+    code: ClassVar[int] = INTERNAL_ERROR
+    kind: ClassVar[str] = "internalError"
     """Stable machine-readable name, sent as `error.data.kind`."""
     retryable: bool = False
 
@@ -38,13 +40,21 @@ class DaemonError(Exception):
 class UserError(DaemonError):
     """A request that cannot be served; the message names the field and the way out."""
 
-    code: ClassVar[int] = -32803
+    code = -32803
+    kind = "requestFailed"
 
     def __init__(
-        self, message: str, *, hint: str | None = None, retry_after_ms: int | None = None
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        retry_after_ms: int | None = None,
+        data: Mapping[str, object] | None = None,
     ) -> None:
+        """`data` joins `error.data` as it is."""
         super().__init__(message, hint=hint)
         self.retry_after_ms = retry_after_ms
+        self.data = dict(data or {})
 
 
 class InvalidParamsError(UserError):
@@ -225,7 +235,7 @@ class ApprovalStaleError(UserError):
 class ToolError(DaemonError):
     """The tool could not do it; the text goes to the model, who may try again."""
 
-    code: ClassVar[int] = -31028
+    code = -31028
     kind = "toolError"
 
 
@@ -253,7 +263,7 @@ class EditRejectedError(ToolError):
 class ModelError(DaemonError):
     """A model call that did not give an answer."""
 
-    code: ClassVar[int] = -31010
+    code = -31010
     kind = "providerError"
 
     def __init__(
@@ -316,7 +326,7 @@ class BudgetExceededError(ModelError):
 class StorageError(DaemonError):
     """The log cannot be written; the conversation pauses with reason `storage`."""
 
-    code: ClassVar[int] = -31031
+    code = -31031
     kind = "storage"
 
 

@@ -46,6 +46,8 @@ class Contract(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         serialize_by_alias=True,
+        # Validators are built at first use: `initialize` needs four of these eighty models.
+        defer_build=True,
     )
 
 
@@ -132,22 +134,6 @@ class Usage(Contract):
     cost: Cost | None = None
     requests: int = 0
 
-    def __add__(self, other: Usage) -> Usage:
-        if not self.requests:
-            return other
-        known = self.cost is not None and other.cost is not None
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            cost=Cost(amount=self.cost.amount + other.cost.amount)  # type: ignore[union-attr]
-            if known
-            else None,
-            requests=self.requests + other.requests,
-        )
-
 
 class Location(Contract):
     uri: str
@@ -221,6 +207,8 @@ class ToolItemBase(ItemBase):
     title: str = ""
     args: dict[str, Any] = Field(default_factory=dict)
     risk: Risk = "unknown"
+    self_rating: Risk | None = None
+    """How risky the model called it; it may raise `risk`, never lower it."""
     summary: str | None = None
     locations: tuple[Location, ...] = ()
     content: tuple[dict[str, Any], ...] = ()
@@ -269,6 +257,8 @@ class NoticeItem(ItemBase):
     severity: Literal["info", "warning", "error"] = "info"
     title: str
     description: str | None = None
+    note: str | None = None
+    """What the model is told, when the notice is for it too."""
 
 
 ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
@@ -364,6 +354,8 @@ class QueuedMessage(Contract):
     client_message_id: str | None = None
     content: tuple[Part, ...]
     delivery: Delivery
+    held: bool | None = None
+    """Sent with `run: false`: it waits for the next turn and starts none."""
     created_at: str
 
 

@@ -1,0 +1,316 @@
+"""Every fact a conversation can hold, and the record (log line) that carries one.
+
+A record is one line of `events.jsonl`; the params of `conversation/event` are the same bytes with
+`conversationId` and `epoch` in front. Types are only ever added; readers keep unknown ones.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import ConfigDict, Field
+
+from oh_daemon.contract.errors import DaemonError
+from oh_daemon.contract.items import (
+    Approval,
+    Contract,
+    ConversationState,
+    FileChange,
+    Item,
+    ItemStatus,
+    PauseReason,
+    QueuedMessage,
+    Risk,
+    Scope,
+    StopReason,
+    Subject,
+    Usage,
+)
+
+LOG_VERSION = 1
+
+
+class ErrorInfo(Contract):
+    """A failure as clients show it: what happened and the way out, never a traceback."""
+
+    code: int
+    kind: str
+    message: str
+    retryable: bool = False
+    hint: str | None = None
+
+    @staticmethod
+    def of(exc: DaemonError) -> ErrorInfo:
+        return ErrorInfo(
+            code=exc.code,
+            kind=exc.kind,
+            message=exc.message,
+            retryable=exc.retryable,
+            hint=exc.hint,
+        )
+
+
+class Turn(Contract):
+    """From a user message (or resume) until the agent rests."""
+
+    id: str
+    status: Literal["running", "completed", "interrupted", "paused", "failed"]
+    stop_reason: StopReason | None = None
+    started_at: str
+    ended_at: str | None = None
+    n_steps: int = 0
+    usage: Usage | None = None
+    error: ErrorInfo | None = None
+    final_text: str | None = None
+
+
+class AgentInfo(Contract):
+    """What answers in this conversation, exactly as the model gets it."""
+
+    model: str
+    label: str
+    system_prompt: str
+    tools: tuple[dict[str, Any], ...]
+
+
+class ConversationCreated(Contract):
+    """The first event: all that later behaviour depends on and that a reader may ask for."""
+
+    type: Literal["conversation.created"] = "conversation.created"
+    title: str
+    folders: tuple[str, ...]
+    agent: AgentInfo
+    options: dict[str, str]
+    max_steps: int
+    max_cost_usd: float | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class AgentChanged(Contract):
+    """The conversation goes on with another model, prompt or set of tools."""
+
+    type: Literal["agent.changed"] = "agent.changed"
+    agent: AgentInfo
+
+
+class ConversationUpdated(Contract):
+    type: Literal["conversation.updated"] = "conversation.updated"
+    title: str
+
+
+class ConversationClosed(Contract):
+    """A clean end by `conversation/close`; it can be opened again."""
+
+    type: Literal["conversation.closed"] = "conversation.closed"
+
+
+class StatusChanged(Contract):
+    type: Literal["status.changed"] = "status.changed"
+    from_: Annotated[ConversationState, Field(alias="from")]
+    to: ConversationState
+    reason: PauseReason | None = None
+
+
+class MessageQueued(Contract):
+    type: Literal["message.queued"] = "message.queued"
+    message: QueuedMessage
+
+
+class MessageDequeued(Contract):
+    type: Literal["message.dequeued"] = "message.dequeued"
+    message_id: str
+    outcome: Literal["started", "steered", "removed"]
+
+
+class TurnStarted(Contract):
+    type: Literal["turn.started"] = "turn.started"
+    cause: Literal["message", "resume"]
+
+
+class TurnPaused(Contract):
+    type: Literal["turn.paused"] = "turn.paused"
+    reason: PauseReason
+
+
+class TurnResumed(Contract):
+    type: Literal["turn.resumed"] = "turn.resumed"
+
+
+class TurnCompleted(Contract):
+    """The last event of its turn."""
+
+    type: Literal["turn.completed"] = "turn.completed"
+    turn: Turn
+
+
+class PauseRequested(Contract):
+    type: Literal["pause.requested"] = "pause.requested"
+    when: Literal["step", "now"]
+
+
+class InterruptRequested(Contract):
+    type: Literal["interrupt.requested"] = "interrupt.requested"
+
+
+class ItemStarted(Contract):
+    """For a tool item this is the action: it is durable before the tool runs."""
+
+    type: Literal["item.started"] = "item.started"
+    item: Item
+
+
+class ItemUpdated(Contract):
+    """Only the status moves between start and end."""
+
+    type: Literal["item.updated"] = "item.updated"
+    status: ItemStatus
+    args: dict[str, Any] | None = None
+    """New arguments, when the user edited the action before allowing it."""
+
+
+class ItemCompleted(Contract):
+    """The item as it stays. For a tool item this is the observation."""
+
+    type: Literal["item.completed"] = "item.completed"
+    item: Item
+
+
+class ApprovalRequested(Contract):
+    type: Literal["approval.requested"] = "approval.requested"
+    approval: Approval
+
+
+class Decision(Contract):
+    effect: Literal["allow", "reject"]
+    scope: Scope = "once"
+
+
+class ApprovalResolved(Contract):
+    type: Literal["approval.resolved"] = "approval.resolved"
+    approval_id: str
+    decision: Decision
+    by: Literal["user", "superseded", "interrupted", "noClient", "changed"]
+    feedback: str | None = None
+    edited_subject: Subject | None = None
+
+
+class ActionDecided(Contract):
+    """Why an action ran or not without asking: the rule and the digest it covers."""
+
+    type: Literal["action.decided"] = "action.decided"
+    effect: Literal["allow", "reject"]
+    rule: str
+    risk: Risk
+    reasons: tuple[str, ...] = ()
+    digest: str
+
+
+class ChangesUpdated(Contract):
+    """All files the turn has changed so far, each with its first and last hash."""
+
+    type: Literal["changes.updated"] = "changes.updated"
+    files: tuple[FileChange, ...]
+
+
+class UsageUpdated(Contract):
+    """One model call's usage; the totals are sums of these."""
+
+    type: Literal["usage.updated"] = "usage.updated"
+    usage: Usage
+    model: str
+    latency_ms: int
+    context_used: int = 0
+    """Tokens of the prompt just sent."""
+    context_size: int | None = None
+
+
+class OptionsChanged(Contract):
+    type: Literal["options.changed"] = "options.changed"
+    values: dict[str, str]
+
+
+class RetryScheduled(Contract):
+    """A model call failed and is tried again; deltas of `drop_item_ids` no longer count."""
+
+    type: Literal["retry.scheduled"] = "retry.scheduled"
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error: ErrorInfo
+    drop_item_ids: tuple[str, ...] = ()
+
+
+class ErrorRaised(Contract):
+    type: Literal["error.raised"] = "error.raised"
+    error: ErrorInfo
+
+
+class Notice(Contract):
+    type: Literal["notice"] = "notice"
+    severity: Literal["info", "warning", "error"]
+    title: str
+    description: str | None = None
+
+
+class UnknownEvent(Contract):
+    """An event of a later version; it survives a round trip."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+
+
+KnownEvent = Annotated[
+    ConversationCreated
+    | AgentChanged
+    | ConversationUpdated
+    | ConversationClosed
+    | StatusChanged
+    | MessageQueued
+    | MessageDequeued
+    | TurnStarted
+    | TurnPaused
+    | TurnResumed
+    | TurnCompleted
+    | PauseRequested
+    | InterruptRequested
+    | ItemStarted
+    | ItemUpdated
+    | ItemCompleted
+    | ApprovalRequested
+    | ApprovalResolved
+    | ActionDecided
+    | ChangesUpdated
+    | UsageUpdated
+    | OptionsChanged
+    | RetryScheduled
+    | ErrorRaised
+    | Notice,
+    Field(discriminator="type"),
+]
+Event = KnownEvent | UnknownEvent
+
+
+class Cause(Contract):
+    """The client's request behind an event, kept so that a repeated request is recognised."""
+
+    method: str
+    client_request_id: str
+    body_hash: str
+    result: dict[str, Any]
+
+
+class Record(Contract):
+    """One line of the log."""
+
+    v: Literal[1] = LOG_VERSION
+    seq: int
+    ts: str
+    turn_id: str | None = None
+    item_id: str | None = None
+    cause: Cause | None = None
+    event: Annotated[Event, Field(union_mode="left_to_right")]
+
+
+EVENT_TYPES: tuple[str, ...] = tuple(
+    sorted(model.model_fields["type"].default for model in get_args(get_args(KnownEvent)[0]))
+)

@@ -1,0 +1,127 @@
+"""The one settings model and how its sources are merged.
+
+Highest first: request, client, command line, environment, project file, user file. A project's file
+may only tighten what keeps the user safe; what it would loosen is ignored and reported.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from oh_daemon.contract.llm import LLMSettings
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from oh_daemon.contract.items import Contract
+
+Source = Literal["request", "client", "command line", "environment", "project", "user", "default"]
+
+
+class Settings(Contract):
+    """Every setting. Each has a default; the names are the same in all files and clients."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = ""
+    """The model by its litellm name, such as `anthropic/claude-sonnet-4-5`. Empty: the first
+    provider whose key is in the environment; `demo` is the built-in script."""
+    models: tuple[str, ...] = ()
+    """More models to offer in pickers."""
+    llm: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the model layer by the names of `LLMSettings`, such as `temperature`."""
+    approval: Literal["askAlways", "askRisky", "askNever"] = "askRisky"
+    """When to ask before an action: always, from medium risk on, or never."""
+    mode: Literal["plan", "ask", "autoEdit", "full"] = "ask"
+    """`plan` only reads, `autoEdit` lets edits in the workspace pass, `full` asks for nothing."""
+    max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Model calls per turn; then the conversation pauses with reason `budget`."""
+    max_cost_usd: Annotated[float, Field(gt=0)] | None = None
+    """Cost per turn in US dollars, as far as prices are known."""
+    instructions: str = ""
+    """Text for the end of every system prompt."""
+    max_open_conversations: Annotated[int, Field(ge=1)] = 256
+    max_running_turns: Annotated[int, Field(ge=1)] = 64
+    """More turns wait for their turn."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """Of the daemon's own log file; message bodies appear at DEBUG only, masked."""
+
+
+STRICTNESS: dict[str, tuple[str, ...]] = {
+    "approval": ("askNever", "askRisky", "askAlways"),
+    "mode": ("full", "autoEdit", "ask", "plan"),
+}
+"""Loosest first. Of these the strictest of project and user wins."""
+NOT_FROM_PROJECT = frozenset({"model", "models", "llm", "logLevel", "maxOpenConversations"})
+"""A repository must not choose where the user's text and keys go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One source's values, by their wire names."""
+
+    source: Source
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Settings in force, where each came from, and what was wrong with the sources."""
+
+    settings: Settings
+    sources: dict[str, str]
+    problems: tuple[str, ...]
+
+
+def merge_settings(layers: Sequence[Layer]) -> Merged:
+    """Merge layers given highest first. Never raises: a bad value is reported and left out."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    problems: list[str] = []
+    for layer in reversed(layers):
+        for key, value in layer.values.items():
+            problem = _problem(layer, key, value, values)
+            if problem is not None:
+                problems.append(problem)
+                continue
+            values[key] = {**values.get(key, {}), **value} if key == "llm" else value
+            sources[key] = layer.source
+    for key in KEYS:
+        sources.setdefault(key, "default")
+    return Merged(Settings.model_validate(values), sources, tuple(problems))
+
+
+def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> str | None:
+    """Why this value does not count, or None."""
+    if key not in KEYS:
+        near = difflib.get_close_matches(key, KEYS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(KEYS)}"
+        return f"{layer.source}: unknown setting {key!r}{hint}"
+    try:
+        Settings.model_validate({key: value})
+        if key == "llm":
+            LLMSettings.model_validate({"model": "any", **value})
+    except ValidationError as exc:
+        error = exc.errors()[0]
+        where = ".".join(str(step) for step in error["loc"]) or key
+        return f"{layer.source}: {where}: {error['msg']}"
+    if layer.source == "project":
+        return _loosens(key, value, below)
+    return None
+
+
+def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> str | None:
+    if key in NOT_FROM_PROJECT:
+        return f"project: {key!r} is not taken from a project; set it in your own settings"
+    order = STRICTNESS.get(key)
+    if order is None:
+        return None
+    current = below.get(key, getattr(Settings(), key))
+    if order.index(value) < order.index(current):
+        return f"project: {key} {value!r} would loosen {current!r} and is ignored"
+    return None
+
+
+KEYS: tuple[str, ...] = tuple(to_camel(name) for name in Settings.model_fields)

@@ -1,0 +1,96 @@
+"""What the daemon sends: notifications, and requests to the client with the answers it expects."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from oh_daemon.contract.events import ErrorInfo
+from oh_daemon.contract.items import Contract, Subject
+from oh_daemon.contract.messages import ConversationInfo
+
+
+class EventParams(Contract):
+    """A record of the log; `event` is one of the durable event types."""
+
+    conversation_id: str
+    epoch: str
+    seq: int
+    ts: str
+    turn_id: str | None = None
+    item_id: str | None = None
+    event: dict[str, Any]
+
+
+class DeltaParams(Contract):
+    """Streamed text. `offset` counts code points sent before on this channel of this item."""
+
+    conversation_id: str
+    item_id: str
+    channel: Literal["text", "reasoning", "output"]
+    offset: int
+    text: str
+
+
+class ChangedParams(Contract):
+    conversation: ConversationInfo
+    change: Literal["created", "updated"]
+
+
+class GapParams(Contract):
+    """This client was too slow for these events; `conversation/events` has them."""
+
+    conversation_id: str
+    from_seq: int
+    to_seq: int
+
+
+class DaemonStatusChangedParams(Contract):
+    kind: Literal["normal", "warning", "error"]
+    message: str
+    conversation_id: str | None = None
+    error: ErrorInfo | None = None
+
+
+# Requests, and what the client answers
+
+
+class ApplyEditParams(Contract):
+    """An LSP WorkspaceEdit with versions; one call is one undo step."""
+
+    label: Annotated[str, Field(max_length=40)]
+    edit: dict[str, Any]
+    save: Literal["ifWasClean", "never"]
+
+
+class ApplyEditResult(Contract):
+    applied: bool
+    saved: bool = False
+    failure_reason: str | None = None
+
+
+class ReadDocumentParams(Contract):
+    uri: str
+
+
+class ReadDocumentResult(Contract):
+    text: str
+    version: int | None = None
+    dirty: bool = False
+
+
+class SaveDocumentParams(Contract):
+    uris: tuple[str, ...]
+
+
+class SaveDocumentResult(Contract):
+    saved: tuple[str, ...] = ()
+
+
+class ApprovalAnswer(Contract):
+    """Without an option nothing is decided: the approval stays pending."""
+
+    option_id: str | None = None
+    feedback: str | None = None
+    edited_subject: Subject | None = None

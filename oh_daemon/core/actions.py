@@ -1,0 +1,289 @@
+"""Runs the actions of one model answer: plan, settle consent, run, observe.
+
+Driven by the state alone, so it goes on after a pause, a restart or an answered approval as if
+nothing had happened. An action is durable before its tool starts (a crash then leaves an unknown
+outcome, never a second run), and it is planned anew before it runs, so what runs is what was shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from oh_daemon.core.secrets import MaskedStream
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.items import FileChange
+from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.consent import Consent, Policy, Rejection
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
+from oh_daemon.core.recovery import ITEM
+
+logger = logging.getLogger(__name__)
+
+MAX_PARALLEL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """An action that may start now."""
+
+    item: Json
+    tool: Tool
+    intent: Intent
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What this run knows beyond the state: which actions run on which thread, and the ending."""
+
+    running: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
+    ending: ToolResult | None = None
+    failure: BaseException | None = None
+
+
+class Actions:
+    """One per conversation; `run_open` is called by its worker only."""
+
+    def __init__(self, conversation: Conversation, tools: dict[str, Tool], policy: Policy) -> None:
+        self._conversation = conversation
+        self._tools = tools
+        self._consent = Consent(conversation, policy)
+
+    def run_open(self, cancel: CancelToken) -> ToolResult | None:
+        """Bring every open action to its observation.
+
+        Returns the result that ends the turn, if one did. Returns early when the turn is paused
+        while it waits for an approval. Raises `Cancelled` when interrupted.
+        """
+        batch = _Batch()
+        unregister = cancel.on_cancel(self._wake)
+        try:
+            while self._has_work(batch, cancel):
+                seen = self._conversation.state.seq
+                ready = self._settle(batch)
+                if len(ready) == 1 and not batch.running:
+                    self._run_one(batch, ready[0], cancel)
+                    continue
+                for action in ready[: MAX_PARALLEL - len(batch.running)]:
+                    self._start_thread(batch, action, cancel)
+                self._wait(batch, seen, cancel)
+        finally:
+            unregister()
+        return batch.ending
+
+    def _wake(self) -> None:
+        with self._conversation.changed:
+            self._conversation.changed.notify_all()
+
+    def _has_work(self, batch: _Batch, cancel: CancelToken) -> bool:
+        if batch.running:
+            return True
+        if batch.failure is not None:
+            raise batch.failure
+        cancel.raise_if_cancelled()
+        with self._conversation.changed:
+            state = self._conversation.state
+            return bool(state.open_tool_items()) and not self._conversation.is_paused
+
+    def _wait(self, batch: _Batch, seen: int, cancel: CancelToken) -> None:
+        """Wait until a running action ends, or until the user answers when nothing runs."""
+        conversation = self._conversation
+        with conversation.changed:
+            if batch.running:
+                started = len(batch.running)
+                conversation.changed.wait_for(
+                    lambda: len(batch.running) < started or self._was_answered(seen)
+                )
+                return
+            waiting = set(conversation.state.approvals)
+            if not waiting:
+                return
+            if conversation.state.pause_requested:
+                conversation.pause_turn("user")
+                return
+            conversation.change_status("waiting")
+            conversation.changed.wait_for(
+                lambda: (
+                    cancel.is_cancelled
+                    or conversation.is_paused
+                    or set(conversation.state.approvals) != waiting
+                )
+            )
+            if conversation.state.status == "waiting":
+                conversation.change_status("running")
+
+    def _was_answered(self, seen: int) -> bool:
+        state = self._conversation.state
+        return state.seq > seen and any(
+            item["id"] in state.decisions for item in state.open_tool_items()
+        )
+
+    def _settle(self, batch: _Batch) -> list[_Ready]:
+        """Plan the open actions in order; ask, reject, or return those that may start."""
+        ready: list[_Ready] = []
+        earlier = list(batch.running.values())
+        with self._conversation.changed:
+            open_items = self._conversation.state.open_tool_items()
+        for item in open_items:
+            if item["id"] in batch.running:
+                continue
+            tool = self._tools.get(item["tool"])
+            if tool is None:
+                gone = f"The tool {item['tool']!r} is no longer offered."
+                self._finish(item, ToolResult.of(gone, is_error=True))
+                continue
+            try:
+                intent = plan(tool, item["args"])
+            except ToolError as exc:
+                if earlier:
+                    break  # What it misses may be what an earlier action is about to make.
+                self._finish(item, ToolResult.of(str(exc), is_error=True))
+                continue
+            if not any(intent.footprint.conflicts_with(other) for other in earlier):
+                ready.extend(self._consented(item, tool, intent))
+            earlier.append(intent.footprint)
+        return ready
+
+    def _consented(self, item: Json, tool: Tool, intent: Intent) -> list[_Ready]:
+        answer = self._consent.settle(item, tool, intent)
+        if isinstance(answer, Rejection):
+            self._finish(item, ToolResult.of(answer.text, is_error=True), status="rejected")
+            return []
+        if answer is None:
+            return []
+        return [_Ready(self._conversation.state.item(item["id"]), tool, answer)]
+
+    def _start_thread(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
+        batch.running[action.item["id"]] = action.intent.footprint
+
+        def run() -> None:
+            try:
+                self._run_one(batch, action, cancel)
+            except BaseException as exc:  # noqa: BLE001 - handed to the worker, which raises it.
+                batch.failure = exc
+            with self._conversation.changed:
+                del batch.running[action.item["id"]]
+                self._conversation.changed.notify_all()
+
+        name = f"tool-{action.item['id'][:8]}"
+        threading.Thread(target=run, name=name, daemon=True).start()
+
+    def _run_one(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
+        conversation, item_id = self._conversation, action.item["id"]
+        cancel.raise_if_cancelled()
+        conversation.append(e.ItemUpdated(status="running"), item_id=item_id)
+        if action.intent.footprint.writes:
+            conversation.log.sync()
+        started = conversation.clock.monotonic()
+        output = _LiveOutput(conversation, item_id)
+        result = _call(action, ToolContext(conversation.id, item_id, cancel, output.write))
+        output.close()
+        elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)
+        fields = {"duration_ms": elapsed_ms, **action.intent.item_fields, **result.item_fields}
+        status, reason = ("failed" if result.is_error else "completed"), None
+        if cancel.is_cancelled:
+            status, reason = "cancelled", "interrupted"
+        item = conversation.state.item(item_id)
+        self._finish(item, result, status=status, reason=reason, fields=fields)
+        if result.ends_turn and not result.is_error:
+            batch.ending = result
+
+    def _finish(
+        self,
+        item: Json,
+        result: ToolResult,
+        *,
+        status: Literal["completed", "failed", "rejected", "cancelled"] = "failed",
+        reason: str | None = None,
+        fields: dict[str, Any] | None = None,
+    ) -> None:
+        """Append the observation, and with it the turn's changed files."""
+        conversation = self._conversation
+        ended = {**item, **{to_wire(key): value for key, value in (fields or {}).items()}}
+        ended |= {"status": status, "endedAt": conversation.clock.now(), "reason": reason}
+        ended["content"] = list(result.content)
+        observation = e.ItemCompleted(item=ITEM.validate_python(ended))
+        with conversation.changed:
+            changes = observation.item.changes if observation.item.kind == "fileChange" else ()
+            if changes and status == "completed":
+                files = merge_changes(conversation.state.changes, changes)
+                conversation.append(observation, e.ChangesUpdated(files=files))
+            else:
+                conversation.append(observation)
+
+
+def plan(tool: Tool, args: Json) -> Intent:
+    """Ask the tool what it would do; whatever breaks there is an answer for the model."""
+    try:
+        return tool.plan(args)
+    except ToolError:
+        raise
+    except Exception as exc:
+        logger.exception("tool %s could not plan", tool.spec.name)
+        raise ToolError(f"{tool.spec.name} broke before it ran: {exc!r}. Nothing changed.") from exc
+
+
+def _call(action: _Ready, context: ToolContext) -> ToolResult:
+    """Whatever a tool does wrong is an observation; the loop lives on."""
+    name = action.tool.spec.name
+    try:
+        return action.tool.run(action.item["args"], context)
+    except Cancelled:
+        return ToolResult.of("Interrupted by the user; it may have had effects.", is_error=True)
+    except ToolError as exc:
+        return ToolResult.of(str(exc), is_error=True)
+    except Exception as exc:
+        logger.exception("tool %s broke in conversation %s", name, context.conversation_id)
+        text = f"{name} broke: {exc!r}. Its effects are unknown; try another way."
+        return ToolResult.of(text, is_error=True)
+
+
+class _LiveOutput:
+    """Streams a tool's output to the clients, masked, with offsets in code points."""
+
+    def __init__(self, conversation: Conversation, item_id: str) -> None:
+        self._conversation = conversation
+        self._item_id = item_id
+        self._stream = MaskedStream(conversation.masker)
+        self._offset = 0
+
+    def write(self, text: str) -> None:
+        self._publish(self._stream.feed(text))
+
+    def close(self) -> None:
+        self._publish(self._stream.flush())
+
+    def _publish(self, text: str) -> None:
+        if text:
+            self._conversation.publish_delta(self._item_id, "output", self._offset, text)
+            self._offset += len(text)
+
+
+def to_wire(name: str) -> str:
+    """`exit_code` -> `exitCode`: tools name an item's fields as Python does."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def merge_changes(
+    before: dict[str, Json], changes: tuple[FileChange, ...]
+) -> tuple[FileChange, ...]:
+    """The turn's files: the oldest hash before, the newest after, counts summed, no patches."""
+    merged = {uri: FileChange.model_validate(change) for uri, change in before.items()}
+    for change in changes:
+        first = merged.get(change.uri)
+        update: dict[str, Any] = {"patch": None}
+        if first is not None:
+            update |= {
+                "op": "add" if first.op == "add" and change.op == "modify" else change.op,
+                "added": first.added + change.added,
+                "removed": first.removed + change.removed,
+                "sha256_before": first.sha256_before,
+            }
+        merged[change.uri] = change.model_copy(update=update)
+    return tuple(merged.values())

@@ -1,0 +1,156 @@
+"""May an action run now? Pure decisions: mode, risk, grants and trust go in, a verdict comes out.
+
+Every verdict names its rule, so that the log can explain it. Nothing here waits or asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from oh_daemon.contract.items import ApprovalOption, Choice, Contract, Option, Risk, Scope, Subject
+from oh_daemon.core.ports import Intent, Json, ToolSpec
+
+RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
+APPROVAL_CHOICES = {
+    "askAlways": "Ask before every action",
+    "askRisky": "Ask before risky actions",
+    "askNever": "Never ask",
+}
+MODE_CHOICES = {
+    "plan": "Plan: read only",
+    "ask": "Ask",
+    "autoEdit": "Edit without asking",
+    "full": "Full: run everything without asking",
+}
+
+
+Effect = Literal["allow", "ask", "reject"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`rule` says which line of the policy decided."""
+
+    effect: Effect
+    rule: str
+    risk: Risk
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Something to settle before an action, for instance trust in the folder.
+
+    A required gate that is rejected rejects the action; any other lets it run all the same.
+    """
+
+    subject: Subject
+    title: str
+    required: bool
+    on_allow: Callable[[Scope], None]
+
+
+def decide(
+    spec: ToolSpec,
+    intent: Intent,
+    options: dict[str, str],
+    *,
+    self_rating: Risk | None,
+    is_granted: bool,
+) -> Verdict:
+    """Settle one action by the conversation's mode and approval options, strictest rule first."""
+    risk = highest_risk(intent.risk, self_rating if not spec.read_only else None)
+    if risk == "unknown" and spec.read_only:
+        risk = "low"
+    mode, approval = options.get("mode", "ask"), options.get("approval", "askRisky")
+    never_asks = mode == "full" or approval == "askNever"
+    touches_nothing = not intent.footprint.writes and intent.footprint.paths == frozenset()
+    is_low = RISK_ORDER[risk] < RISK_ORDER["medium"]
+    edits_freely = mode == "autoEdit" and spec.kind == "edit" and risk == "medium"
+    floor = intent.outside_floor
+    rules: tuple[tuple[bool, Effect, str], ...] = (
+        (mode == "plan" and intent.footprint.writes, "reject", "mode plan is read-only"),
+        (floor and never_asks, "reject", "protected places are never touched without asking"),
+        (floor, "ask", "protected place"),
+        (touches_nothing, "allow", "touches nothing"),
+        (never_asks, "allow", "mode full" if mode == "full" else "approval askNever"),
+        (is_granted, "allow", "granted before"),
+        (approval == "askAlways", "ask", "approval askAlways"),
+        (is_low, "allow", "low risk"),
+        (edits_freely, "allow", "mode autoEdit"),
+    )
+    for applies, effect, rule in rules:
+        if applies:
+            return Verdict(effect, rule, risk, intent.reasons)
+    return Verdict("ask", f"{risk} risk", risk, intent.reasons)
+
+
+def highest_risk(risk: Risk, self_rating: Risk | None) -> Risk:
+    """The model may raise a rating, never lower it."""
+    if self_rating is None or RISK_ORDER[self_rating] <= RISK_ORDER[risk]:
+        return risk
+    return self_rating
+
+
+def digest_of(subject: Contract, material: Iterable[str] = ()) -> str:
+    """Hash everything an approval stands for; any change of it is another action."""
+    shown = subject.model_dump(mode="json", exclude_none=True)
+    canonical = json.dumps([shown, *material], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def grant_key(subject: Json) -> str:
+    """Name what a lasting "allow" covers: this command here, this file, this tool call."""
+    match subject["kind"]:
+        case "command":
+            covered: object = [subject["command"], subject["cwd"]]
+        case "fileChange":
+            covered = [change["uri"] for change in subject["changes"]]
+        case "saveDocuments":
+            covered = []
+        case _:
+            covered = {key: value for key, value in subject.items() if key != "kind"}
+    return f"{subject['kind']} {json.dumps(covered, sort_keys=True, ensure_ascii=False)}"
+
+
+def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:
+    """The answers a person may give, narrowest first. High risk is never allowed for good."""
+    allow: list[tuple[Scope, str]] = [("once", "Allow once")]
+    if not floor:
+        allow.append(("conversation", "Allow for this conversation"))
+    if not floor and risk in {"low", "medium"} and subject.kind != "saveDocuments":
+        allow.append(("folder", "Always allow in this folder"))
+    if subject.kind == "trust":
+        allow = [("conversation", "Trust for now"), ("folder", "Trust this folder")]
+    options = [
+        ApprovalOption(id=f"allow-{scope}", label=label, effect="allow", scope=scope)
+        for scope, label in allow
+    ]
+    return (*options, ApprovalOption(id="reject", label="Reject", effect="reject", scope="once"))
+
+
+def option_pickers(values: dict[str, str], models: Iterable[str]) -> tuple[Option, ...]:
+    """The conversation's options as a client may show them."""
+    known = dict.fromkeys([values["model"], *models])
+    return (
+        _picker("mode", "Mode", values["mode"], MODE_CHOICES),
+        _picker("approval", "Approval", values["approval"], APPROVAL_CHOICES),
+        Option(
+            id="model",
+            name="Model",
+            category="model",
+            value=values["model"],
+            choices=tuple(Choice(value=name, label=name) for name in known),
+        ),
+    )
+
+
+def _picker(
+    option_id: Literal["mode", "approval"], name: str, value: str, choices: dict[str, str]
+) -> Option:
+    labels = tuple(Choice(value=key, label=label) for key, label in choices.items())
+    return Option(id=option_id, name=name, category=option_id, value=value, choices=labels)

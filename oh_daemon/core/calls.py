@@ -1,0 +1,127 @@
+"""From what the model wrote to arguments that fit a tool's schema: pure, and never a guess.
+
+Repairs touch form only (control characters, JSON inside a string, a known other name of a tool);
+what cannot be repaired becomes an error that tells the model what to write instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from oh_daemon.contract.items import Risk
+from oh_daemon.core.ports import Json, Tool, ToolCall, ToolSpec
+
+ALIASES = {
+    "bash": "terminal",
+    "execute_bash": "terminal",
+    "run_command": "terminal",
+    "shell": "terminal",
+    "str_replace_editor": "edit",
+    "file_editor": "edit",
+    "task_tracker": "todo",
+}
+SELF_RATING: Json = {
+    "security_risk": {
+        "type": "string",
+        "enum": ["low", "medium", "high"],
+        "description": "Your own rating of the risk of this call.",
+    },
+    "summary": {"type": "string", "description": "What this call does, in at most ten words."},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCall:
+    """A tool call, checked. With an `error` (text for the model) it must not run."""
+
+    call: ToolCall
+    tool: Tool | None
+    args: Json = field(default_factory=dict[str, Any])
+    risk: Risk | None = None
+    summary: str | None = None
+    error: str | None = None
+    error_kind: str | None = None
+    arguments: str = "{}"
+    """Valid JSON for the history, whatever the model wrote."""
+
+
+def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
+    """Find the tool, read the arguments, check them against its schema."""
+    tool = tools.get(call.name) or tools.get(ALIASES.get(call.name, ""))
+    if tool is None:
+        known = ", ".join(sorted(tools))
+        error = f"There is no tool {call.name!r}. The tools are: {known}."
+        return ParsedCall(call, None, error=error, error_kind="unknownTool")
+    args, error = _parse_arguments(call.arguments)
+    if args is None:
+        return ParsedCall(call, tool, error=error, error_kind="invalidArguments")
+    arguments = call.arguments if _is_strict_object(call.arguments) else json.dumps(args)
+    rated = {} if tool.spec.read_only else {key: args.pop(key, None) for key in SELF_RATING}
+    risk = rated.get("security_risk")
+    problem = schema_problem(tool.spec, args)
+    return ParsedCall(
+        call,
+        tool,
+        args,
+        risk if risk in {"low", "medium", "high"} else None,
+        str(rated["summary"])[:200] if rated.get("summary") else None,
+        problem,
+        "invalidArguments" if problem else None,
+        arguments,
+    )
+
+
+def _parse_arguments(text: str) -> tuple[Json | None, str]:
+    """The arguments, or None and why not. `strict=False` takes raw line breaks in strings."""
+    try:
+        value: object = json.loads(text.strip() or "{}", strict=False)
+        if isinstance(value, str):
+            value = json.loads(value, strict=False)
+    except ValueError as exc:
+        return None, f"The arguments are not valid JSON: {exc}. Send one JSON object."
+    if value is None:
+        return {}, ""
+    if not isinstance(value, dict):
+        return None, f"The arguments are a JSON {type(value).__name__}; send one JSON object."
+    return dict(value), ""  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _is_strict_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def schema_problem(spec: ToolSpec, args: Json) -> str | None:
+    """What is wrong with `args`, naming the field; None when they fit."""
+    validator = _validator(json.dumps(spec.input_schema, sort_keys=True))
+    errors = sorted(validator.iter_errors(args), key=lambda error: list(error.absolute_path))
+    if not errors:
+        return None
+    shown = "; ".join(
+        f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message[:300]}"
+        for error in errors[:3]
+    )
+    return f"The arguments of {spec.name} do not fit its schema: {shown}."
+
+
+@lru_cache(maxsize=256)
+def _validator(schema: str) -> Any:
+    # jsonschema takes 60 ms to import, which `initialize` must not pay.
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - a slow import, see above.
+
+    return Draft202012Validator(json.loads(schema))
+
+
+def render_tool(spec: ToolSpec) -> Json:
+    """The tool as the model is told of it; what may change things asks for a self-rating too."""
+    schema = dict(spec.input_schema)
+    if not spec.read_only:
+        schema["properties"] = {**schema.get("properties", {}), **SELF_RATING}
+    function = {"name": spec.name, "description": spec.description, "parameters": schema}
+    return {"type": "function", "function": function}

@@ -1,0 +1,182 @@
+"""Whether an open action may run: asks, rejects or lets it pass, and logs why.
+
+The pure policy is `core.approval`; this applies it to the state and appends what it decides. Only
+the conversation's worker calls it. A decision holds for one digest: when the action changed since,
+it is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.items import Approval
+from oh_daemon.core.approval import (
+    RISK_ORDER,
+    Gate,
+    Verdict,
+    approval_options,
+    decide,
+    digest_of,
+    grant_key,
+)
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import Intent, Json, Tool, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decides from outside: gates to pass, grants kept for a folder, somebody to ask."""
+
+    gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
+    is_granted: Callable[[str], bool] = lambda _key: False
+    save_grant: Callable[[str], None] = lambda _key: None
+    can_ask: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The action must not run; `text` is its observation."""
+
+    text: str
+
+
+class Consent:
+    """Decides one action at a time for one conversation."""
+
+    def __init__(self, conversation: Conversation, policy: Policy) -> None:
+        self._conversation = conversation
+        self._policy = policy
+
+    def settle(self, item: Json, tool: Tool, intent: Intent) -> Intent | Rejection | None:
+        """The intent to run (the user may have edited it), a rejection, or None while it waits."""
+        decisions = self._conversation.state.decisions.get(item["id"], {})
+        for gate in self._policy.gates(tool.spec, intent):
+            answer = self._pass_gate(item, gate, decisions, intent)
+            if not isinstance(answer, Intent):
+                return answer
+        digest = digest_of(intent.subject, intent.digest_material)
+        decision = decisions.get(digest)
+        if decision is not None:
+            return self._obey(item, tool, intent, decision)
+        if self._waits(item):
+            return None
+        return self._apply_policy(item, tool, intent, digest)
+
+    def _pass_gate(
+        self, item: Json, gate: Gate, decisions: dict[str, Json], intent: Intent
+    ) -> Intent | Rejection | None:
+        digest = digest_of(gate.subject)
+        decision = decisions.get(digest)
+        if decision is None:
+            if not self._waits(item):
+                held = replace(intent, subject=gate.subject, title=gate.title, editable=False)
+                self._ask(item, held, digest, Verdict("ask", "gate", "medium"))
+            return None
+        if decision["effect"] == "allow":
+            gate.on_allow(decision["decision"]["scope"])
+            return intent
+        return _rejection(decision) if gate.required else intent
+
+    def _apply_policy(
+        self, item: Json, tool: Tool, intent: Intent, digest: str
+    ) -> Intent | Rejection | None:
+        state = self._conversation.state
+        key = _key_of(intent)
+        granted = key in state.grants | state.turn_grants or self._policy.is_granted(key)
+        verdict = decide(
+            tool.spec,
+            intent,
+            state.options,
+            self_rating=item.get("selfRating"),
+            is_granted=granted,
+        )
+        if verdict.effect == "ask":
+            self._ask(item, intent, digest, verdict)
+            return None
+        self._log_decision(item, verdict, digest)
+        return intent if verdict.effect == "allow" else Rejection(f"Not allowed: {verdict.rule}.")
+
+    def _log_decision(self, item: Json, verdict: Verdict, digest: str) -> None:
+        decided = e.ActionDecided(
+            effect="allow" if verdict.effect == "allow" else "reject",
+            rule=verdict.rule,
+            risk=verdict.risk,
+            reasons=verdict.reasons,
+            digest=digest,
+        )
+        self._conversation.append(decided, item_id=item["id"])
+
+    def _waits(self, item: Json) -> bool:
+        with self._conversation.changed:
+            pending = self._conversation.state.approvals.values()
+            return any(approval["itemId"] == item["id"] for approval in pending)
+
+    def _obey(
+        self, item: Json, tool: Tool, intent: Intent, decision: Json
+    ) -> Intent | Rejection | None:
+        if decision["effect"] == "reject":
+            return _rejection(decision)
+        edited = decision.get("editedSubject")
+        if edited is not None:
+            return self._accept_edit(item, tool, edited, decision)
+        if decision.get("decision", {}).get("scope") in {"folder", "user"}:
+            self._policy.save_grant(_key_of(intent))
+        return intent
+
+    def _accept_edit(self, item: Json, tool: Tool, edited: Json, decision: Json) -> Intent | None:
+        """Take the user's own version; when it is riskier than what was shown, ask again."""
+        args = {**item["args"], "command": edited["command"]}
+        intent = tool.plan(args)
+        digest = digest_of(intent.subject, intent.digest_material)
+        updated = e.ItemUpdated(status="awaitingApproval", args=args)
+        self._conversation.append(updated, item_id=item["id"])
+        if RISK_ORDER[intent.risk] > RISK_ORDER[decision["asked"]["risk"]]:
+            riskier = ("your version is riskier than what you were shown", *intent.reasons)
+            self._ask(item, intent, digest, Verdict("ask", "edited", intent.risk, riskier))
+            return None
+        self._log_decision(item, Verdict("allow", "edited by the user", intent.risk), digest)
+        return intent
+
+    def _ask(self, item: Json, intent: Intent, digest: str, verdict: Verdict) -> None:
+        conversation = self._conversation
+        earlier = conversation.state.decisions.get(item["id"], {}).values()
+        changed = any(d["effect"] == "allow" and "asked" in d for d in earlier)
+        changed_reason = ("it changed after you allowed it",) if changed else ()
+        approval = Approval(
+            id=new_id(),
+            digest=digest,
+            conversation_id=conversation.id,
+            turn_id=(conversation.state.turn or {"id": ""})["id"],
+            item_id=item["id"],
+            title=intent.title,
+            description=item.get("summary"),
+            subject=intent.subject,
+            risk=verdict.risk,
+            reason="; ".join(changed_reason + verdict.reasons) or None,
+            options=approval_options(intent.subject, verdict.risk, floor=intent.outside_floor),
+            editable=intent.editable,
+            created_at=conversation.clock.now(),
+        )
+        conversation.append(
+            e.ItemUpdated(status="awaitingApproval"),
+            e.ApprovalRequested(approval=approval),
+            item_id=item["id"],
+        )
+        conversation.log.sync()
+        if not self._policy.can_ask():
+            why = "nobody can be asked: no client with a way to answer is connected"
+            rejected = e.Decision(effect="reject")
+            conversation.respond(approval.id, digest, rejected, feedback=why, by="noClient")
+
+
+def _key_of(intent: Intent) -> str:
+    return grant_key(intent.subject.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def _rejection(decision: Json) -> Rejection:
+    who = "The user rejected this" if decision.get("by") == "user" else "This was not run"
+    why = decision.get("feedback")
+    return Rejection(f"{who}: {why}" if why else f"{who}. Ask what to do, or try another way.")

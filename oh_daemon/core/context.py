@@ -1,0 +1,142 @@
+"""The view: a conversation's items as the messages a model gets, in OpenAI's chat form.
+
+It grows with the conversation and never rebuilds what it has: step 1,000 costs what step 10 does.
+Every assistant message with tool calls is followed at once by exactly one result for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import ENDED, TOOL_KINDS
+
+
+class View:
+    """Messages for the next request. Only closed batches enter, so it is always well formed."""
+
+    def __init__(self, system_prompt: str) -> None:
+        self._messages: list[Json] = [{"role": "system", "content": system_prompt}]
+        self._taken = 0
+
+    def messages(self, items: Sequence[Json]) -> list[Json]:
+        """Take in the items since the last call; all of them must have ended."""
+        while self._taken < len(items):
+            end = _batch_end(items, self._taken)
+            if any(item["status"] not in ENDED for item in items[self._taken : end]):
+                break
+            self._messages.extend(render_batch(items[self._taken : end]))
+            self._taken = end
+        return list(self._messages)
+
+
+def _batch_of(item: Json) -> str | None:
+    return item["call"]["batch"] if item["kind"] in TOOL_KINDS else item.get("batch")
+
+
+def _batch_end(items: Sequence[Json], start: int) -> int:
+    """Index after the last item of the model answer that begins at `start`."""
+    batch = _batch_of(items[start])
+    end = start + 1
+    while batch is not None and end < len(items) and _batch_of(items[end]) == batch:
+        end += 1
+    return end
+
+
+def render_batch(items: Sequence[Json]) -> list[Json]:
+    """Messages of one user message, one notice, or one model answer with its results."""
+    first = items[0]
+    if first["kind"] == "userMessage":
+        return [{"role": "user", "content": _user_content(first["content"])}]
+    if first["kind"] == "notice":
+        note = first.get("note")
+        return [{"role": "user", "content": f"<note>{note}</note>"}] if note else []
+    return _render_answer(items)
+
+
+def _render_answer(items: Sequence[Json]) -> list[Json]:
+    text = ""
+    blocks: list[Json] = []
+    calls: list[Json] = []
+    results: list[Json] = []
+    for item in items:
+        if item.get("reason") == "retried":
+            continue
+        if item["kind"] == "agentMessage":
+            text += item.get("text", "")
+        elif item["kind"] == "reasoning":
+            blocks.extend(item.get("blocks", ()) if item["status"] == "completed" else ())
+        else:
+            calls.append(_render_call(item["call"]))
+            results.append(_render_result(item))
+    if not (text or calls):
+        return []
+    answer: Json = {"role": "assistant", "content": text or None}
+    if calls:
+        answer["tool_calls"] = calls
+    if blocks:
+        answer["thinking_blocks"] = blocks
+    return [answer, *results]
+
+
+def _render_call(call: Json) -> Json:
+    function = {"name": call["name"], "arguments": call["arguments"]}
+    return {"id": call["id"], "type": "function", "function": function}
+
+
+def _render_result(item: Json) -> Json:
+    text = "\n".join(_content_text(part) for part in item.get("content", ()))
+    return {"role": "tool", "tool_call_id": item["call"]["id"], "content": text or "(no output)"}
+
+
+def _content_text(part: Json) -> str:
+    match part.get("type"):
+        case "text":
+            return part["text"]
+        case "resource":
+            return str(part.get("resource", {}).get("text", "(a resource without text)"))
+        case kind:
+            return f"({kind} content, not shown to the model)"
+
+
+def _user_content(parts: Sequence[Json]) -> str | list[Json]:
+    """Plain text where that is enough: some endpoints take no list."""
+    if any(part["type"] == "image" for part in parts):
+        return [_user_part(part) for part in parts]
+    return "\n\n".join(_part_text(part) for part in parts)
+
+
+def _user_part(part: Json) -> Json:
+    if part["type"] != "image":
+        return {"type": "text", "text": _part_text(part)}
+    url = f"data:{part['mimeType']};base64,{part['data']}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _part_text(part: Json) -> str:
+    match part["type"]:
+        case "text":
+            return part["text"]
+        case "resource":
+            return f"<resource uri={part['uri']!r}>\n{part['text']}\n</resource>"
+        case "resourceLink":
+            return f"<file uri={part['uri']!r}{_lines(part.get('range'))}/>"
+        case "selection":
+            place = f"uri={part['uri']!r}{_lines(part['range'])}"
+            return f"<selection {place}>\n{part['text']}\n</selection>"
+        case "diagnostics":
+            rows = "\n".join(_diagnostic(item) for item in part["items"])
+            return f"<diagnostics uri={part['uri']!r}>\n{rows}\n</diagnostics>"
+        case kind:
+            return f"({kind}: this version cannot show it)"
+
+
+def _lines(span: Json | None) -> str:
+    if span is None:
+        return ""
+    return f" lines={span['start']['line'] + 1}-{span['end']['line'] + 1}"
+
+
+def _diagnostic(item: Json) -> str:
+    line = item.get("range", {}).get("start", {}).get("line", 0) + 1
+    return f"line {line}: {item.get('message', '')}"

@@ -1,0 +1,176 @@
+"""The spine of a conversation: one lock, one append, one fold, and those who listen.
+
+An event is written before it is folded and folded before anyone hears of it. The write is under
+the lock (2 microseconds), which is what makes file order, `seq` order and wire order the same.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import orjson
+from oh_daemon.core.secrets import Masker
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import StorageError
+from oh_daemon.contract.items import (
+    Contract,
+    ConversationState,
+    PauseReason,
+    QueuedMessage,
+    UserMessageItem,
+)
+from oh_daemon.core.ports import Clock, EventLog, Json
+from oh_daemon.core.state import State, apply
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+class Listener(Protocol):
+    """Hears of a conversation in order. Called under its lock: put into a queue and return."""
+
+    def on_record(self, journal: Journal, line: bytes, record: Json) -> None: ...
+
+    def on_halted(self, journal: Journal, error: StorageError) -> None: ...
+
+    def on_delta(
+        self, journal: Journal, item_id: str, channel: str, offset: int, text: str
+    ) -> None: ...
+
+
+class Journal:
+    """Thread-safe. Whoever reads `state` for more than one value holds `changed`."""
+
+    def __init__(
+        self, state: State, log: EventLog, *, epoch: str, clock: Clock, masker: Masker
+    ) -> None:
+        self.id = state.conversation_id
+        self.state = state
+        self.log = log
+        self.epoch = epoch
+        self.clock = clock
+        self.masker = masker
+        self.listeners: list[Listener] = []
+        self.changed = threading.Condition(threading.RLock())
+        self._waiters: list[Callable[[Json], bool]] = []
+
+    def append(
+        self,
+        *events: Contract,
+        turn_id: str | None = None,
+        item_id: str | None = None,
+        cause: e.Cause | None = None,
+    ) -> None:
+        """Write the events in one piece, fold them, tell the listeners.
+
+        `cause` belongs to the last one. Raises `StorageError`; then nothing has changed.
+        """
+        with self.changed:
+            turn = turn_id or (self.state.turn or {}).get("id")
+            lines = [
+                self._render_line(
+                    e.Record.model_construct(
+                        seq=self.state.seq + n,
+                        ts=self.clock.now(),
+                        turn_id=None if isinstance(event, _WITHOUT_TURN) else turn,
+                        item_id=self._item_of(event) or item_id,
+                        cause=cause if n == len(events) else None,
+                        event=event,
+                    )
+                )
+                for n, event in enumerate(events, 1)
+            ]
+            self.log.append(b"".join(lines))
+            for line in lines:
+                self._take_in(line[:-1])
+            self.changed.notify_all()
+
+    def _item_of(self, event: Contract) -> str | None:
+        match event:
+            case e.ItemStarted() | e.ItemCompleted():
+                return event.item.id
+            case e.ApprovalRequested():
+                return event.approval.item_id
+            case e.ApprovalResolved():
+                return self.state.approvals[event.approval_id]["itemId"]
+            case _:
+                return None
+
+    def _render_line(self, record: e.Record) -> bytes:
+        text = record.model_dump_json(exclude_none=True, serialize_as_any=True)
+        return self.masker.mask(text).encode("utf-8", "replace") + b"\n"
+
+    def _take_in(self, line: bytes) -> None:
+        record = orjson.loads(line)
+        apply(self.state, record)
+        for listener in tuple(self.listeners):
+            listener.on_record(self, line, record)
+        waiting, self._waiters = self._waiters, []
+        # A waiter may add another one while it is asked.
+        kept = [waiter for waiter in waiting if not waiter(record)]
+        self._waiters = kept + self._waiters
+
+    def publish_delta(self, item_id: str, channel: str, offset: int, text: str) -> None:
+        """Pass on streamed text; it is never logged."""
+        with self.changed:
+            for listener in tuple(self.listeners):
+                listener.on_delta(self, item_id, channel, offset, text)
+
+    def user_message(self, message: QueuedMessage) -> e.ItemCompleted:
+        item = UserMessageItem(
+            id=new_id(),
+            message_id=message.message_id,
+            client_message_id=message.client_message_id,
+            content=message.content,
+            delivery=message.delivery,
+            ended_at=self.clock.now(),
+        )
+        return e.ItemCompleted(item=item)
+
+    def status_event(self, to: ConversationState, reason: PauseReason | None = None) -> Contract:
+        current = cast("ConversationState", self.state.status)
+        return e.StatusChanged(from_=current, to=to, reason=reason)
+
+    def change_status(self, to: ConversationState, reason: PauseReason | None = None) -> None:
+        with self.changed:
+            if (self.state.status, self.state.status_reason) != (to, reason):
+                self.append(self.status_event(to, reason))
+
+    @property
+    def is_paused(self) -> bool:
+        """The open turn is on hold until `resume` or a message."""
+        turn = self.state.turn
+        return turn is not None and bool(turn.get("paused"))
+
+    def pause_turn(self, reason: PauseReason) -> None:
+        """Put the open turn on hold; the worker calls this between steps."""
+        with self.changed:
+            self.append(e.TurnPaused(reason=reason), self.status_event("paused", reason))
+
+    def await_record(self, waiter: Callable[[Json], bool]) -> None:
+        """Show `waiter` each new record, under the lock, until it returns true."""
+        self._waiters.append(waiter)
+
+    def when_turn_ends(
+        self, turn_id: str, call: Callable[[Json], object], *, or_pauses: bool = False
+    ) -> None:
+        def on_record(record: Json) -> bool:
+            event = record["event"]
+            if event["type"] == "turn.completed" and event["turn"]["id"] == turn_id:
+                call(event["turn"])
+                return True
+            if or_pauses and event["type"] == "turn.paused" and record["turnId"] == turn_id:
+                started = self.state.turn["startedAt"] if self.state.turn else record["ts"]
+                call({"id": turn_id, "status": "paused", "startedAt": started})
+                return True
+            return False
+
+        self.await_record(on_record)
+
+
+_WITHOUT_TURN = (e.StatusChanged, e.OptionsChanged, e.ConversationCreated, e.AgentChanged)

@@ -1,0 +1,47 @@
+"""How many turns may run at once: first come, first served, and a cancelled wait ends at once."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from oh_daemon.core.cancel import CancelToken
+
+
+class Slots:
+    """Shared by all conversations of a daemon."""
+
+    def __init__(self, limit: int = 64) -> None:
+        self._changed = threading.Condition()
+        self._free = limit
+        self._waiting: deque[object] = deque()
+
+    @contextmanager
+    def taken(self, cancel: CancelToken) -> Generator[None]:
+        """Hold a slot; raises `Cancelled` when cancelled while waiting for one."""
+        ticket = object()
+        unregister = cancel.on_cancel(self._wake)
+        try:
+            with self._changed:
+                self._waiting.append(ticket)
+                self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
+                self._waiting.remove(ticket)
+                cancel.raise_if_cancelled()
+                self._free -= 1
+        finally:
+            unregister()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += 1
+                self._changed.notify_all()
+
+    def _is_next(self, ticket: object) -> bool:
+        return self._free > 0 and self._waiting[0] is ticket
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()

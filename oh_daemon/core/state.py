@@ -1,0 +1,269 @@
+"""What a conversation is now: a fold over its records, and nothing else.
+
+Records are the plain dicts that orjson gives (100,000 of them fold in a tenth of a second), so a
+live conversation and a replayed one run through the same code on the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from oh_daemon.core.approval import grant_key
+from oh_daemon.core.ports import Json
+
+ENDED = frozenset({"completed", "failed", "rejected", "cancelled"})
+TOOL_KINDS = frozenset({"toolCall", "command", "fileChange", "plan"})
+
+
+@dataclass(slots=True)
+class State:
+    """Changed only by `apply`. Whoever reads it holds the conversation's lock."""
+
+    conversation_id: str
+    seq: int = 0
+    title: str = ""
+    folders: tuple[str, ...] = ()
+    agent: Json = field(default_factory=dict[str, object])
+    options: dict[str, str] = field(default_factory=dict[str, str])
+    max_steps: int = 100
+    max_cost_usd: float | None = None
+    metadata: Json = field(default_factory=dict[str, object])
+    status: str = "idle"
+    status_reason: str | None = None
+    created_at: str = ""
+    updated_at: str = ""
+    turn: Json | None = None
+    """The open turn {id, startedAt, nSteps, usage, paused}; None when the agent rests."""
+    last_turn: Json | None = None
+    items: list[Json] = field(default_factory=list[Json])
+    """All items in the order they began; an ended item never changes again."""
+    positions: dict[str, int] = field(default_factory=dict[str, int])
+    open_items: dict[str, None] = field(default_factory=dict[str, None])
+    call_ids: set[str] = field(default_factory=set[str])
+    """Ids of all tool calls so far; some providers begin again at `call_0`."""
+    queue: list[Json] = field(default_factory=list[Json])
+    approvals: dict[str, Json] = field(default_factory=dict[str, Json])
+    """Pending ones by id, oldest first."""
+    decisions: dict[str, dict[str, Json]] = field(default_factory=dict[str, dict[str, Json]])
+    """What was decided about each open item, by item id and digest."""
+    resolutions: dict[str, Json] = field(default_factory=dict[str, Json])
+    """Every answered approval by its id."""
+    grants: set[str] = field(default_factory=set[str])
+    turn_grants: set[str] = field(default_factory=set[str])
+    pause_requested: str | None = None
+    changes: dict[str, Json] = field(default_factory=dict[str, Json])
+    """The open turn's files by URI, each with its first and last hash."""
+    usage: Json = field(default_factory=dict[str, object])
+    """Sum over the conversation; empty before the first model call."""
+    context: Json = field(default_factory=dict[str, object])
+    message_count: int = 0
+    causes: dict[tuple[str, str], Json] = field(default_factory=dict[tuple[str, str], Json])
+
+    def item(self, item_id: str) -> Json:
+        return self.items[self.positions[item_id]]
+
+    def open_tool_items(self) -> list[Json]:
+        """Actions without an observation, in the order the model asked for them."""
+        found = (self.item(item_id) for item_id in self.open_items)
+        return [item for item in found if item["kind"] in TOOL_KINDS]
+
+
+def fold(conversation_id: str, records: Iterable[Json]) -> State:
+    """Replay a log."""
+    state = State(conversation_id)
+    for record in records:
+        apply(state, record)
+    return state
+
+
+def apply(state: State, record: Json) -> None:
+    """Add one record. Events of an unknown type only move `seq`."""
+    state.seq = record["seq"]
+    state.updated_at = record["ts"]
+    cause = record.get("cause")
+    if cause is not None:
+        state.causes[cause["method"], cause["clientRequestId"]] = cause
+    event = record["event"]
+    change = _CHANGES.get(event["type"])
+    if change is not None:
+        change(state, event, record)
+
+
+def _created(state: State, event: Json, record: Json) -> None:
+    state.created_at = record["ts"]
+    state.title = event["title"]
+    state.folders = tuple(event["folders"])
+    state.agent = event["agent"]
+    state.options = dict(event["options"])
+    state.max_steps = event["maxSteps"]
+    state.max_cost_usd = event.get("maxCostUsd")
+    state.metadata = event.get("metadata", {})
+
+
+def _agent_changed(state: State, event: Json, _record: Json) -> None:
+    state.agent = event["agent"]
+
+
+def _updated(state: State, event: Json, _record: Json) -> None:
+    state.title = event["title"]
+
+
+def _status(state: State, event: Json, _record: Json) -> None:
+    state.status = event["to"]
+    state.status_reason = event.get("reason")
+
+
+def _queued(state: State, event: Json, _record: Json) -> None:
+    message = event["message"]
+    if message["delivery"] == "interrupt":
+        state.queue.insert(0, message)
+    else:
+        state.queue.append(message)
+
+
+def _dequeued(state: State, event: Json, _record: Json) -> None:
+    state.queue = [m for m in state.queue if m["messageId"] != event["messageId"]]
+
+
+def _turn_started(state: State, _event: Json, record: Json) -> None:
+    state.turn = {"id": record["turnId"], "startedAt": record["ts"], "nSteps": 0, "usage": {}}
+    state.pause_requested = None
+    state.changes = {}
+    state.turn_grants = set()
+
+
+def _turn_paused(state: State, event: Json, _record: Json) -> None:
+    state.pause_requested = None
+    if state.turn is not None:
+        state.turn["paused"] = event["reason"]
+
+
+def _turn_resumed(state: State, _event: Json, _record: Json) -> None:
+    state.pause_requested = None
+    if state.turn is not None:
+        state.turn.pop("paused", None)
+
+
+def _turn_completed(state: State, event: Json, _record: Json) -> None:
+    state.turn = None
+    state.last_turn = event["turn"]
+    state.pause_requested = None
+
+
+def _pause_requested(state: State, event: Json, _record: Json) -> None:
+    state.pause_requested = event["when"]
+
+
+def _item_started(state: State, event: Json, _record: Json) -> None:
+    _put_item(state, event["item"])
+
+
+def _item_updated(state: State, event: Json, record: Json) -> None:
+    item = state.item(record["itemId"])
+    item["status"] = event["status"]
+    if event.get("args") is not None:
+        item["args"] = event["args"]
+
+
+def _item_completed(state: State, event: Json, _record: Json) -> None:
+    item = event["item"]
+    _put_item(state, item)
+    state.decisions.pop(item["id"], None)
+    if item["kind"] == "userMessage":
+        state.message_count += 1
+    if item["kind"] == "agentMessage" and item["status"] == "completed":
+        state.message_count += 1
+
+
+def _put_item(state: State, item: Json) -> None:
+    position = state.positions.get(item["id"])
+    if position is None:
+        state.positions[item["id"]] = len(state.items)
+        if item["kind"] in TOOL_KINDS:
+            state.call_ids.add(item["call"]["id"])
+        state.items.append(item)
+    else:
+        state.items[position] = item
+    if item["status"] in ENDED:
+        state.open_items.pop(item["id"], None)
+    else:
+        state.open_items[item["id"]] = None
+
+
+def _approval_requested(state: State, event: Json, _record: Json) -> None:
+    approval = event["approval"]
+    state.approvals[approval["id"]] = approval
+
+
+def _approval_resolved(state: State, event: Json, _record: Json) -> None:
+    approval = state.approvals.pop(event["approvalId"], None)
+    state.resolutions[event["approvalId"]] = event
+    if approval is None:
+        return
+    of_item = state.decisions.setdefault(approval["itemId"], {})
+    of_item[approval["digest"]] = {
+        **event,
+        "effect": event["decision"]["effect"],
+        "asked": approval,
+    }
+    decision = event["decision"]
+    if decision["effect"] == "allow" and decision["scope"] != "once":
+        grants = state.turn_grants if decision["scope"] == "turn" else state.grants
+        grants.add(grant_key(approval["subject"]))
+
+
+def _action_decided(state: State, event: Json, record: Json) -> None:
+    state.decisions.setdefault(record["itemId"], {})[event["digest"]] = event
+
+
+def _changes_updated(state: State, event: Json, _record: Json) -> None:
+    state.changes = {change["uri"]: change for change in event["files"]}
+
+
+def _usage(state: State, event: Json, _record: Json) -> None:
+    state.usage = add_usage(state.usage, event["usage"])
+    state.context = {"used": event.get("contextUsed", 0), "size": event.get("contextSize")}
+    if state.turn is not None:
+        state.turn["usage"] = add_usage(state.turn["usage"], event["usage"])
+        state.turn["nSteps"] += 1
+
+
+def add_usage(total: Json, usage: Json) -> Json:
+    """Sum two usages; the cost stays absent once any part of it was unknown."""
+    if not total:
+        return usage
+    keys = (total.keys() | usage.keys()) - {"cost"}
+    summed: Json = {key: total.get(key, 0) + usage.get(key, 0) for key in keys}
+    if total.get("cost") and usage.get("cost"):
+        amount = total["cost"]["amount"] + usage["cost"]["amount"]
+        summed["cost"] = {"amount": amount, "currency": "USD"}
+    return summed
+
+
+def _options(state: State, event: Json, _record: Json) -> None:
+    state.options.update(event["values"])
+
+
+_CHANGES: dict[str, Callable[[State, Json, Json], None]] = {
+    "conversation.created": _created,
+    "agent.changed": _agent_changed,
+    "conversation.updated": _updated,
+    "status.changed": _status,
+    "message.queued": _queued,
+    "message.dequeued": _dequeued,
+    "turn.started": _turn_started,
+    "turn.paused": _turn_paused,
+    "turn.resumed": _turn_resumed,
+    "turn.completed": _turn_completed,
+    "pause.requested": _pause_requested,
+    "item.started": _item_started,
+    "item.updated": _item_updated,
+    "item.completed": _item_completed,
+    "approval.requested": _approval_requested,
+    "approval.resolved": _approval_resolved,
+    "action.decided": _action_decided,
+    "changes.updated": _changes_updated,
+    "usage.updated": _usage,
+    "options.changed": _options,
+}

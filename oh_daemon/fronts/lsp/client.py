@@ -1,0 +1,126 @@
+"""Requests from the daemon to the client: numbered, awaited, withdrawn; late answers are logged.
+
+What to ask is left to the callers. Invariant: every call ends exactly once, with an answer or with
+the reason why there is none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal, cast
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.fronts.lsp.outbox import Outbox
+from oh_daemon.fronts.lsp.stdio import encode
+
+log = logging.getLogger(__name__)
+
+_MAX_ERROR_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAnswer:
+    """What became of a request: `result` counts only when `outcome` is answered."""
+
+    outcome: Literal["answered", "refused", "deadline", "gone"]
+    result: Any = None
+    """JSON as the client sent it; whoever asked checks it."""
+    message: str = ""
+
+
+OnAnswer = Callable[[ClientAnswer], None]
+
+
+class Client:
+    """The other end of the connection, as something that can be asked. Any thread may ask."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._lock = threading.Lock()
+        self._waiting: dict[int, OnAnswer] = {}
+        self._ids = count(1)
+        self._is_gone = False
+
+    def request(
+        self, method: str, params: object, *, deadline_s: float, cancel: CancelToken
+    ) -> ClientAnswer:
+        """Ask and wait; never on the main loop. Raises `Cancelled`, having withdrawn the request.
+
+        After the deadline the request is withdrawn too; an answer that still comes is ignored.
+        """
+        cancel.raise_if_cancelled()
+        wake = threading.Event()
+        answers: list[ClientAnswer] = []
+
+        def on_answer(answer: ClientAnswer) -> None:
+            answers.append(answer)
+            wake.set()
+
+        withdraw = self.request_async(method, params, on_answer)
+        unregister = cancel.on_cancel(wake.set)
+        try:
+            wake.wait(deadline_s)
+        finally:
+            unregister()
+        if answers:
+            return answers[0]
+        withdraw()
+        cancel.raise_if_cancelled()
+        return ClientAnswer("deadline", message=f"no answer to {method} within {deadline_s:g} s")
+
+    def request_async(self, method: str, params: object, on_answer: OnAnswer) -> Callable[[], None]:
+        """Ask without a deadline. `on_answer` is called on the main loop, so it must be short.
+
+        The result withdraws the request: then `on_answer` is not called any more.
+        """
+        body = encode(params)
+        with self._lock:
+            request_id = next(self._ids)
+            is_gone = self._is_gone
+            if not is_gone:
+                self._waiting[request_id] = on_answer
+        if is_gone:
+            on_answer(ClientAnswer("gone", message="the client is gone"))
+            return lambda: None
+        self._outbox.request(request_id, method, body)
+        return lambda: self._withdraw(request_id)
+
+    def on_response(self, response: dict[str, Any]) -> None:
+        """Route the client's answer to whoever asked."""
+        on_answer = self._take(response.get("id"))
+        if on_answer is None:
+            log.warning("an answer to no open request: id %.40r", response.get("id"))
+            return
+        error = response.get("error")
+        if error is None:
+            on_answer(ClientAnswer("answered", result=response.get("result")))
+        else:
+            on_answer(ClientAnswer("refused", message=_error_text(error)))
+
+    def on_gone(self) -> None:
+        """End all open requests, and all later ones at once."""
+        with self._lock:
+            self._is_gone = True
+            waiting = list(self._waiting.values())
+            self._waiting.clear()
+        for on_answer in waiting:
+            on_answer(ClientAnswer("gone", message="the client is gone"))
+
+    def _withdraw(self, request_id: int) -> None:
+        if self._take(request_id) is not None:
+            self._outbox.withdraw(request_id)
+
+    def _take(self, request_id: object) -> OnAnswer | None:
+        if not isinstance(request_id, int):
+            return None
+        with self._lock:
+            return self._waiting.pop(request_id, None)
+
+
+def _error_text(error: object) -> str:
+    message = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else error
+    return str(message)[:_MAX_ERROR_CHARS]

@@ -1,0 +1,89 @@
+"""pygls' document and position codec, with the line ends of LSP and its rule for long columns.
+
+The only module that imports pygls, which takes 0.3 s: import it inside functions, after
+`initialize` is answered.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from lsprotocol import types
+from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Lines with their ends. Unlike str.splitlines, \f, \v and U+2028 end no line."""
+    return _LINE.findall(text)
+
+
+class Codec(PositionCodec):
+    """Columns in the negotiated encoding to code points."""
+
+    def position_from_client_units(
+        self, lines: Sequence[str], position: types.Position
+    ) -> ServerTextPosition:
+        """Clamp as LSP says: to the end of the line before its line end, or of the text.
+
+        pygls clamps a long column one short of the end, or between CR and LF.
+        """
+        if position.line >= len(lines):
+            last_length = len(lines[-1]) if lines else 0
+            return ServerTextPosition(max(len(lines) - 1, 0), last_length)
+        line = lines[position.line].rstrip("\r\n")
+        if line.isascii():
+            return ServerTextPosition(position.line, min(position.character, len(line)))
+        ends = list(accumulate(self.impl.code_units_for_char(char) for char in line))
+        return ServerTextPosition(position.line, bisect_right(ends, position.character))
+
+
+class SyncedText(TextDocument):
+    """The text of an open document, changed as the client says."""
+
+    def __init__(self, uri: str, text: str, encoding: str) -> None:
+        super().__init__(uri, text, position_codec=Codec(encoding))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(split_lines(self.source))
+
+    def change(self, change: dict[str, Any]) -> None:
+        """One entry of `contentChanges`; without a range it replaces the whole text."""
+        if change.get("range") is None:
+            self.apply_change(types.TextDocumentContentChangeWholeDocument(text=change["text"]))
+            return
+        start, end = (_position(change["range"][side]) for side in ("start", "end"))
+        span = types.Range(start, end)
+        self.apply_change(types.TextDocumentContentChangePartial(range=span, text=change["text"]))
+
+
+def _position(value: dict[str, Any]) -> types.Position:
+    return types.Position(line=value["line"], character=value["character"])
+
+
+class Offsets:
+    """Offsets in one text to positions of the client."""
+
+    def __init__(self, text: str, encoding: str) -> None:
+        self._text = text
+        self._lines = split_lines(text) or [""]
+        if self._lines[-1].endswith(("\r", "\n")):
+            self._lines.append("")
+        self._starts = [0, *accumulate(len(line) for line in self._lines[:-1])]
+        self._codec = Codec(encoding)
+
+    def position(self, offset: int) -> dict[str, int]:
+        line = bisect_right(self._starts, offset) - 1
+        place = ServerTextPosition(line, offset - self._starts[line])
+        position = self._codec.position_to_client_units(self._lines, place)
+        return {"line": position.line, "character": position.character}
+
+    def is_inside_line_end(self, offset: int) -> bool:
+        """Between CR and LF, where no position can point."""
+        return self._text[offset - 1 : offset + 1] == "\r\n"

@@ -1,0 +1,225 @@
+"""Frames in: takes over descriptors 0 and 1, finds messages in the byte stream, parses them.
+
+Invariant: bytes that are not a message cost an error answer or end the daemon, never a wrong one.
+What a message means is left to `rpc`; frames out are `outbox`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+MAX_SKIPPED_BYTES = 1024 * 1024 * 1024
+MAX_HEADER_BYTES = 64 * 1024
+_HEAD_BYTES = 4096
+_BOM = b"\xef\xbb\xbf"
+_HEADER = re.compile(rb"[A-Za-z][\w-]*\s*:")
+_LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*$", re.IGNORECASE)
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_ID_VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*)\s*[,}]', re.DOTALL)
+
+RequestId = str | int | float
+
+
+class FramingLost(Exception):  # noqa: N818 - a fact about the stream; it ends the daemon (code 3).
+    """Nobody can tell any more where the next message starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A body that is JSON, of whatever shape."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A frame whose header or body cannot be read; answered with -32700."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """A body that was skipped. `head` is its beginning, `id` what could be read from there."""
+
+    size_bytes: int
+    id: RequestId | None
+    head: bytes
+
+
+Frame = Message | Malformed | TooLarge
+
+
+def claim_stdio() -> tuple[int, int]:
+    """Take descriptors 0 and 1 for the protocol; returns (inbound, outbound).
+
+    Afterwards 0 reads nothing and 1 is stderr, so a stray print or a child cannot break a frame.
+    Call before anything heavy is imported. Raises `OSError` when 0 or 1 is closed.
+    """
+    if not _is_open(2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    inbound, outbound = os.dup(0), os.dup(1)
+    # Some parents hand over pipes in non-blocking mode; both our threads want to wait.
+    os.set_blocking(inbound, True)
+    os.set_blocking(outbound, True)
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.dup2(2, 1)
+    os.close(nowhere)
+    return inbound, outbound
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+class FrameReader:
+    """Frames of one stream. For one thread."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._stream = os.fdopen(descriptor, "rb", buffering=64 * 1024)
+        self._in_sync = True
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Frames until the end of the stream. Raises `FramingLost` when there is no going on."""
+        while (header := self._read_header()) is not None:
+            frame = header if isinstance(header, Malformed) else self._read_body(header)
+            if frame is None:
+                return
+            # A body that is no JSON often means a wrong length: look for the next header then.
+            self._in_sync = not isinstance(frame, Malformed)
+            yield frame
+
+    def _read_header(self) -> int | Malformed | None:
+        """The length of the next body, or None at the end of the stream."""
+        length: int | None = None
+        n_bytes = 0
+        header_started = False
+        while line := self._stream.readline(MAX_HEADER_BYTES + 1 - n_bytes):
+            n_bytes += len(line)
+            if n_bytes > MAX_HEADER_BYTES:
+                raise FramingLost(f"no message header within {MAX_HEADER_BYTES} bytes")
+            text = line.removeprefix(_BOM).strip()
+            if not text and length is not None:
+                return length
+            if not text and header_started and self._in_sync:
+                return Malformed("header without a valid Content-Length")
+            if text:
+                header_started = True
+                length = self._parse_header_line(text, length)
+        return None
+
+    def _parse_header_line(self, text: bytes, length: int | None) -> int | None:
+        """The content length known after this line."""
+        is_header = _HEADER.match(text) is not None
+        if self._in_sync and not is_header:
+            raise FramingLost(f"expected a Content-Length header, got {text[:40]!r}")
+        # Out of step, the header may follow the rest of a body on the same line.
+        found = _LENGTH.match(text) if self._in_sync else _LENGTH.search(text)
+        if found is not None:
+            digits = found[1].lstrip(b"0") or b"0"
+            if len(digits) > 10 or int(digits) > MAX_SKIPPED_BYTES:  # noqa: PLR2004 - below 10^10
+                raise FramingLost(f"a message of {digits[:20].decode()} bytes")
+            return int(digits)
+        return length if is_header else None
+
+    def _read_body(self, length: int) -> Frame | None:
+        if length > MAX_MESSAGE_BYTES:
+            return self._skip_body(length)
+        body = self._stream.read(length)
+        return None if len(body) < length else parse(body)
+
+    def _skip_body(self, length: int) -> TooLarge | None:
+        head = self._stream.read(_HEAD_BYTES)
+        left = length - len(head)
+        while left > 0:
+            skipped = len(self._stream.read(min(left, 1024 * 1024)))
+            if skipped == 0:
+                return None
+            left -= skipped
+        return TooLarge(length, _peek_id(head), head)
+
+
+def parse(body: bytes) -> Message | Malformed:
+    """JSON, strictly, but for half surrogate pairs: JavaScript sends them, they become U+FFFD."""
+    body = body.removeprefix(_BOM)
+    try:
+        return Message(orjson.loads(body))
+    except orjson.JSONDecodeError as error:
+        repaired = _ESCAPE.sub(_without_lone_surrogate, body)
+        if repaired == body:
+            # The message of the parser quotes nothing of the body.
+            return Malformed(str(error))
+    try:
+        return Message(orjson.loads(repaired))
+    except orjson.JSONDecodeError as error:
+        return Malformed(str(error))
+
+
+def _without_lone_surrogate(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if escape["lone"] else escape[0]
+
+
+def _peek_id(head: bytes) -> RequestId | None:
+    """The message's own id, if it stands in `head`; ids of nested objects do not count."""
+    depth = 0
+    for token in _TOKEN.finditer(head):
+        if token[0] in b"[{":
+            depth += 1
+        elif token[0] in b"]}":
+            depth -= 1
+        elif depth == 1 and token[0] == b'"id"':
+            value = _ID_VALUE.match(head, token.end())
+            parsed = parse(value[1]) if value else None
+            return cast("RequestId", parsed.value) if isinstance(parsed, Message) else None
+    return None
+
+
+def encode(value: Any) -> bytes:
+    """JSON of plain data and pydantic models (absent instead of null); NaN becomes null.
+
+    Raises `TypeError` for anything else. `Any`: what handlers return is checked by this alone.
+    """
+    try:
+        return orjson.dumps(value, default=_plain)
+    except TypeError:
+        # File names and program output may hold half surrogate pairs, which are not JSON.
+        return orjson.dumps(_valid_text(value), default=lambda model: _valid_text(_plain(model)))
+
+
+def _plain(value: object) -> object:
+    # pydantic costs 160 ms to import; whoever made a model has paid that already.
+    from pydantic import BaseModel  # noqa: PLC0415
+
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _valid_text(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            items = cast("dict[str, Any]", value).items()
+            return {_valid_text(key): _valid_text(item) for key, item in items}
+        case list() | tuple():
+            return [_valid_text(item) for item in cast("list[Any]", value)]
+        case _:
+            return value

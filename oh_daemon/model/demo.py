@@ -1,0 +1,122 @@
+"""The built-in demo model: a script, no AI. It needs no key and no network.
+
+Everything around it is real: it reads what the tools return (the unsaved rule, the code as it is)
+and goes on from there. It is for seeing the product at work, not for tests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+
+from oh_daemon.contract.items import Usage
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Retry, ToolCall
+
+_CHUNK = 12
+_PACE_S = 0.01
+_TASKS = ("Run the tests", "Read the rule and the code", "Fix the code", "Run the tests again")
+
+Step = tuple[str, str, Json]
+"""What the script says, the tool it calls, and the arguments."""
+
+
+class DemoModel:
+    """Plays the demo task where it finds its files, and shows the folder anywhere else."""
+
+    name = "demo"
+    label = "demo model: a script, no AI"
+    context_window = None
+    warnings = (
+        "This is the demo model: a script, no AI. Set a provider's key, for instance "
+        "ANTHROPIC_API_KEY, or the setting `model`, to work with a real one.",
+    )
+
+    def complete(
+        self,
+        request: ModelRequest,
+        *,
+        on_delta: Callable[[ModelDelta], None],
+        on_retry: Callable[[Retry], None],  # noqa: ARG002 - the port's shape.
+        cancel: CancelToken,
+    ) -> ModelAnswer:
+        """Answer with the next step of the script, at reading speed."""
+        task, results = _since_the_task(request.messages)
+        script = _fix_the_price if "RULES.md" in task else _look_around
+        text, tool, args = script(results)
+        for start in range(0, len(text), _CHUNK):
+            if cancel.wait(_PACE_S):
+                cancel.raise_if_cancelled()
+            on_delta(ModelDelta("text", text[start : start + _CHUNK]))
+        call = ToolCall(f"demo_{len(results)}", tool, json.dumps(args))
+        return ModelAnswer(
+            text=text, tool_calls=(call,), finish_reason="tool_calls", usage=Usage(requests=1)
+        )
+
+
+def _since_the_task(messages: Sequence[Json]) -> tuple[str, list[str]]:
+    """The last thing the user said, and what the tools have returned since."""
+    last = max(n for n, message in enumerate(messages) if message["role"] == "user")
+    results = [str(m["content"]) for m in messages[last + 1 :] if m["role"] == "tool"]
+    return str(messages[last]["content"]), results
+
+
+def _plan(n_done: int) -> Json:
+    statuses = ["completed"] * n_done + ["in_progress"] + ["pending"] * len(_TASKS)
+    if n_done == len(_TASKS):
+        statuses = ["completed"] * n_done
+    pairs = zip(_TASKS, statuses, strict=False)
+    return {"tasks": [{"text": text, "status": status} for text, status in pairs]}
+
+
+def _fix_the_price(results: list[str]) -> Step:
+    """The script of `oh-daemon demo`; the numbers come from what the tools returned."""
+    run_tests = {"command": "python3 run_tests.py", "security_risk": "medium"}
+    match len(results):
+        case 0:
+            return "Here is how I will go about it.", "todo", _plan(0)
+        case 1:
+            return "First I want to see it fail.", "terminal", run_tests
+        case 2:
+            args = {"command": "view", "path": "RULES.md"}
+            return "One test fails. What is the rule?", "edit", args
+        case 3:
+            return "And the code?", "edit", {"command": "view", "path": "prices.py"}
+        case 4:
+            percent = _find(r"(\d+) % off", results[2])
+            factor = _find(r"cents \* (\d+) // 100", results[3])
+            said = f"The rule says {percent} % off, unsaved as it is; the code keeps {factor} %."
+            args = {
+                "command": "replace",
+                "path": "prices.py",
+                "old_text": f"cents * {factor} // 100",
+                "new_text": f"cents * {100 - percent} // 100",
+                "summary": "Apply the discount of RULES.md",
+            }
+            return said, "edit", args
+        case 5:
+            return "Now the tests again.", "terminal", run_tests
+        case 6:
+            return "All of it is done.", "todo", _plan(len(_TASKS))
+        case _:
+            message = (
+                "The discount in prices.py now follows RULES.md as you have it open. The tests "
+                "pass. I left RULES.md unsaved, as it was."
+            )
+            return "", "finish", {"message": message}
+
+
+def _find(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    return int(found.group(1)) if found else 0
+
+
+def _look_around(results: list[str]) -> Step:
+    if not results:
+        return "I am a script, so I can only look around here.", "list", {"path": "."}
+    message = (
+        "That is what lies in this folder. I am the demo model, a script without any AI: set a "
+        "provider's key or the setting `model`, and send your message again."
+    )
+    return "", "finish", {"message": message}

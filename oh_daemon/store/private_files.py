@@ -1,0 +1,130 @@
+"""Files and folders that only this user may touch: how the store makes, opens and replaces them.
+
+Refuses what someone else could have planted: links, other owners, what is no plain file. Modes are
+0700 and 0600 whatever the umask says.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from oh_daemon.contract.errors import DaemonError, ReadOnlyError, StorageError
+
+_HINTS = {
+    errno.ENOSPC: "the disk is full; free some space, then resume",
+    errno.EDQUOT: "your disk quota is used up; free some space, then resume",
+    errno.EFBIG: "the limit for file sizes is reached; raise `ulimit -f` and restart the editor",
+    errno.EIO: "the disk reported an error; check it before you resume",
+    errno.EMFILE: "too many files are open; close some conversations, then resume",
+    errno.ENFILE: "too many files are open on this machine; close some programs, then resume",
+}
+_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def disk_error(path: Path, exc: OSError) -> DaemonError:
+    """What went wrong with `path` and the way out, for someone who asked to open or create it."""
+    reason = (exc.strerror or str(exc)).lower()
+    if exc.errno in _NOT_WRITABLE:
+        hint = "make the folder writable for you, or open a folder that is"
+        return ReadOnlyError(f"cannot write {str(path)!r}: {reason}; {hint}", hint=hint)
+    return storage_error(path, exc)
+
+
+def storage_error(path: Path, exc: OSError) -> StorageError:
+    """The same for a log that is already in use."""
+    reason = (exc.strerror or str(exc)).lower()
+    hint = _HINTS.get(exc.errno or 0, "make the folder writable again, then resume")
+    return StorageError(f"cannot write {str(path)!r}: {reason}; {hint}", hint=hint)
+
+
+def private_folder(path: Path) -> None:
+    """Make `path` when missing and keep it to this user. Raises `ReadOnlyError`, `OSError`."""
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as exc:
+        if exc.errno in {errno.ELOOP, errno.ENOTDIR}:
+            raise _refusal(path, "is not a folder but a link or file") from exc
+        raise
+    try:
+        status = os.fstat(fd)
+        if status.st_uid != os.geteuid():
+            raise _refusal(path, "belongs to another user")
+        if status.st_mode & 0o777 != 0o700:
+            os.fchmod(fd, 0o700)
+    finally:
+        os.close(fd)
+
+
+def open_private(path: Path, flags: int) -> int:
+    """A descriptor of a plain file; one that is written must be ours alone.
+
+    Raises `ReadOnlyError` when it is not, and `OSError`.
+    """
+    try:
+        # Without O_NONBLOCK a named pipe at this path would hold us up for ever.
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as exc:
+        if exc.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
+            raise _refusal(path, "is not a plain file") from exc
+        raise
+    try:
+        _require_plain(path, fd, is_written=flags & os.O_ACCMODE != os.O_RDONLY)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _require_plain(path: Path, fd: int, *, is_written: bool) -> None:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise _refusal(path, "is not a plain file")
+    if not is_written:
+        return
+    if status.st_uid != os.geteuid():
+        raise _refusal(path, "belongs to another user")
+    if status.st_nlink > 1:
+        raise _refusal(path, "has a second name (a hard link)")
+    if status.st_mode & 0o777 != 0o600:
+        os.fchmod(fd, 0o600)
+
+
+def _refusal(path: Path, reason: str) -> ReadOnlyError:
+    hint = "move it away and try again"
+    return ReadOnlyError(f"{str(path)!r} {reason}, so nothing is written to it; {hint}", hint=hint)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write `path` so that others see the old bytes or the new, never a mixture."""
+    temp = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    fd = open_private(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        with open(fd, "wb", buffering=0) as file:
+            write_all(file.fileno(), data)
+        temp.rename(path)
+    except OSError:
+        temp.unlink(missing_ok=True)
+        raise
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte, also where the kernel takes them in pieces."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def sync_folder(path: Path) -> None:
+    """Make new names in `path` durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

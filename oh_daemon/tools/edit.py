@@ -1,0 +1,245 @@
+"""The `edit` tool: view, create, replace, insert and undo, on the newest text of a file.
+
+It turns arguments into a change and results into text; `workspace/documents` does the work.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.items import (
+    FileChange,
+    FileChangeSubject,
+    Location,
+    PathSubject,
+    Position,
+    Range,
+    ToolSubject,
+)
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.workspace.documents import Documents, EditDone, TextView
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.paths import shown, uri_from_path
+from oh_daemon.workspace.text_changes import (
+    MAX_SHOWN_BYTES,
+    Change,
+    Insert,
+    Replace,
+    Replacement,
+    capped,
+    with_newlines,
+)
+
+_MAX_LINE_CHARS = 2000
+_MAX_LABEL_CHARS = 40  # Neovim prints the label, and a longer one makes it ask for Enter.
+_VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
+# Controls of writing direction, invisible spaces and tags; the joiner of emoji is not one of them.
+_HIDDEN = re.compile(
+    "[\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+
+_DESCRIPTION = """View and edit text files; text that the user has not saved counts.
+view: lines with their numbers and a tab, which are not part of the file; start_line and end_line \
+page through long files.
+create: a new file with `text`; folders are made, an existing file is never overwritten.
+replace: `old_text` must be in the file exactly once, white space included; or set replace_all. \
+`edits` takes several replacements at once: all are found in the present text, all or none happen.
+insert: puts `text` after line `insert_line`; 0 is the start of the file.
+undo: takes back your last edit of the file.
+View a file before you change it. End lines with \\n: files keep their own line ends and encoding.
+Example: {"command": "replace", "path": "src/app.py", "old_text": "x = 1\\n", \
+"new_text": "x = 2\\n"}"""
+
+_TEXT: Json = {"type": "string"}
+_LINE: Json = {"type": "integer", "minimum": 1}
+_REPLACEMENT: Json = {"old_text": _TEXT, "new_text": _TEXT, "replace_all": {"type": "boolean"}}
+_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "command": {"enum": ["view", "create", "replace", "insert", "undo"]},
+        "path": {"type": "string", "description": "relative to the first folder, or absolute"},
+        **_REPLACEMENT,
+        "edits": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "properties": _REPLACEMENT,
+                "required": ["old_text", "new_text"],
+            },
+        },
+        "text": _TEXT,
+        "insert_line": {"type": "integer", "minimum": 0},
+        "start_line": _LINE,
+        "end_line": _LINE,
+    },
+    "required": ["command", "path"],
+}
+
+
+class EditTool:
+    """Implements `core.ports.Tool`."""
+
+    spec = ToolSpec("edit", _DESCRIPTION, _SCHEMA, kind="edit")
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._folders = documents.folders
+
+    def plan(self, args: Json) -> Intent:
+        if args["command"] == "view":
+            return self._plan_view(args)
+        path = self._folders.resolve(args["path"], writing=True)
+        before, after = self._texts(path, args)
+        change = self._documents.history.describe(path, before, after)
+        protected = self._folders.is_protected(args["path"])
+        reasons = tuple(filter(None, (protected, _hidden_reason(before, after))))
+        return Intent(
+            title=f"{_VERBS[args['command']]} {self._name(path)}",
+            subject=FileChangeSubject(changes=(change,)),
+            risk="high" if reasons else "medium",
+            reasons=reasons,
+            footprint=Footprint(writes=True, paths=frozenset({str(path)})),
+            digest_material=(str(path), "" if before is None else sha256_of(before)),
+            locations=(Location(uri=change.uri),),
+            item_fields={"kind": "fileChange", "tool_kind": "edit", "changes": (change,)},
+            outside_floor=protected is not None,
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        if args["command"] == "view":
+            path = self._folders.resolve(args["path"], writing=False)
+            return ToolResult.of(_render_view(self._documents.read(path), args))
+        path = self._folders.resolve(args["path"], writing=True)
+        label = f"oh: {args['command']} {shown(path.name)}"[:_MAX_LABEL_CHARS]
+        done = self._edit(path, args, label, context)
+        return ToolResult.of(
+            self._render_done(done, args["command"], path),
+            changes=(done.change,),
+            route=done.route,
+            undo_label=label,
+        )
+
+    def _plan_view(self, args: Json) -> Intent:
+        path = self._folders.resolve(args["path"], writing=False)
+        uri = uri_from_path(self._folders.as_opened(path))
+        secret = self._folders.is_protected(args["path"], writing=False)
+        first, last = args.get("start_line"), args.get("end_line")
+        lines = None
+        if first is not None and last is not None and first <= last:
+            start, end = (Position(line=line, character=0) for line in (first - 1, last))
+            lines = Range(start=start, end=end)
+        return Intent(
+            title=f"View {self._name(path)}",
+            subject=PathSubject(uri=uri, access="read")
+            if secret
+            else ToolSubject(tool=self.spec.name, args=args),
+            risk="high" if secret else "low",
+            reasons=(secret,) if secret else (),
+            footprint=Footprint(writes=False, paths=frozenset({str(path)})),
+            digest_material=(str(path),),
+            locations=(Location(uri=uri, range=lines),),
+            item_fields={"kind": "toolCall", "tool_kind": "read"},
+            outside_floor=secret is not None,
+        )
+
+    def _texts(self, path: Path, args: Json) -> tuple[str | None, str | None]:
+        """The text before and after; None is no file."""
+        match args["command"]:
+            case "create":
+                self._documents.plan_create(path)
+                return None, _text(args, "text")
+            case "undo":
+                return self._documents.plan_undo(path)
+            case _:
+                planned = self._documents.plan(path, _change(args))
+                return planned.before, planned.after
+
+    def _edit(self, path: Path, args: Json, label: str, context: ToolContext) -> EditDone:
+        documents, cancel = self._documents, context.cancel
+        match args["command"]:
+            case "create":
+                return documents.create(path, _text(args, "text"), label=label, cancel=cancel)
+            case "undo":
+                return documents.undo(path, label=label, cancel=cancel)
+            case _:
+                return documents.edit(path, _change(args), label=label, cancel=cancel)
+
+    def _render_done(self, done: EditDone, command: str, path: Path) -> str:
+        change: FileChange = done.change
+        verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
+        text = f"{verb} {self._name(path)}: {change.added} lines added, {change.removed} removed."
+        patch = change.patch if command == "undo" else None
+        return capped("\n".join(filter(None, (text, done.note, patch))), "this")
+
+    def _name(self, path: Path) -> str:
+        return shown(self._folders.relative(path))
+
+
+def _change(args: Json) -> Change:
+    if args["command"] == "insert":
+        if "insert_line" not in args:
+            raise ToolError("insert needs insert_line, the line after which the text goes")
+        return Insert(args["insert_line"], _text(args, "text"))
+    if "edits" in args and "old_text" in args:
+        raise ToolError("give either edits or old_text and new_text, not both")
+    replacements: list[Json] = args.get("edits") or [args]
+    return Replace(
+        tuple(
+            Replacement(_text(r, "old_text"), _text(r, "new_text"), bool(r.get("replace_all")))
+            for r in replacements
+        )
+    )
+
+
+def _text(args: Json, name: str) -> str:
+    text: Any = args.get(name)
+    if not isinstance(text, str):
+        raise ToolError(f"{name} is missing; give the text")
+    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text if char > "\x7f"):
+        raise ToolError(f"{name} holds characters that no text file can have (NUL or surrogates)")
+    return text
+
+
+def _hidden_reason(before: str | None, after: str | None) -> str | None:
+    found = set(_HIDDEN.findall(after or "")) - set(_HIDDEN.findall(before or ""))
+    if not found:
+        return None
+    names = ", ".join(f"U+{ord(char):04X}" for char in sorted(found))
+    return f"adds hidden characters ({names}), which can make code read otherwise than it runs"
+
+
+def _render_view(view: TextView, args: Json) -> str:
+    """The wanted lines with their true numbers, and what is not shown."""
+    text = with_newlines(view.text)
+    lines = text.removesuffix("\n").split("\n") if text else []
+    first, last = args.get("start_line", 1), min(args.get("end_line", len(lines)), len(lines))
+    if lines and first > max(last, 1):
+        raise ToolError(f"no lines from {first} to {last}; the file has {len(lines)} lines")
+    notes = [f"[{view.note}]"] if view.note else []
+    shown_lines: list[str] = []
+    room = MAX_SHOWN_BYTES - 1024
+    for number in range(first, last + 1):
+        line = _numbered(number, lines[number - 1])
+        room -= len(line.encode("utf-8", "replace")) + 1
+        if room < 0:
+            break
+        shown_lines.append(line)
+    end = first + len(shown_lines) - 1
+    if not lines:
+        notes.append("[the file is empty]")
+    elif end < len(lines):
+        more = f"; view with start_line={end + 1} for more"
+        notes.append(f"[lines {first}-{end} of {len(lines)}{more}]")
+    elif not text.endswith("\n"):
+        notes.append("[no newline at the end of the file]")
+    return "\n".join((*shown_lines, *notes))
+
+
+def _numbered(number: int, line: str) -> str:
+    cut = len(line) - _MAX_LINE_CHARS
+    tail = f" [line cut, {cut:,} characters more]" if cut > 0 else ""
+    return f"{number:>6}\t{line[:_MAX_LINE_CHARS]}{tail}"

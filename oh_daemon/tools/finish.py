@@ -1,0 +1,33 @@
+"""`finish`: the model says that the task is done. It ends the turn."""
+
+from __future__ import annotations
+
+from oh_daemon.contract.items import ToolSubject
+from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.think import NOTHING
+
+
+class FinishTool:
+    """Calls that come after it in the same answer never run."""
+
+    spec = ToolSpec(
+        name="finish",
+        description=(
+            "End the task and hand the word to the user. Say what you did and how you verified it; "
+            "say so plainly when something could not be done."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {"message": {"type": "string", "description": "For the user."}},
+            "required": ["message"],
+            "additionalProperties": False,
+        },
+        read_only=True,
+    )
+
+    def plan(self, args: Json) -> Intent:
+        subject = ToolSubject(tool="finish", args=args)
+        return Intent("Finish", subject, "low", footprint=NOTHING)
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
+        return ToolResult(({"type": "text", "text": args["message"]},), ends_turn=True)

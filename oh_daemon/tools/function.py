@@ -1,0 +1,62 @@
+"""A Python function as a tool: what `oh_daemon.Tool` becomes inside a conversation.
+
+The callback may return text, a dict in MCP's result shape, a `ToolResult`, or any JSON value; what
+it raises becomes an observation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from oh_daemon.contract.items import ToolSubject
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+
+MAX_RESULT_CHARS = 32 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """`call` gets the arguments as keywords. It runs on the conversation's thread."""
+
+    spec: ToolSpec
+    call: Callable[..., object]
+
+    def plan(self, args: Json) -> Intent:
+        """Trusted code of the program that made it: low risk, and it may touch anything."""
+        return Intent(
+            self.spec.name,
+            ToolSubject(tool=self.spec.name, args=args),
+            "low",
+            footprint=Footprint(writes=not self.spec.read_only),
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
+        return to_result(self.call(**args))
+
+
+def to_result(value: object) -> ToolResult:
+    """Bring whatever a callback returned into MCP's shape, capped."""
+    if isinstance(value, ToolResult):
+        return value
+    if isinstance(value, dict) and "content" in value:
+        result = cast("Json", value)
+        content = tuple(cast("list[Json]", result["content"]))
+        return ToolResult(content, bool(result.get("isError")), result.get("_meta", {}))
+    text = value if isinstance(value, str) else _render(value)
+    if len(text) > MAX_RESULT_CHARS:
+        half = MAX_RESULT_CHARS // 2
+        cut = len(text) - MAX_RESULT_CHARS
+        text = f"{text[:half]}\n[{cut} characters cut]\n{text[-half:]}"
+    return ToolResult.of(text)
+
+
+def _render(value: Any) -> str:
+    if value is None:
+        return "Done."
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return repr(value)

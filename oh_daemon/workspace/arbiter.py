@@ -1,0 +1,70 @@
+"""Which text is the newest, and which way an edit goes: pure decisions over three texts.
+
+A text is named by its fingerprint, the hash of its form with LF. C is what the editor shows
+(`buffer`), D what the disk holds (`disk`), L what the agent saw last (`Seen`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Source = Literal["buffer", "disk"]
+Route = Literal["editor", "editorAndSave", "disk"]
+
+UNSAVED = "The editor shows unsaved changes, and so does this; commands still see the older file."
+ONLY_BUFFER = "This text is in the editor only; commands do not see it until it is saved."
+STALE_BUFFER = "The file changed on disk and the editor has not reloaded it; this is the disk's."
+REBASED = "The file changed since you read it; your edit still fitted. View it before the next one."
+CONFLICT = (
+    "Both the editor's text and the file on disk changed. This is the editor's; it is unsaved, and"
+    " commands see the other one. Ask the user which one counts."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the agent saw last, and what the editor and the disk held then."""
+
+    text: str
+    buffer: str | None
+    disk: str | None
+    whole: bool = True
+    """False when the text also holds changes by others that the agent was not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The text that counts, and what its reader must know."""
+
+    source: Source
+    note: str | None = None
+
+
+def arbitrate(buffer: str | None, disk: str | None, seen: Seen | None) -> Truth:
+    """Decide by content, never by time. None is a text that is not there."""
+    if buffer is None:
+        return Truth("disk")
+    if buffer == disk:
+        return Truth("buffer")
+    if disk is None:
+        return Truth("buffer", ONLY_BUFFER)
+    if seen is None:
+        return Truth("buffer", UNSAVED)
+    was_clean = buffer == seen.text == seen.disk
+    was_stale = buffer == seen.buffer != seen.text
+    if was_clean or was_stale:
+        return Truth("disk", STALE_BUFFER)
+    return Truth("buffer", UNSAVED if disk == seen.disk else CONFLICT)
+
+
+def choose_route(
+    truth: Truth, *, is_dirty: bool, mixed_line_ends: bool, can_apply: bool, can_save: bool
+) -> Route | None:
+    """The one writer of an edit of an open document; None when there is none that is safe."""
+    if truth.source == "disk":
+        return "disk"
+    if is_dirty:
+        return "editor" if can_apply else None
+    # Editors unify mixed line ends when they open a file, so their save would change every line.
+    return "editorAndSave" if can_apply and can_save and not mixed_line_ends else "disk"

@@ -1,0 +1,99 @@
+"""What one conversation did to files: the record of each change, and the way back.
+
+The texts lie in blobs and the changes in the conversation's items, so undo survives a restart.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from oh_daemon.contract.items import FileChange
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.paths import Folders, path_from_uri, uri_from_path
+from oh_daemon.workspace.text_changes import unified
+
+_EMPTY = sha256_of("")
+
+
+class Blobs(Protocol):
+    """Where texts outlive the process: the conversation's log."""
+
+    def put_blob(self, data: bytes) -> str: ...
+    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
+    def sync(self) -> None: ...
+
+
+class EditHistory:
+    """Changes per real path, newest last; an undone change is gone."""
+
+    def __init__(self, folders: Folders, blobs: Blobs) -> None:
+        self._folders = folders
+        self._blobs = blobs
+        self._changes: dict[Path, list[FileChange]] = {}
+
+    def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
+        """The change from one text to another, None being no file; nothing is stored."""
+        name = str(self._folders.relative(path))
+        patch, added, removed = unified(before or "", after or "", name)
+        return FileChange(
+            uri=uri_from_path(self._folders.as_opened(path)),
+            op="add" if before is None else "delete" if after is None else "modify",
+            added=added,
+            removed=removed,
+            patch=patch,
+            sha256_before=None if before is None else sha256_of(before),
+            sha256_after=None if after is None else sha256_of(after),
+        )
+
+    def record(
+        self, path: Path, before: str | None, after: str | None, *, unsaved: bool
+    ) -> FileChange:
+        """Describe a change that was made, and keep both texts."""
+        change = self.describe(path, before, after)
+        if unsaved:
+            change = change.model_copy(update={"unsaved": True})
+        for text in (before, after):
+            if text is not None:
+                self._blobs.put_blob(text.encode("utf-8", "surrogatepass"))
+        self._remember_at(path, change)
+        return change
+
+    def remember(self, change: FileChange) -> None:
+        """Learn a change from the log, in its order."""
+        path = path_from_uri(change.uri)
+        if path is not None:
+            self._remember_at(Path(os.path.realpath(path)), change)
+
+    def last(self, path: Path) -> FileChange | None:
+        changes = self._changes.get(path)
+        return changes[-1] if changes else None
+
+    def left_unsaved(self) -> tuple[Path, ...]:
+        """Files whose last change went to the editor only, as far as we know."""
+        return tuple(
+            sorted(path for path, made in self._changes.items() if made and made[-1].unsaved)
+        )
+
+    def text(self, sha256: str | None) -> str:
+        """A text by the hash in a change; that of no file is empty."""
+        if sha256 is None:
+            return ""
+        return self._blobs.read_blob(sha256).decode("utf-8", "surrogatepass")
+
+    def keep(self, data: bytes) -> None:
+        """Make bytes durable now."""
+        self._blobs.put_blob(data)
+        self._blobs.sync()
+
+    def _remember_at(self, path: Path, change: FileChange) -> None:
+        changes = self._changes.setdefault(path, [])
+        if changes and _hashes(change) == tuple(reversed(_hashes(changes[-1]))):
+            changes.pop()
+        elif change.op != "delete":
+            changes.append(change)
+
+
+def _hashes(change: FileChange) -> tuple[str, str]:
+    return change.sha256_before or _EMPTY, change.sha256_after or _EMPTY

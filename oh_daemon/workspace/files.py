@@ -1,0 +1,290 @@
+"""Byte-exact text files: reading what is surely text, writing so that a crash leaves old or new.
+
+Every file is reached through `Folders.holding`, so no link is followed. Who may write what, and
+which text is the newest, is decided elsewhere. Invariant: on any error the file is as it was.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
+from oh_daemon.workspace.paths import Folders, shown
+
+MAX_TEXT_BYTES = 16 << 20
+Eol = Literal["lf", "crlf", "cr", "mixed", "none"]
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # Before UTF-16, whose mark is the first half of this one.
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_EOL_NAMES: dict[str, Eol] = {"\n": "lf", "\r\n": "crlf", "\r": "cr"}
+_TEMP_NAME = ".oh-{}.tmp"
+# A FIFO without a writer would block the open, and a link would lead elsewhere.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_LINKS_HERE = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def sha256_of(data: bytes | str) -> str:
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return hashlib.sha256(raw).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A text file: `text` without the byte order mark and with the line ends of the file."""
+
+    text: str
+    sha256: str
+    """Of the raw bytes."""
+    encoding: str = "utf-8"
+    bom: bytes = b""
+
+    def encode(self, text: str) -> bytes:
+        """Other text in the form of this file."""
+        return self.bom + text.encode(self.encoding)
+
+    @property
+    def eol(self) -> Eol:
+        kinds = set(re.findall(r"\r\n|\n|\r", self.text))
+        return "mixed" if len(kinds) > 1 else _EOL_NAMES.get("".join(kinds), "none")
+
+    @property
+    def final_newline(self) -> bool:
+        return self.text.endswith(("\n", "\r"))
+
+
+def parse_text(raw: bytes) -> FileText | None:
+    """The text in these bytes, or None: an encoding that no mark announces is never guessed."""
+    bom, encoding = next((b for b in _BOMS if raw.startswith(b[0])), (b"", "utf-8"))
+    try:
+        text = raw[len(bom) :].decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else FileText(text, sha256_of(raw), encoding, bom)
+
+
+class Files:
+    """Text files below the open folders. `path` is always a real one from `Folders.resolve`."""
+
+    def __init__(self, folders: Folders, keep: Callable[[bytes], object]) -> None:
+        self._folders = folders
+        self._keep = keep
+        """Makes bytes durable somewhere else, before a file is overwritten in place."""
+
+    def read(self, path: Path) -> FileText | None:
+        """The text, or None when there is no such file; `ToolError` for what is not text."""
+        with self._folders.holding(path) as folder:
+            try:
+                raw, _ = _read(folder, path)
+            except FileNotFoundError:
+                return None
+        if (text := parse_text(raw)) is None:
+            raise ToolError(
+                f"{shown(path)!r} is a binary file, {len(raw):,} bytes (neither UTF-8 nor with a"
+                " byte order mark); look at it with a command"
+            )
+        return text
+
+    def replace(self, path: Path, new: bytes, expected_sha256: str) -> None:
+        """Swap the content, keeping mode, owner, attributes and links.
+
+        Raises `StaleDocumentError` when the file no longer has `expected_sha256`.
+        """
+        with self._folders.holding(path) as folder, _rejecting(path):
+            old, status = _read_expected(folder, path, expected_sha256)
+            if not status.st_mode & 0o222:
+                raise EditRejectedError(f"{shown(path)!r} is read-only; ask the user to unlock it")
+            shared = status.st_nlink > 1 or status.st_uid != os.geteuid()
+            if shared or not _replace_by_rename(folder, path, new, expected_sha256):
+                self._keep(old)
+                _overwrite(folder, path, old, new)
+
+    def create(self, path: Path, data: bytes) -> None:
+        """Make a new file and the folders above it; never touches an existing one."""
+        with _rejecting(path), self._folders.holding(path, create=True) as folder:
+            try:
+                with _temporary(folder, data, 0o666) as (temp, _):
+                    _name(folder, temp, path.name)
+            except FileExistsError as exc:
+                raise EditRejectedError(
+                    f"{shown(path)!r} exists already; view it and change it with replace"
+                ) from exc
+            os.fsync(folder)
+
+    def delete(self, path: Path, expected_sha256: str) -> None:
+        with self._folders.holding(path) as folder, _rejecting(path):
+            _read_expected(folder, path, expected_sha256)
+            os.unlink(path.name, dir_fd=folder)
+            os.fsync(folder)
+
+    def sweep(self, folder: Path) -> tuple[Path, ...]:
+        """Remove the temporary files that writers who died left in this one folder."""
+        with self._folders.holding(folder / _TEMP_NAME) as descriptor:
+            with os.scandir(descriptor) as entries:
+                names = [e.name for e in entries if fnmatchcase(e.name, _TEMP_NAME.format("*"))]
+            return tuple(folder / name for name in names if _remove_orphan(descriptor, name))
+
+
+def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:
+    try:
+        descriptor = os.open(path.name, _READ, dir_fd=folder)
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise ToolError(f"{shown(path)!r} cannot be opened: {exc.strerror}") from exc
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path.
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise ToolError(f"{shown(path)!r} is a folder; use list")
+        if not stat.S_ISREG(status.st_mode):
+            raise ToolError(f"{shown(path)!r} is a pipe, socket or device, not a file")
+        raw = file.read(MAX_TEXT_BYTES + 1) if status.st_size <= MAX_TEXT_BYTES else None
+    if raw is None or len(raw) > MAX_TEXT_BYTES:
+        raise ToolError(
+            f"{shown(path)!r} has {status.st_size:,} bytes, more than the"
+            f" {MAX_TEXT_BYTES >> 20} MiB that this tool reads; use grep, or sed -n in the terminal"
+        )
+    return raw, status
+
+
+def _read_expected(folder: int, path: Path, sha256: str) -> tuple[bytes, os.stat_result]:
+    try:
+        raw, status = _read(folder, path)
+    except FileNotFoundError as exc:
+        raise StaleDocumentError(f"{shown(path)!r} was removed meanwhile") from exc
+    if sha256_of(raw) != sha256:
+        raise StaleDocumentError(f"{shown(path)!r} changed on disk meanwhile; view it again")
+    return raw, status
+
+
+def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str) -> bool:
+    """False, with nothing changed, when the new file cannot get all that the old one had."""
+    with _temporary(folder, new, 0o600) as (temp, descriptor):
+        if not _copy_metadata(folder, path.name, descriptor):
+            return False
+        _read_expected(folder, path, expected_sha256)
+        os.rename(temp, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    return True
+
+
+@contextmanager
+def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
+    """A synced file with `data` under a name that `sweep` knows; removed if it still has it."""
+    name = _TEMP_NAME.format(secrets.token_hex(8))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, mode, dir_fd=folder)
+    try:
+        # The lock says that the writer lives; the kernel frees it for `sweep` when we die.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _write_all(descriptor, data)
+        os.fsync(descriptor)
+        yield name, descriptor
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        os.close(descriptor)
+
+
+def _name(folder: int, temp: str, name: str) -> None:
+    """Give the finished file its name, at once and only if the name is free."""
+    try:
+        os.link(temp, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS_HERE:
+            raise
+        # A file system without hard links: claim the name first, then fill it in one step.
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, dir_fd=folder))
+        os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _copy_metadata(folder: int, name: str, target: int) -> bool:
+    source = os.open(name, _READ, dir_fd=folder)
+    try:
+        status = os.fstat(source)
+        if status.st_gid != os.fstat(target).st_gid:
+            os.fchown(target, -1, status.st_gid)
+        os.fchmod(target, stat.S_IMODE(status.st_mode))
+        if hasattr(os, "listxattr"):
+            missing = set(os.listxattr(source)) - set(os.listxattr(target))
+            for attribute in missing:
+                os.setxattr(target, attribute, os.getxattr(source, attribute))
+        os.fsync(target)
+    except OSError as exc:
+        if exc.errno in (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP):
+            return False
+        raise
+    finally:
+        os.close(source)
+    return True
+
+
+def _overwrite(folder: int, path: Path, old: bytes, new: bytes) -> None:
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path.name, flags, dir_fd=folder)
+    try:
+        if os.pread(descriptor, len(old) + 1, 0) != old:
+            raise StaleDocumentError(f"{shown(path)!r} changed on disk meanwhile; view it again")
+        try:
+            if len(new) > len(old) and hasattr(os, "posix_fallocate"):
+                # Room is taken first, so that a full disk is noticed before a byte is lost.
+                os.posix_fallocate(descriptor, 0, len(new))
+            _write_all(descriptor, new)
+            os.ftruncate(descriptor, len(new))
+            os.fsync(descriptor)
+        except OSError:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            _write_all(descriptor, old)
+            os.ftruncate(descriptor, len(old))
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _remove_orphan(folder: int, name: str) -> bool:
+    try:
+        descriptor = os.open(name, _READ, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return False  # Its writer is alive, or was faster.
+    finally:
+        os.close(descriptor)
+    return True
+
+
+@contextmanager
+def _rejecting(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise EditRejectedError(
+            f"{shown(path)!r} was not written and is as it was: {exc.strerror or exc}"
+        ) from exc

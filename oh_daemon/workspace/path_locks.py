@@ -1,0 +1,44 @@
+"""One edit at a time per file, across all conversations of the daemon.
+
+A path is claimed, not locked: no mutex is held while an editor is asked, and waiters wake on
+cancel.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from oh_daemon.core.cancel import CancelToken
+
+
+class PathLocks:
+    """Shared by all conversations."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._claimed: set[Path] = set()
+
+    @contextmanager
+    def hold(self, path: Path, cancel: CancelToken) -> Generator[None]:
+        """Claim the real path; blocks while another holds it, raises `Cancelled` when cancelled."""
+        forget = cancel.on_cancel(self._wake)
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: cancel.is_cancelled or path not in self._claimed)
+                cancel.raise_if_cancelled()
+                self._claimed.add(path)
+        finally:
+            forget()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._claimed.discard(path)
+                self._changed.notify_all()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,251 @@
+"""The only path policy: text or URI to a real path inside the open folders, or a refusal.
+
+Invariant: whoever opens files below `Folders.holding` never follows a link, so a folder that is
+swapped for one after the check leads nowhere. What a file holds is left to `files`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import unicodedata
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path, PurePath
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from oh_daemon.contract.errors import PathOutsideWorkspaceError, ToolError
+
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHER_URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/|untitled:")
+
+_REFUSED = (
+    (".git", "git's own files; use git commands in the terminal"),
+    (".openhands/conversations", "the log of the conversations"),
+)
+"""Never for tools, whoever approves: what would let a tool rewrite history or plant a hook."""
+
+_WRITE_ASKS = {
+    "version control settings": ".hg .svn .gitmodules .gitattributes .gitconfig",
+    "git hooks": ".husky .githooks .pre-commit-config.yaml lefthook.yml",
+    "continuous integration": ".github/workflows .github/actions .gitlab-ci.yml .circleci"
+    " .travis.yml azure-pipelines.yml jenkinsfile .buildkite",
+    "editor settings": ".vscode .idea .devcontainer *.code-workspace .nvim.lua .exrc .zed",
+    "the shell's environment": ".envrc .mise.toml .tool-versions .bashrc .profile .zshrc",
+    "settings of agents": ".openhands .agents .claude .cursor .mcp.json",
+    "instructions to agents": "agents.md claude.md gemini.md .cursorrules",
+    "package sources": "pip.conf .yarnrc .yarnrc.yml bunfig.toml .cargo/config.toml",
+    "locked dependencies": "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock"
+    " bun.lockb uv.lock poetry.lock pdm.lock pipfile.lock pylock.toml cargo.lock gemfile.lock"
+    " composer.lock go.sum flake.lock",
+}
+_SECRETS = {
+    "secrets of the environment": ".env .env.*",
+    "a private key": "*.pem *.key *.p12 *.pfx *.jks *.kdbx *.ppk id_rsa id_dsa id_ecdsa id_ed25519",
+    "stored credentials": ".npmrc .pypirc .netrc .git-credentials .htpasswd .pgpass .ssh .gnupg"
+    " .aws .azure .docker/config.json .kube/config credentials.json secrets.json secrets.y*ml",
+}
+_SAMPLE_SUFFIXES = (".example", ".sample", ".template", ".dist")
+
+
+def path_from_uri(uri: str) -> Path | None:
+    """The path of a `file:` URI of this machine; None for every other kind of URI."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    path = os.fsdecode(unquote_to_bytes(parts.path))
+    return Path(path) if path.startswith("/") and "\0" not in path else None
+
+
+def uri_from_path(path: Path) -> str:
+    return path.as_uri()
+
+
+def shown(path: PurePath | str) -> str:
+    """A path for people and the model: hidden characters are escaped, so that none can deceive."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in str(path)
+    )
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders open in the editor; the first is where relative paths start."""
+
+    folders: tuple[Path, ...]
+
+    @cached_property
+    def roots(self) -> tuple[Path, ...]:
+        """The same folders without links on the way; every path we hand out lies below one."""
+        return tuple(Path(os.path.realpath(folder)) for folder in self.folders)
+
+    def resolve(self, text: str, *, writing: bool) -> Path:
+        """The real path that `text` (relative, absolute or a file URI) names; it need not exist.
+
+        Raises `PathOutsideWorkspaceError`, also for git's files and for our own log.
+        """
+        lexical = self._absolute(text)
+        real = Path(os.path.realpath(lexical))
+        if self._root_of(real) is None:
+            raise PathOutsideWorkspaceError(
+                f"{shown(text)!r} leads outside the open folders ({self._names()}); name a path"
+                " inside them, or ask the user to open that folder"
+            )
+        for pattern, what in _REFUSED:
+            if any(_has(parts, pattern) for parts in self._guises(lexical, real)):
+                raise PathOutsideWorkspaceError(
+                    f"{shown(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
+                )
+        return real
+
+    def is_protected(self, path: Path | str, *, writing: bool = True) -> str | None:
+        """Why using this path always asks a person, or None; reading asks for secrets only.
+
+        Give the text that the model wrote, not its resolved form: both names are judged, so a link
+        called `.vscode` counts as well as a link to something inside it.
+        """
+        lexical = self._absolute(str(path))
+        real = Path(os.path.realpath(lexical))
+        guises = (*self._guises(lexical, real), *self._linked_names(real))
+        secrets = {} if _is_sample(real.name) else _SECRETS
+        for what, patterns in (secrets | _WRITE_ASKS if writing else secrets).items():
+            for pattern in patterns.split():
+                if any(_has(parts, pattern) for parts in guises):
+                    return f"{shown(self.relative(real))} holds {what}"
+        if writing and real.is_file() and real.stat().st_nlink > 1:
+            # The other name may lie outside the folders, and nobody can tell where.
+            return f"{shown(self.relative(real))} has a second name (hard link) somewhere"
+        return None
+
+    def contains(self, path: Path) -> bool:
+        """Whether a real path lies inside."""
+        return self._root_of(path) is not None
+
+    def relative(self, path: Path) -> Path:
+        """The path as a tool takes it: relative in the first folder, absolute in the others."""
+        first = self.roots[0]
+        return path.relative_to(first) if path.is_relative_to(first) else path
+
+    def as_opened(self, path: Path) -> Path:
+        """A real path in the terms of the folder that the user opened, which may be a link."""
+        for folder, root in zip(self.folders, self.roots, strict=True):
+            if path.is_relative_to(root):
+                return folder / path.relative_to(root)
+        return path
+
+    @contextmanager
+    def holding(self, path: Path, *, create: bool = False) -> Generator[int]:
+        """A descriptor of the folder that holds `path`, reached without following any link.
+
+        `path` comes from `resolve`. With `create`, missing folders are made on the way.
+        """
+        root = self._root_of(path)
+        if root is None or path == root:
+            raise PathOutsideWorkspaceError(f"{shown(path)!r} is not inside the open folders")
+        descriptor = _open_folder(str(root), path)
+        try:
+            for name in path.parent.relative_to(root).parts:
+                child = _open_folder(name, path, descriptor, create=create)
+                os.close(descriptor)
+                descriptor = child
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _absolute(self, text: str) -> Path:
+        """Where `text` points, links and `..` not yet followed."""
+        if not self.folders:
+            raise PathOutsideWorkspaceError("no folder is open; ask the user to open one")
+        path = path_from_uri(text) if text.startswith("file:") else Path(text)
+        if path is None or not text or "\0" in text or _OTHER_URI.match(text):
+            raise PathOutsideWorkspaceError(
+                f"{shown(text)!r} names no file here; give a path relative to {self._names()}"
+            )
+        if text.startswith("~"):
+            raise PathOutsideWorkspaceError(
+                f"{shown(text)!r}: '~' is not expanded; name a path inside {self._names()}"
+            )
+        return self.folders[0] / path
+
+    def _root_of(self, path: Path) -> Path | None:
+        below = [root for root in self.roots if path.is_relative_to(root)]
+        return max(below, key=lambda root: len(root.parts), default=None)
+
+    def _guises(self, lexical: Path, real: Path) -> tuple[tuple[str, ...], ...]:
+        """The parts below a folder, normalised, of the path as written and as it really is."""
+        normal = Path(os.path.normpath(lexical))
+        return tuple(
+            tuple(_normalised(part) for part in path.relative_to(base).parts)
+            for path in (lexical, normal, real)
+            for base in (*self.folders, *self.roots)
+            if path.is_relative_to(base)
+        )
+
+    def _linked_names(self, real: Path) -> Iterator[tuple[str, ...]]:
+        """The names under which links at the top of the folders lead to `real`.
+
+        What `.vscode` points at is editor settings, wherever it lies.
+        """
+        for root in self.roots:
+            for link in _links_in(root):
+                target = Path(os.path.realpath(link.path))
+                if real.is_relative_to(target):
+                    yield (
+                        _normalised(link.name),
+                        *map(_normalised, real.relative_to(target).parts),
+                    )
+
+    def _names(self) -> str:
+        return ", ".join(shown(folder) for folder in self.folders)
+
+
+def _open_folder(name: str, path: Path, parent: int | None = None, *, create: bool = False) -> int:
+    try:
+        if create:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=parent)
+        return os.open(name, _OPEN_FOLDER, dir_fd=parent)
+    except OSError as exc:
+        if exc.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise PathOutsideWorkspaceError(
+                f"{shown(name)!r} in {shown(path)!r} is no folder, or was swapped for a link just"
+                " now; look again"
+            ) from exc
+        raise ToolError(f"folder {shown(path.parent)!r}: {exc.strerror}") from exc
+
+
+def _links_in(folder: Path) -> list[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry for entry in entries if entry.is_symlink()]
+    return []
+
+
+def _normalised(part: str) -> str:
+    """One spelling for all names that some file system or git takes for the same.
+
+    They differ in case, Unicode form, invisible characters, or dots and spaces at the end.
+    """
+    normal = unicodedata.normalize("NFKC", part)
+    visible = "".join(char for char in normal if unicodedata.category(char) != "Cf")
+    name = visible.casefold().rstrip(". ")
+    return ".git" if name == "git~1" else name
+
+
+def _is_sample(name: str) -> bool:
+    return name.casefold().endswith(_SAMPLE_SUFFIXES)
+
+
+def _has(parts: tuple[str, ...], pattern: str) -> bool:
+    wanted = pattern.split("/")
+    return any(
+        all(map(fnmatchcase, parts[start : start + len(wanted)], wanted))
+        for start in range(len(parts) - len(wanted) + 1)
+    )

@@ -1,0 +1,286 @@
+"""Changes to a text as pure values: what the model asked for, turned into minimal edits.
+
+The model ends lines with LF; the text keeps its own line ends. Invariant: nothing but the
+changed characters moves. Who holds the newest text, and who writes it, is left to `documents`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, Protocol
+
+from oh_daemon.contract.errors import EditRejectedError, ToolError
+from oh_daemon.core.ports import TextEdit
+
+MAX_SHOWN_BYTES = 32 << 10
+_MAX_NEAREST_LINES = 20_000
+_MAX_LINES_NAMED = 20
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+Freshness = Literal["none", "anchored", "exact"]
+"""What a change needs the agent to have read: nothing; an older text, if what it names is still
+there once; or exactly the text that is there now."""
+
+
+class Change(Protocol):
+    """One request to change a text."""
+
+    @property
+    def freshness(self) -> Freshness: ...
+
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
+        """Minimal edits in ascending order. Raises `ToolError` when the text does not fit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """`new` for `old`, which must be there once, or for each `old` with `every`."""
+
+    old: str
+    new: str
+    every: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Several replacements, all or none, each found in the text as it is before any of them."""
+
+    replacements: tuple[Replacement, ...]
+
+    @property
+    def freshness(self) -> Freshness:
+        return "exact" if any(r.every for r in self.replacements) else "anchored"
+
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
+        plain = with_newlines(text)
+        found = sorted(
+            (edit for replacement in self.replacements for edit in _matches(plain, replacement)),
+            key=lambda edit: edit.start,
+        )
+        for first, second in pairwise(found):
+            if second.start < first.end:
+                line = line_of(plain, second.start)
+                raise ToolError(f"two edits overlap at line {line}; join them into one")
+        return _located(text, plain, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Put `text` after line `line`; 0 is before the first."""
+
+    line: int
+    text: str
+
+    @property
+    def freshness(self) -> Freshness:
+        return "exact"
+
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
+        plain = with_newlines(text)
+        starts = [0, *(match.end() for match in re.finditer("\n", plain))]
+        n_lines = len(starts) - (plain == "" or plain.endswith("\n"))
+        if self.line > n_lines:
+            raise ToolError(f"insert_line {self.line} is past the end; there are {n_lines} lines")
+        new = with_newlines(self.text)
+        if self.line == len(starts):  # After a last line that no newline ends.
+            offset, new = len(plain), "\n" + new.removesuffix("\n")
+        else:
+            offset, new = starts[self.line], new if new.endswith("\n") else new + "\n"
+        return _located(text, plain, [TextEdit(offset, offset, new)])
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Go back from `after` to `before`, provided that nobody changed the text since."""
+
+    before: str
+    after: str
+
+    @property
+    def freshness(self) -> Freshness:
+        return "none"
+
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
+        if text == self.after:
+            return tuple(_line_hunks(text, 0, self.before))
+        plain = with_newlines(text)
+        if plain != with_newlines(self.after):
+            raise EditRejectedError(
+                "the text changed since that edit, and undo would lose the change; view it and"
+                " edit it instead"
+            )
+        return _located(text, plain, [TextEdit(0, len(plain), with_newlines(self.before))])
+
+
+def with_newlines(text: str) -> str:
+    """The text with LF as its only line end."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def applied(text: str, edits: Sequence[TextEdit]) -> str:
+    """The text after ascending `edits`, all of which count in the text before."""
+    pieces: list[str] = []
+    position = 0
+    for edit in edits:
+        pieces += text[position : edit.start], edit.text
+        position = edit.end
+    return "".join((*pieces, text[position:]))
+
+
+def line_of(text: str, offset: int) -> int:
+    """One-based number of the line that holds the offset; `text` has LF as line end."""
+    return text.count("\n", 0, offset) + 1
+
+
+def is_nearer(text: str, this: str, that: str) -> bool:
+    """Whether fewer lines separate `text` from `this` than from `that`."""
+    return _distance(text, this) < _distance(text, that)
+
+
+def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
+    """A diff to be shown (hidden characters escaped, capped) and the lines added and removed."""
+    old, new = (_lines(with_newlines(text)) for text in (before, after))
+    diff = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))[2:]
+    added = sum(line.startswith("+") for line in diff)
+    removed = sum(line.startswith("-") for line in diff)
+    shown = "".join(_escaped(line) if line.endswith("\n") else _open_ended(line) for line in diff)
+    header = f"--- a/{_escaped(name)}\n+++ b/{_escaped(name)}\n" if diff else ""
+    return capped(header + shown, "the diff"), added, removed
+
+
+def capped(text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES) -> str:
+    """At most `limit_bytes` of the text in UTF-8, cut at a line, with a last line that says so."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= limit_bytes:
+        return text
+    head = raw[: limit_bytes - 100].decode("utf-8", "ignore")
+    head = head[: head.rfind("\n") + 1] or head
+    return f"{head.rstrip()}\n[{what} is cut here: {len(raw) - len(head.encode()):,} bytes more]\n"
+
+
+def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
+    old, new = with_newlines(replacement.old), with_newlines(replacement.new)
+    if not old:
+        raise ToolError("old_text is empty; use insert to add text, or create for a new file")
+    if old == new:
+        raise ToolError("old_text and new_text are the same; nothing would change")
+    starts = list(_occurrences(plain, old))
+    if not starts:
+        raise ToolError(f"old_text is not in the file. {_nearest(plain, old)}")
+    if len(starts) > 1 and not replacement.every:
+        lines = ", ".join(str(line_of(plain, start)) for start in starts[:_MAX_LINES_NAMED])
+        more = ", …" if len(starts) > _MAX_LINES_NAMED else ""
+        raise ToolError(
+            f"old_text is there {len(starts)} times (lines {lines}{more});"
+            " give more lines around the one you mean, or set replace_all"
+        )
+    return [TextEdit(start, start + len(old), new) for start in starts]
+
+
+def _occurrences(text: str, wanted: str) -> Iterator[int]:
+    position = text.find(wanted)
+    while position >= 0:
+        yield position
+        position = text.find(wanted, position + len(wanted))
+
+
+def _nearest(plain: str, old: str) -> str:
+    """What the model probably meant, said and never applied."""
+    if re.sub(r"(?m)^ *\d+\t", "", old) in plain:
+        return "It would be without the line numbers: those belong to the view, not to the file."
+    lines, wanted = plain.split("\n"), [" ".join(line.split()) for line in old.strip().split("\n")]
+    squeezed = [" ".join(line.split()) for line in lines]
+    for index in range(len(lines) - len(wanted) + 1):
+        if squeezed[index : index + len(wanted)] == wanted:
+            there = "\n".join(lines[index : index + len(wanted)])
+            return (
+                f"Lines {index + 1}-{index + len(wanted)} differ from it only in whitespace;"
+                f" the file has:\n{capped(there, 'this', 2048)}"
+            )
+    longest = max(wanted, key=len)
+    close = difflib.get_close_matches(longest, squeezed[:_MAX_NEAREST_LINES], 1, 0.6)
+    if not close:
+        return "No line is like it; view the file."
+    index = squeezed.index(close[0])
+    return f"The nearest is line {index + 1}:\n{capped(lines[index], 'this', 2048)}"
+
+
+def _located(text: str, plain: str, edits: Sequence[TextEdit]) -> tuple[TextEdit, ...]:
+    """Minimal edits of `text` that do to it what `edits` do to `plain`, its form with LF."""
+    shortened = [found.start() - n for n, found in enumerate(re.finditer("\r\n", text))]
+    located: list[TextEdit] = []
+    for edit in edits:
+        for hunk in _line_hunks(plain[edit.start : edit.end], edit.start, edit.text):
+            part = _trimmed(plain, hunk)
+            start = part.start + bisect_left(shortened, part.start)
+            end = part.end + bisect_left(shortened, part.end)
+            located.append(TextEdit(start, end, part.text.replace("\n", _eol_at(text, start))))
+    if with_newlines(applied(text, located)) != applied(plain, edits):
+        raise EditRejectedError(
+            "a lone CR and a LF would become one line end; unify the line ends of this file first"
+        )
+    return tuple(located)
+
+
+def _line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
+    """The lines that differ between `old`, which starts at `offset`, and `new`."""
+    old_lines, new_lines = _lines(old), _lines(new)
+    matcher = difflib.SequenceMatcher(None, old_lines, new_lines)
+    ends = [offset]
+    for line in old_lines:
+        ends.append(ends[-1] + len(line))
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            yield TextEdit(ends[i1], ends[i2], "".join(new_lines[j1:j2]))
+
+
+def _trimmed(plain: str, edit: TextEdit) -> TextEdit:
+    """The same edit without the characters that it replaces by themselves."""
+    start, end, new = edit.start, edit.end, edit.text
+    old = plain[start:end]
+    n_same = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
+    n_head = min(len(old), len(new)) if n_same is None else n_same
+    rest_old, rest_new = old[n_head:], new[n_head:]
+    pairs = zip(reversed(rest_old), reversed(rest_new), strict=False)
+    n_same = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
+    n_tail = min(len(rest_old), len(rest_new)) if n_same is None else n_same
+    return TextEdit(start + n_head, end - n_tail, rest_new[: len(rest_new) - n_tail])
+
+
+def _eol_at(text: str, offset: int) -> str:
+    """The line end in use at this place: the next one, else the one before."""
+    if found := _LINE_END.search(text, offset):
+        return found.group()
+    before = list(_LINE_END.finditer(text[-4096:]))
+    return before[-1].group() if before else "\n"
+
+
+def _distance(first: str, second: str) -> int:
+    one, two = _lines(with_newlines(first)), _lines(with_newlines(second))
+    matcher = difflib.SequenceMatcher(None, one, two)
+    return len(one) + len(two) - 2 * sum(block.size for block in matcher.get_matching_blocks())
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _open_ended(line: str) -> str:
+    return f"{_escaped(line)}\n\\ No newline at end of file\n"
+
+
+def _escaped(text: str) -> str:
+    if text.isascii() and text.rstrip("\n").isprintable():
+        return text
+    return "".join(
+        char
+        if char in "\n\t\u00a0\u3000" or char.isprintable()
+        else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in text
+    )

@@ -1,0 +1,185 @@
+"""The base layer without a product: produces the faults that the product cannot.
+
+Run as a program. Its methods are named `test/*`; everything below them is the daemon's own code.
+"""
+
+import os
+import sys
+import threading
+from concurrent.futures import Future
+
+from oh_daemon.fronts.lsp.lifecycle import Capabilities, Hooks, Server
+from oh_daemon.fronts.lsp.outbox import DeltaStream
+from oh_daemon.fronts.lsp.rpc import Json, RequestContext
+from oh_daemon.fronts.lsp.stdio import claim_stdio, encode
+
+
+class EchoServer:
+    """Answers, raises, waits and publishes on demand."""
+
+    def __init__(self) -> None:
+        self._slow: dict[str, Future[Json]] = {}
+        self._lost: list[str] = []
+        self._seq: dict[str, int] = {}
+        methods = {
+            "test/echo": lambda params, _context: params,
+            "test/boom": self._boom,
+            "test/exit": lambda _params, _context: sys.exit(7),
+            "test/print": self._print,
+            "test/slow": self._slow_answer,
+            "test/finish": self._finish,
+            "test/nan": lambda _params, _context: {"value": float("nan"), "more": float("inf")},
+            "test/surrogate": lambda _params, _context: {"text": "a\ud800b"},
+            "test/unencodable": lambda _params, _context: {"value": object()},
+            "test/validate": self._validate,
+            "test/events": self._events,
+            "test/threads": self._threads,
+            "test/flood": self._flood,
+            "test/ask": self._ask,
+            "test/lost": lambda _params, _context: {"heads": self._lost},
+            "test/modules": lambda _params, _context: sorted(sys.modules),
+        }
+        self._server = Server(
+            claim_stdio(),
+            methods,
+            {"test/boomNotification": lambda params: self._boom(params, None)},
+            Capabilities("0", {"methods": sorted(methods)}, commands=("test",)),
+            Hooks(
+                on_stop=[lambda _left_s: self._stop()],
+                on_lost_frame=lambda head: self._lost.append(head[:80].decode()),
+            ),
+            urgent=frozenset({"test/finish"}),
+        )
+
+    def run(self) -> int:
+        return self._server.run()
+
+    def _boom(self, params: Json, _context: object) -> None:
+        raise RuntimeError(f"secret-in-exception {params}")
+
+    def _print(self, _params: Json, _context: RequestContext) -> Json:
+        print("a stray print")
+        sys.stdout.flush()
+        os.write(1, b"a stray write to descriptor 1\n")
+        os.system("echo a stray child")
+        return {"stdin": os.read(0, 10).decode()}
+
+    def _slow_answer(self, params: Json, context: RequestContext) -> Future[Json]:
+        """Answered by test/finish with the same name, or refused when the client cancels."""
+        future: Future[Json] = Future()
+        if params.get("cancellable", True):
+            context.cancel.on_cancel(future.cancel)
+        self._slow[params["name"]] = future
+        return future
+
+    def _finish(self, params: Json, _context: RequestContext) -> None:
+        future = self._slow.pop(params["name"])
+        if future.cancelled():
+            return
+        if params.get("fail"):
+            threading.Thread(target=future.set_exception, args=(SystemExit(3),)).start()
+        else:
+            threading.Thread(target=future.set_result, args=({"done": True},)).start()
+
+    def _validate(self, params: Json, _context: RequestContext) -> Json:
+        from pydantic import BaseModel
+
+        class Params(BaseModel):
+            name: str
+            count: int = 0
+
+        return Params.model_validate(params).model_dump()
+
+    def _events(self, params: Json, context: RequestContext) -> Future[Json]:
+        """A turn whose events begin before the request is answered."""
+        conversation_id = params["conversationId"]
+        context.hold(conversation_id)
+        future: Future[Json] = Future()
+        is_begun = threading.Event()
+
+        def work() -> None:
+            self._publish(conversation_id, {"type": "turn.started"})
+            is_begun.set()
+            self._run_turn(conversation_id, params.get("deltas", 3))
+
+        threading.Thread(target=work).start()
+        is_begun.wait()
+        future.set_result({"turnId": "t1"})
+        return future
+
+    def _run_turn(self, conversation_id: str, n_deltas: int) -> None:
+        item = {"id": "i1", "kind": "agentMessage"}
+        self._publish(conversation_id, {"type": "item.started", "item": item})
+        stream = DeltaStream(conversation_id, "t1", "i1", "text")
+        for number in range(n_deltas):
+            self._server.outbox.delta(stream, number * 8, f"{number:07d} ")
+        self._publish(conversation_id, {"type": "item.completed", "item": item})
+        self._publish(conversation_id, {"type": "turn.completed", "turn": {"id": "t1"}})
+
+    def _publish(self, conversation_id: str, event: Json) -> None:
+        seq = self._seq[conversation_id] = self._seq.get(conversation_id, 0) + 1
+        params = {
+            "conversationId": conversation_id,
+            "epoch": "e",
+            "v": 1,
+            "seq": seq,
+            "turnId": "t1",
+            "event": event,
+        }
+        self._server.outbox.event(conversation_id, seq, encode(params))
+
+    def _threads(self, params: Json, _context: RequestContext) -> Future[Json]:
+        """`threads` threads publish `count` events each, all at once."""
+        future: Future[Json] = Future()
+
+        def publish(conversation_id: str) -> None:
+            for number in range(params["count"]):
+                self._publish(conversation_id, {"type": "notice", "title": str(number)})
+
+        def work() -> None:
+            workers = [
+                threading.Thread(target=publish, args=(f"c{number}",))
+                for number in range(params["threads"])
+            ]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            future.set_result({})
+
+        threading.Thread(target=work).start()
+        return future
+
+    def _flood(self, params: Json, _context: RequestContext) -> Json:
+        """Publish `count` events of `size` bytes from the main loop; says how far behind we are."""
+        for number in range(params["count"]):
+            title = f"{number} ".ljust(params["size"], "x")
+            self._publish("flood", {"type": "notice", "title": title})
+        return {"queuedBytes": self._server.outbox.queued_bytes}
+
+    def _ask(self, params: Json, context: RequestContext) -> Future[Json]:
+        """Ask the client and return what came of it."""
+        future: Future[Json] = Future()
+
+        def work() -> None:
+            try:
+                answer = self._server.client.request(
+                    "test/question",
+                    params,
+                    deadline_s=params.get("deadlineS", 10),
+                    cancel=context.cancel,
+                )
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result({"outcome": answer.outcome, "result": answer.result})
+
+        threading.Thread(target=work).start()
+        return future
+
+    def _stop(self) -> None:
+        sys.stderr.write("stopped in order\n")
+
+
+if __name__ == "__main__":
+    sys.exit(EchoServer().run())

@@ -1,0 +1,235 @@
+"""Group 2: from the first byte to the exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raw_client import RawClient
+
+Spawn = Callable[..., RawClient]
+PROMISE_S = 0.5
+
+
+def test_initialize_is_answered_at_once_and_imports_nothing_slow(spawn_echo: Spawn) -> None:
+    # The fastest of three: what the machine does beside this is not ours.
+    times: list[float] = []
+    for _ in range(3):
+        started_at = time.monotonic()
+        echo = spawn_echo()
+        echo.initialize()
+        times.append(time.monotonic() - started_at)
+    slow = {"pydantic", "pygls", "lsprotocol", "asyncio", "litellm", "mcp"}
+    assert slow.isdisjoint(echo.request("test/modules"))
+    assert min(times) < PROMISE_S
+
+
+def test_initialize_keeps_the_promise_of_the_product(spawn: Spawn) -> None:
+    times: list[float] = []
+    for _ in range(3):
+        started_at = time.monotonic()
+        spawn().initialize()
+        times.append(time.monotonic() - started_at)
+    assert min(times) < PROMISE_S
+
+
+def test_initialize_tells_what_the_daemon_can(spawn: Spawn) -> None:
+    client = spawn()
+    result = client.initialize()
+    capabilities = result["capabilities"]
+    assert capabilities["positionEncoding"] == "utf-16"
+    assert capabilities["textDocumentSync"] == {
+        "openClose": True,
+        "change": 2,
+        "willSave": True,
+        "save": {"includeText": False},
+    }
+    assert capabilities["workspace"]["workspaceFolders"]["supported"] is True
+    ours = capabilities["experimental"]["ohDaemon"]
+    assert ours["protocolVersion"] == {"major": 1, "minor": 0}
+    assert ours["daemon"]["pid"] == client.process.pid
+    assert ours["methods"]
+    assert result["serverInfo"]["name"] == "oh-daemon"
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        (None, "utf-16"),
+        ([], "utf-16"),
+        (["utf-8", "utf-16"], "utf-8"),
+        (["utf-32", "utf-8"], "utf-32"),
+        (["utf-7", 5, "utf-16", "utf-32"], "utf-16"),
+    ],
+)
+def test_the_first_position_encoding_that_we_know_is_chosen(
+    spawn: Spawn, offered: Any, chosen: str
+) -> None:
+    result = spawn().initialize(capabilities={"general": {"positionEncodings": offered}})
+    assert result["capabilities"]["positionEncoding"] == chosen
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda block: {"initializationOptions": {"ohDaemon": block}},
+        lambda block: {"capabilities": {"experimental": {"ohDaemon": block}}},
+    ],
+)
+def test_another_major_version_is_refused_and_the_client_may_try_again(
+    spawn: Spawn, place: Callable[[Any], dict[str, Any]]
+) -> None:
+    client = spawn()
+    error = client.error("initialize", place({"protocolVersion": {"major": 2, "minor": 0}}))
+    assert error["code"] == -31022
+    assert error["data"]["retry"] is False
+    assert error["data"]["supported"] == [{"major": 1, "minor": 0}]
+    client.initialize(initializationOptions={"ohDaemon": {"protocolVersion": {"major": 1}}})
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"processId": "x"}, "processId"),
+        ({"capabilities": []}, "capabilities"),
+        ({"initializationOptions": {"ohDaemon": 5}}, "ohDaemon"),
+        ({"initializationOptions": {"ohDaemon": {"protocolVersion": {"major": "1"}}}}, "major"),
+        ({"workspaceFolders": {}}, "workspaceFolders"),
+    ],
+)
+def test_initialize_names_the_field_of_a_wrong_type(
+    spawn: Spawn, params: dict[str, Any], field: str
+) -> None:
+    client = spawn()
+    error = client.error("initialize", params)
+    assert (error["code"], error["data"]["errors"][0]["path"]) == (-32602, field)
+    client.initialize()
+
+
+def test_before_initialize_requests_are_refused_and_notifications_dropped(spawn: Spawn) -> None:
+    client = spawn()
+    client.notify("textDocument/didOpen", {"textDocument": {}})
+    for method in ("conversation/list", "shutdown", "no/suchMethod", "$/x"):
+        assert client.error(method)["code"] == -32002
+    client.initialize()
+
+
+def test_a_second_initialize_is_refused(client: RawClient) -> None:
+    assert client.error("initialize", {"capabilities": {}})["code"] == -32600
+    assert client.error("no/suchMethod")["code"] == -32601
+
+
+def test_after_shutdown_only_exit_is_left(client: RawClient) -> None:
+    assert client.request("shutdown") is None
+    for method in ("shutdown", "initialize", "conversation/list", "no/suchMethod"):
+        assert client.error(method)["code"] == -32600
+    client.notify("exit")
+    assert client.exit_code() == 0
+
+
+def test_exit_without_shutdown_is_code_1(client: RawClient) -> None:
+    client.notify("exit")
+    assert client.exit_code() == 1
+
+
+def test_exit_before_initialize_is_code_1(spawn: Spawn) -> None:
+    client = spawn()
+    client.notify("exit")
+    assert client.exit_code() == 1
+
+
+def test_the_end_of_input_is_a_clean_end_after_the_last_answer(client: RawClient) -> None:
+    ids = [client.start_request("no/suchMethod") for _ in range(100)]
+    client.close_stdin()
+    assert client.exit_code() == 0
+    assert [client.answer(request_id)["error"]["code"] for request_id in ids] == [-32601] * 100
+
+
+def test_the_end_of_input_inside_a_message_is_a_clean_end(client: RawClient) -> None:
+    client.send_bytes(b"Content-Length: 100\r\n\r\n{")
+    client.close_stdin()
+    assert client.exit_code() == 0
+
+
+def test_the_end_of_input_before_initialize_is_a_clean_end(spawn: Spawn) -> None:
+    client = spawn()
+    client.close_stdin()
+    assert client.exit_code() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_is_a_clean_end(client: RawClient, number: int) -> None:
+    started_at = time.monotonic()
+    client.process.send_signal(number)
+    assert client.exit_code() == 0
+    assert time.monotonic() - started_at < 3
+
+
+def test_the_stop_hooks_run_and_open_requests_are_answered(echo: RawClient) -> None:
+    slow = echo.start_request("test/slow", {"name": "a"})
+    echo.request("test/echo")
+    echo.process.send_signal(signal.SIGTERM)
+    assert echo.exit_code() == 0
+    assert echo.answer(slow)["error"]["code"] == -31025
+    assert "stopped in order" in echo.stderr
+
+
+def test_a_client_that_stops_reading_for_good_does_not_keep_the_daemon(spawn_echo: Spawn) -> None:
+    echo = spawn_echo(reading=False)
+    echo.start_request("initialize", {"capabilities": {}})
+    echo.start_request("test/flood", {"count": 10, "size": 100_000})
+    started_at = time.monotonic()
+    echo.close_stdin()
+    assert echo.process.wait(10) == 0
+    assert time.monotonic() - started_at < 4
+
+
+def test_a_client_that_closes_its_end_of_the_output_ends_the_daemon(echo: RawClient) -> None:
+    assert echo.process.stdout is not None
+    # A reader blocked on this pipe would keep it open: give the number another meaning instead.
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), echo.process.stdout.fileno())
+    for _ in range(3):
+        try:
+            echo.start_request("test/echo", {"x": "x" * 1000})
+        except BrokenPipeError:
+            break
+    assert echo.process.wait(10) == 0
+
+
+EDITOR = """
+import subprocess, sys
+daemon = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1)
+sys.stderr.write(f"pid {daemon.pid}\\n")
+sys.stderr.flush()
+daemon.wait()
+"""
+
+
+def test_the_daemon_ends_when_the_editor_is_killed_though_the_pipes_stay_open(
+    tmp_path: Path,
+) -> None:
+    # The pipes belong to the test, so the end of input does not come when the editor dies.
+    script = tmp_path / "editor.py"
+    script.write_text(EDITOR)
+    server = [sys.executable, str(Path(__file__).with_name("echo_server.py"))]
+    with RawClient([sys.executable, str(script), *server]) as client:
+        client.initialize(processId=client.process.pid)
+        client.request("test/echo")
+        client.process.kill()
+        # The output ends only when the daemon, its last holder, has ended too.
+        client.exit_code(within_s=10)
+        assert "stopped in order" in client.stderr
+
+
+def test_a_parent_that_is_not_there_is_not_watched(spawn: Spawn) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    client = spawn()
+    client.initialize(processId=gone.pid)
+    assert client.error("no/suchMethod")["code"] == -32601

@@ -1,0 +1,128 @@
+"""An editor as a port: buffers over real files, with the bad habits that real clients have."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import EditOutcome, OpenDocument, TextEdit
+from oh_daemon.workspace.text_changes import applied
+
+
+def no_op() -> None:
+    """What a user does who only watches."""
+
+
+class ScriptedEditor:
+    def __init__(self) -> None:
+        self.can_apply = True
+        self.can_save = True
+        self.lies_when_stale = False
+        self.failure: str | None = None
+        self.formatter: Callable[[str], str] = lambda text: text
+        self.user_before_apply: Callable[[], None] = no_op
+        self.user_after_apply: Callable[[], None] = no_op
+        self.calls: list[tuple[TextEdit, ...]] = []
+        self.labels: list[str] = []
+        self._changed = threading.Condition()
+        self._open: dict[Path, OpenDocument] = {}
+
+    def open(self, path: Path, text: str | None = None) -> None:
+        on_disk = path.read_bytes().decode("utf-8-sig") if text is None else text
+        self._set(path, on_disk)
+
+    def type(self, path: Path, text: str) -> None:
+        self._set(path, text)
+
+    def close(self, path: Path) -> None:
+        with self._changed:
+            del self._open[path]
+
+    def document(self, path: Path) -> OpenDocument | None:
+        with self._changed:
+            return self._open.get(path)
+
+    def documents(self) -> tuple[OpenDocument, ...]:
+        with self._changed:
+            return tuple(self._open.values())
+
+    def apply_edit(
+        self,
+        document: OpenDocument,
+        edits: Sequence[TextEdit],
+        *,
+        label: str,
+        save: bool,
+        cancel: CancelToken,
+    ) -> EditOutcome:
+        cancel.raise_if_cancelled()
+        self.calls.append(tuple(edits))
+        self.labels.append(label)
+        self.user_before_apply()
+        if self.failure is not None:
+            return EditOutcome(applied=False, failure=self.failure)
+        current = self.document(document.path)
+        if current is None:
+            return EditOutcome(applied=False, failure="missing")
+        if current.version != document.version:
+            failure = None if self.lies_when_stale else "stale"
+            return EditOutcome(applied=self.lies_when_stale, failure=failure)
+        self._set(document.path, applied(current.text, edits))
+        if save:
+            self._save(document.path)
+        self.user_after_apply()
+        return EditOutcome(applied=True, saved=save)
+
+    def wait_for_text(
+        self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
+    ) -> OpenDocument | None:
+        def arrived() -> bool:
+            document = self._open.get(path)
+            return document is not None and _sha256(document.text) == sha256
+
+        with self._changed:
+            # The daemon waits two seconds; nothing comes later here, so the tests need not.
+            return self._open[path] if self._changed.wait_for(arrived, timeout_s / 20) else None
+
+    def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
+        for path in paths:
+            self._save(path)
+        return tuple(paths)
+
+    def _save(self, path: Path) -> None:
+        text = self.formatter(self._open[path].text)
+        if text != self._open[path].text:
+            self._set(path, text)
+        path.write_bytes(text.encode())
+
+    def _set(self, path: Path, text: str) -> None:
+        with self._changed:
+            before = self._open.get(path)
+            self._open[path] = OpenDocument(path, before.version + 1 if before else 1, text)
+            self._changed.notify_all()
+
+
+class MemoryBlobs:
+    """The blobs of a conversation whose log is in memory."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+        self.n_syncs = 0
+
+    def put_blob(self, data: bytes) -> str:
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.data[sha256] = data
+        return sha256
+
+    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
+        return self.data[sha256][offset : None if limit < 0 else offset + limit]
+
+    def sync(self) -> None:
+        self.n_syncs += 1
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
