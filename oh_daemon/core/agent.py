@@ -89,6 +89,9 @@ class Agent:
         """Called on this thread, without a lock, whenever a turn has come to rest."""
 
     def start(self) -> None:
+        """Begin to work; a second call changes nothing."""
+        if self._thread is not None:
+            return
         name = f"conversation-{self.conversation.id[:8]}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()

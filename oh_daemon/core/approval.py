@@ -52,6 +52,8 @@ class Gate:
     title: str
     required: bool
     on_allow: Callable[[Scope], None]
+    refusal: str | None = None
+    """Set when nobody may be asked: the action is rejected with this reason."""
 
 
 def decide(

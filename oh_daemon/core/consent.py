@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.items import Approval
+from oh_daemon.contract.items import Approval, Contract
 from oh_daemon.core.approval import (
     RISK_ORDER,
     Gate,
@@ -68,8 +68,13 @@ class Consent:
     def _pass_gate(
         self, item: Json, gate: Gate, decisions: dict[str, Json], intent: Intent
     ) -> Intent | Rejection | None:
+        if gate.refusal is not None:
+            return Rejection(gate.refusal)
         digest = digest_of(gate.subject)
         decision = decisions.get(digest)
+        if decision is None and self._is_granted(_key_of(gate.subject)):
+            gate.on_allow("conversation")
+            return intent
         if decision is None:
             if not self._waits(item):
                 held = replace(intent, subject=gate.subject, title=gate.title, editable=False)
@@ -83,21 +88,23 @@ class Consent:
     def _apply_policy(
         self, item: Json, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
-        state = self._conversation.state
-        key = _key_of(intent)
-        granted = key in state.grants | state.turn_grants or self._policy.is_granted(key)
+        key = _key_of(intent.subject)
         verdict = decide(
             tool.spec,
             intent,
-            state.options,
+            self._conversation.state.options,
             self_rating=item.get("selfRating"),
-            is_granted=granted,
+            is_granted=self._is_granted(key) or self._policy.is_granted(key),
         )
         if verdict.effect == "ask":
             self._ask(item, intent, digest, verdict)
             return None
         self._log_decision(item, verdict, digest)
         return intent if verdict.effect == "allow" else Rejection(f"Not allowed: {verdict.rule}.")
+
+    def _is_granted(self, key: str) -> bool:
+        state = self._conversation.state
+        return key in state.grants or key in state.turn_grants
 
     def _log_decision(self, item: Json, verdict: Verdict, digest: str) -> None:
         decided = e.ActionDecided(
@@ -123,7 +130,7 @@ class Consent:
         if edited is not None:
             return self._accept_edit(item, tool, edited, decision)
         if decision.get("decision", {}).get("scope") in {"folder", "user"}:
-            self._policy.save_grant(_key_of(intent))
+            self._policy.save_grant(_key_of(intent.subject))
         return intent
 
     def _accept_edit(self, item: Json, tool: Tool, edited: Json, decision: Json) -> Intent | None:
@@ -172,8 +179,8 @@ class Consent:
             conversation.respond(approval.id, digest, rejected, feedback=why, by="noClient")
 
 
-def _key_of(intent: Intent) -> str:
-    return grant_key(intent.subject.model_dump(mode="json", by_alias=True, exclude_none=True))
+def _key_of(subject: Contract) -> str:
+    return grant_key(subject.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def _rejection(decision: Json) -> Rejection:

@@ -276,8 +276,8 @@ class Editor(Protocol):
 class EventLog(Protocol):
     """One conversation's lines on disk (or in memory). All methods are safe from any thread."""
 
-    def append(self, line: bytes) -> None:
-        """Write one line, newline included. Raises `StorageError` and leaves no torn line."""
+    def append(self, lines: bytes) -> None:
+        """Write whole lines in one piece. Raises `StorageError` and leaves no part of them."""
         ...
 
     def sync(self) -> None:
@@ -292,7 +292,15 @@ class EventLog(Protocol):
         """Store bytes by their SHA-256 (hex), durable with the next sync."""
         ...
 
+    def put_blob_file(self, path: Path) -> str:
+        """Take over a finished file as a blob; it is gone from `path` afterwards."""
+        ...
+
     def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
+
+    def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
+        """The lines of these events, without newlines."""
+        ...
 
     def close(self) -> None: ...
 

@@ -66,39 +66,40 @@ package-lock.json config root dev proc sda etc
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where relative paths start and which folders are the workspace."""
+    """Which folders are the workspace, and where relative paths may start."""
 
     folders: tuple[str, ...]
-    cwd: str | None
-    """None when nobody knows it any more."""
+    cwds: frozenset[str | None]
+    """More than one after a `cd` that may have failed; None when nobody knows."""
 
     def place(self, text: str, *, writing: bool) -> Place:
         """Where a path points; a pattern counts as the worst name that it may match.
 
         Whether a path is protected matters to those who write only.
         """
-        if not any(c in text for c in "*?["):
-            return self._place_of_name(text, writing=writing)
-        places = [self._place_of_name(name, writing=writing) for name in _candidates(text)]
+        names = _candidates(text) if any(c in text for c in "*?[") else [text]
+        places = {
+            self._place_of_name(name, cwd, writing=writing) for name in names for cwd in self.cwds
+        }
         return max(places, key=PLACES.index)
-
-    def absolute(self, text: str) -> str | None:
-        """The path with `.` and `..` taken out, or None when it starts at an unknown place."""
-        if text.startswith("~+"):
-            text = "." + text[2:]
-        if isabs(text):
-            return "/" + normpath(text).lstrip("/")
-        if text.startswith(("~", UNKNOWN)) or self.cwd is None:
-            return None
-        return normpath(join(self.cwd, text))
 
     def is_root(self, text: str) -> bool:
         """Whether the path is a workspace folder itself, lies above one, or might."""
-        path = self.absolute(text)
-        return path is None or any(f"{f}/".startswith(path.rstrip("/") + "/") for f in self.folders)
+        paths = [_absolute(text, cwd) for cwd in self.cwds]
+        return any(
+            path is None or f"{folder}/".startswith(path.rstrip("/") + "/")
+            for path in paths
+            for folder in self.folders or ("/",)
+        )
 
-    def _place_of_name(self, text: str, *, writing: bool) -> Place:
-        path = self.absolute(text)
+    def enter(self, text: str) -> Ground:
+        """The ground after a `cd` that succeeded."""
+        known = UNKNOWN not in text and not any(c in text for c in "*?[")
+        targets = {_absolute(text, cwd) if known else None for cwd in self.cwds}
+        return Ground(self.folders, frozenset(targets))
+
+    def _place_of_name(self, text: str, cwd: str | None, *, writing: bool) -> Place:
+        path = _absolute(text, cwd)
         if path is None:
             folder, shown = None, "/" + normpath(text)
         else:
@@ -114,6 +115,17 @@ class Ground:
         if UNKNOWN in text or (path is None and not text.startswith("~")):
             return "unknown"
         return "outside" if folder is None else "inside"
+
+
+def _absolute(text: str, cwd: str | None) -> str | None:
+    """The path with `.` and `..` taken out, or None when it starts at an unknown place."""
+    if text.startswith("~+"):
+        text = "." + text[2:]
+    if isabs(text):
+        return "/" + normpath(text).lstrip("/")
+    if text.startswith(("~", UNKNOWN)) or cwd is None:
+        return None
+    return normpath(join(cwd, text))
 
 
 def _candidates(text: str) -> list[str]:

@@ -6,7 +6,6 @@ power loss may have left behind is found by hashing a file before its first use.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
@@ -16,7 +15,7 @@ import uuid
 from pathlib import Path
 
 from oh_daemon.contract.errors import ReadOnlyError, StorageError, UserError
-from oh_daemon.store.private_files import open_private, storage_error, sync_folder, write_all
+from oh_daemon.store.private_files import read_private, storage_error, sync_folder, write_new
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -37,8 +36,7 @@ class Blobs:
         temp = self._new_temp()
         try:
             if not self._is_whole(sha256):
-                with open(_create(temp), "wb", buffering=0) as file:
-                    write_all(file.fileno(), data)
+                write_new(temp, data)
                 temp.rename(self._folder / sha256)
         except OSError as exc:
             temp.unlink(missing_ok=True)
@@ -46,14 +44,15 @@ class Blobs:
         return self._note(sha256)
 
     def put_file(self, path: Path) -> str:
-        """Take over a finished file, which is gone from `path` afterwards. Raises `StorageError`."""
+        """The same for a finished file, which is taken away from `path`."""
         temp = self._new_temp()
         try:
             sha256 = _hash_of(path)
             if self._is_whole(sha256):
                 path.unlink()
             else:
-                _move(path, temp)
+                path.chmod(0o600)
+                shutil.move(path, temp)
                 temp.rename(self._folder / sha256)
         except OSError as exc:
             temp.unlink(missing_ok=True)
@@ -67,7 +66,7 @@ class Blobs:
         path = self._folder / sha256
         try:
             if self._is_whole(sha256):
-                with open(open_private(path, os.O_RDONLY), "rb") as file:
+                with read_private(path) as file:
                     file.seek(offset)
                     return file.read(limit)
         except OSError as exc:
@@ -91,11 +90,6 @@ class Blobs:
         sync_folder(self._folder)
         with self._lock:
             self._unsynced -= names
-
-    def sweep(self) -> None:
-        """Remove what a killed process left half written. Only while the log is locked."""
-        for temp in self._folder.glob(".*.tmp"):
-            temp.unlink(missing_ok=True)
 
     def _is_whole(self, sha256: str) -> bool:
         path = self._folder / sha256
@@ -121,22 +115,6 @@ class Blobs:
         return self._folder / f".{uuid.uuid4().hex}.tmp"
 
 
-def _create(path: Path) -> int:
-    return open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-
-
 def _hash_of(path: Path) -> str:
-    with open(open_private(path, os.O_RDONLY), "rb") as file:
+    with read_private(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _move(source: Path, target: Path) -> None:
-    try:
-        source.rename(target)
-        target.chmod(0o600)
-    except OSError as exc:
-        if exc.errno != errno.EXDEV:
-            raise
-        with source.open("rb") as old, open(_create(target), "wb") as new:
-            shutil.copyfileobj(old, new, 1 << 20)
-        source.unlink()

@@ -1,71 +1,43 @@
 """Reads `events.jsonl` without changing it: which records it holds, and what is damaged.
 
 Invariant: whatever bytes a file holds, reading it raises nothing but `OSError` and `ReadOnlyError`,
-and every whole line of an event comes out. Locking and repair are left to `event_log`.
+and an event that is whole comes out. Locking and repair are left to `event_log`.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 import os
 from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO
 
 import orjson
 
 from oh_daemon.contract.events import LOG_VERSION
 from oh_daemon.core.ports import Json
-from oh_daemon.store.private_files import open_private
+from oh_daemon.store.private_files import read_private
 
 LOG_NAME = "events.jsonl"
-MAX_LINE_BYTES = 64 << 20
-_BLOCK_BYTES = 4 << 20
-_AHEAD = 8
+_MAX_LINE_BYTES = 32 << 20
+"""Twice the biggest message a client may send; a longer line is damage and never held whole."""
+_TAIL_BYTES = 64 << 10
+_MAX_REPAIRS = 100
+"""More than these tell a person nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Something wrong with a log: bytes `offset` to `offset + size_bytes`, and what became of them.
+    """Something wrong with a log, from byte `offset` on."""
 
-    torn: an unfinished last line · damaged: whole lines that are no events · misnumbered: events
-    out of order · gap: numbers that are missing · newer: written by a later version
-    """
-
-    kind: Literal["torn", "damaged", "misnumbered", "gap", "newer"]
+    text: str
+    """What was found and what was done, as a sentence."""
     offset: int
-    size_bytes: int
-    detail: str
     side_file: str | None = None
-    """Name of the file next to the log that has a copy of the bytes."""
-
-
-class LineIndex:
-    """Where each event's line is in the file, 20 bytes per event."""
-
-    def __init__(self) -> None:
-        self.seqs = array("Q")
-        self.starts = array("Q")
-        self.sizes = array("I")
-
-    def add(self, seq: int, start: int, size: int) -> None:
-        self.seqs.append(seq)
-        self.starts.append(start)
-        self.sizes.append(size)
-
-    def between(self, first_seq: int, last_seq: int) -> list[tuple[int, int]]:
-        """(start, size) of the lines of these events, newlines included in the size."""
-        low, high = (bisect_left(self.seqs, max(seq, 0)) for seq in (first_seq, last_seq + 1))
-        return list(zip(self.starts[low:high], self.sizes[low:high], strict=True))
-
-    def keep(self, places: Sequence[int]) -> None:
-        for name in ("seqs", "starts", "sizes"):
-            old: array[int] = getattr(self, name)
-            setattr(self, name, array(old.typecode, [old[place] for place in places]))
+    """Name of the file next to the log that has what was cut; all else stays where it is."""
 
 
 @dataclass(slots=True)
@@ -73,97 +45,144 @@ class Scan:
     """What a log holds. `records` are plain dicts as stored, in order, each seq once."""
 
     records: list[Json] = field(default_factory=list[Json])
-    index: LineIndex = field(default_factory=LineIndex)
-    markers: list[Json] = field(default_factory=list[Json])
-    """The lines that are no events: header, opened, closed."""
-    repairs: list[Repair] = field(default_factory=list[Repair])
-    end: int = 0
-    """Where the last finished line ends."""
-    size: int = 0
-    is_last_line_open: bool = False
-    """The last line is a whole record, only its newline is missing."""
+    starts: array[int] = field(default_factory=lambda: array("Q"))
+    """Where the line of each record begins."""
+    header: Json = field(default_factory=dict[str, object])
+    """The last header line: who opened the log last, and its epoch."""
+    is_closed: bool = False
+    """The last line says that whoever had it open was done with it."""
     is_newer: bool = False
-    """A later version wrote last, so this one must not write."""
-    ends_closed: bool = False
-    n_lost: int = 0
-    """Finished lines that are no longer readable, and holes in the numbering."""
+    """A later version has written here, so this one must not."""
+    repairs: list[Repair] = field(default_factory=list[Repair])
+    damage: int = 0
+    """A measure of what cannot be read; it grows when more is lost."""
+    end: int = 0
+    """Where the last line ends that may stay; what follows is torn."""
+    lacks_newline: bool = False
+    """The last line is whole, only its newline is missing."""
 
-    @property
-    def last_seq(self) -> int:
-        return self.index.seqs[-1] if self.index.seqs else 0
-
-    @property
-    def epoch(self) -> str:
-        return next((m["epoch"] for m in reversed(self.markers) if "epoch" in m), "")
+    def pass_over(self, text: str, offset: int, n_lost: int) -> None:
+        """Note what no reader can use. It stays in the file."""
+        self.damage += n_lost
+        if len(self.repairs) < _MAX_REPAIRS:
+            self.repairs.append(Repair(text, offset))
 
 
 def read_log(folder: Path) -> list[Json]:
-    """The records of a conversation that may be open elsewhere; an unfinished line is left out."""
-    return scan_log(folder).records
+    """The records of a conversation that may be open elsewhere."""
+    with read_private(folder / LOG_NAME) as file:
+        return scan_file(file).records
 
 
-def scan_log(folder: Path) -> Scan:
-    """Read the whole log in `folder`; one that is not there is empty."""
-    try:
-        fd = open_private(folder / LOG_NAME, os.O_RDONLY)
-    except FileNotFoundError:
-        return Scan()
-    with open(fd, "rb", buffering=0) as file:
-        return scan_file(file)
-
-
-def follow(folder: Path, wait: Callable[[], bool], after_seq: int = 0) -> Iterator[list[Json]]:
-    """New records of a log that another process writes, as they come.
+def follow(folder: Path, wait: Callable[[], bool]) -> Iterator[Json]:
+    """All records of a log that another process writes, old ones first, then as they come.
 
     `wait` is called when nothing is new, sleeps as long as the caller likes and returns true to
     stop (`CancelToken.wait` does both).
     """
-    offset = 0
+    end = last_seq = 0
     while True:
-        found, offset = _read_on(folder / LOG_NAME, offset)
-        fresh = [record for record in found if record["seq"] > after_seq]
-        if fresh:
-            after_seq = fresh[-1]["seq"]
-            yield fresh
-        elif wait():
+        with read_private(folder / LOG_NAME) as file:
+            for start, size, line in _lines(file, end):
+                if line.endswith(b"\n"):
+                    end = start + size
+                    parsed = _parse(line) or {}
+                    if parsed.get("seq", 0) > last_seq:
+                        last_seq = parsed["seq"]
+                        yield parsed
+        if wait():
             return
 
 
-def last_seq_of(folder: Path) -> int | None:
-    """The seq of the last event, from the end of the file; None when that does not show it."""
-    with open(open_private(folder / LOG_NAME, os.O_RDONLY), "rb", buffering=0) as file:
-        file.seek(max(os.fstat(file.fileno()).st_size - (64 << 10), 0))
-        lines = file.read().split(b"\n")[:-1]
-    parsed = (_parse(line) for line in reversed(lines))
-    return next((p["seq"] for p in parsed if p is not None and "seq" in p), None)
+def last_seq_of(folder: Path) -> int:
+    """The seq of the last event, read from the end of the file; 0 when that does not show it."""
+    with read_private(folder / LOG_NAME) as file:
+        file.seek(max(os.fstat(file.fileno()).st_size - _TAIL_BYTES, 0))
+        tail = file.read().split(b"\n")[:-1]
+    events = (parsed for line in reversed(tail) if (parsed := _parse(line)) and "seq" in parsed)
+    return next(events, {"seq": 0})["seq"]
 
 
 def scan_file(file: BinaryIO) -> Scan:
-    """Read from the start of an unbuffered file."""
+    """Read a log from its start. Raises `OSError`."""
     scan = Scan()
-    with _no_garbage_collection():
-        is_in_order = _take_lines(scan, file)
-    if not is_in_order:
-        _drop_misnumbered(scan)
+    # 100,000 new dicts are no garbage, yet the collector would look through them again and again.
+    gc.disable()
+    try:
+        for start, size, line in _lines(file):
+            _take_line(scan, start, size, line)
+    finally:
+        gc.enable()
+    _drop_misnumbered(scan)
     return scan
 
 
-def _take_lines(scan: Scan, file: BinaryIO) -> bool:
-    """Sort the lines into records, markers and damage; true when the numbers have no holes."""
-    expected, is_in_order = 1, True
-    records, add = scan.records, scan.index.add
-    for start, size, line in _lines(file):
-        parsed = None if line is None else _parse(line)
-        is_finished = line is None or size > len(line)
-        scan.size = start + size
-        if not is_finished and (parsed is None or line is None):
-            scan.repairs.append(Repair("torn", start, size, "the last line was not finished"))
-            break
-        scan.end = start + size
-        if parsed is None:
-            _note_damage(scan, start, size)
-            scan.is_newer = False
+def _lines(file: BinaryIO, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
+    """(start, size, text) of each line; of a line above the limit the text is only its end."""
+    file.seek(start)
+    while line := file.readline(_MAX_LINE_BYTES):
+        size = len(line)
+        if size == _MAX_LINE_BYTES:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(1 << 20)
+                size += len(line)
+            line = line[-1:]
+        yield start, size, line
+        start += size
+
+
+def _take_line(scan: Scan, start: int, size: int, line: bytes) -> None:
+    parsed = _parse(line)
+    is_finished = line.endswith(b"\n")
+    if parsed is None and not is_finished:
+        return
+    scan.end = start + size
+    scan.lacks_newline = not is_finished
+    if parsed is None:
+        scan.pass_over(f"{size} bytes at byte {start} are no event; left out", start, size)
+        return
+    scan.is_newer |= parsed["v"] > LOG_VERSION
+    kind = parsed.get("kind")
+    scan.is_closed = kind == "closed"
+    if kind is None:
+        scan.records.append(parsed)
+        scan.starts.append(start)
+    elif kind == "header":
+        scan.header = parsed
+
+
+def _parse(line: bytes) -> Json | None:
+    """The line as a marker (it has a `kind`) or an event (a `seq`); None when it is neither."""
+    try:
+        parsed = orjson.loads(line)
+        if type(parsed["v"]) is not int:
+            return None
+        if "kind" in parsed:
+            return None if "seq" in parsed else parsed
+        is_numbered = type(parsed["seq"]) is int and 0 < parsed["seq"] < 1 << 53
+        is_event = type(parsed["ts"]) is str and type(parsed["event"]["type"]) is str
+    except (ValueError, LookupError, TypeError):
+        return None
+    return parsed if is_numbered and is_event else None
+
+
+def _drop_misnumbered(scan: Scan) -> None:
+    """Leave out events that are there twice or out of order, and note which are missing."""
+    seqs = [record["seq"] for record in scan.records]
+    if seqs == list(range(1, len(seqs) + 1)):
+        return
+    kept: list[int] = []
+    last = 0
+    for place, (seq, following) in enumerate(zip(seqs, [*seqs[1:], math.inf], strict=True)):
+        start = scan.starts[place]
+        # A jump is believed only when the next event goes on from there: one wrong number must
+        # not hide all the events after it.
+        if seq != last + 1 and not last < seq < following:
+            scan.pass_over(f"event {seq} is there twice or out of order; left out", start, 1)
             continue
-        scan.is_last_line_open = not is_finished
-        _ = add, records, expected
-    return is_in_order
+        if seq > last + 1:
+            scan.pass_over(f"events {last + 1} to {seq - 1} are missing", start, seq - last)
+        kept.append(place)
+        last = seq
+    scan.records = [scan.records[place] for place in kept]
+    scan.starts = array("Q", [scan.starts[place] for place in kept])

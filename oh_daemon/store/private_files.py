@@ -11,6 +11,7 @@ import os
 import stat
 import uuid
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 
 from oh_daemon.contract.errors import DaemonError, ReadOnlyError, StorageError
@@ -46,24 +47,16 @@ def private_folder(path: Path) -> None:
     """Make `path` when missing and keep it to this user. Raises `ReadOnlyError`, `OSError`."""
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as exc:
-        if exc.errno in {errno.ELOOP, errno.ENOTDIR}:
-            raise _refusal(path, "is not a folder but a link or file") from exc
-        raise
-    try:
-        status = os.fstat(fd)
-        if status.st_uid != os.geteuid():
-            raise _refusal(path, "belongs to another user")
-        if status.st_mode & 0o777 != 0o700:
-            os.fchmod(fd, 0o700)
-    finally:
-        os.close(fd)
+    os.close(open_private(path, os.O_RDONLY | os.O_DIRECTORY))
+
+
+def read_private(path: Path) -> BufferedReader:
+    """A plain file, open for reading. Raises `ReadOnlyError`, `OSError`."""
+    return os.fdopen(open_private(path, os.O_RDONLY), "rb")
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A descriptor of a plain file; one that is written must be ours alone.
+    """A descriptor of a plain file or a folder; unless it is a file only read, it must be ours.
 
     Raises `ReadOnlyError` when it is not, and `OSError`.
     """
@@ -71,29 +64,29 @@ def open_private(path: Path, flags: int) -> int:
         # Without O_NONBLOCK a named pipe at this path would hold us up for ever.
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as exc:
-        if exc.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
-            raise _refusal(path, "is not a plain file") from exc
+        if exc.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENOTDIR}:
+            raise _refusal(path, "is a link or of the wrong kind") from exc
         raise
     try:
-        _require_plain(path, fd, is_written=flags & os.O_ACCMODE != os.O_RDONLY)
+        _require_private(path, fd, flags)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def _require_plain(path: Path, fd: int, *, is_written: bool) -> None:
+def _require_private(path: Path, fd: int, flags: int) -> None:
     status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode):
+    is_folder = bool(flags & os.O_DIRECTORY)
+    if not (is_folder or stat.S_ISREG(status.st_mode)):
         raise _refusal(path, "is not a plain file")
-    if not is_written:
+    if not is_folder and flags & os.O_ACCMODE == os.O_RDONLY:
         return
     if status.st_uid != os.geteuid():
         raise _refusal(path, "belongs to another user")
-    if status.st_nlink > 1:
+    if not is_folder and status.st_nlink > 1:
         raise _refusal(path, "has a second name (a hard link)")
-    if status.st_mode & 0o777 != 0o600:
-        os.fchmod(fd, 0o600)
+    os.fchmod(fd, 0o700 if is_folder else 0o600)
 
 
 def _refusal(path: Path, reason: str) -> ReadOnlyError:
@@ -104,14 +97,21 @@ def _refusal(path: Path, reason: str) -> ReadOnlyError:
 def replace_file(path: Path, data: bytes) -> None:
     """Write `path` so that others see the old bytes or the new, never a mixture."""
     temp = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    fd = open_private(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        with open(fd, "wb", buffering=0) as file:
-            write_all(file.fileno(), data)
+        write_new(temp, data)
         temp.rename(path)
     except OSError:
         temp.unlink(missing_ok=True)
         raise
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A new file at `path`. Raises `OSError`, with a part of it left behind."""
+    fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:

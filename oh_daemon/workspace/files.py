@@ -90,11 +90,11 @@ class Files:
 
     def read(self, path: Path) -> FileText | None:
         """The text, or None when there is no such file; `ToolError` for what is not text."""
-        with self._folders.holding(path) as folder:
-            try:
+        try:
+            with self._folders.holding(path) as folder:
                 raw, _ = _read(folder, path)
-            except FileNotFoundError:
-                return None
+        except FileNotFoundError:
+            return None
         if (text := parse_text(raw)) is None:
             raise ToolError(
                 f"{shown(path)!r} is a binary file, {len(raw):,} bytes (neither UTF-8 nor with a"
@@ -107,7 +107,7 @@ class Files:
 
         Raises `StaleDocumentError` when the file no longer has `expected_sha256`.
         """
-        with self._folders.holding(path) as folder, _rejecting(path):
+        with _rejecting(path), self._folders.holding(path) as folder:
             old, status = _read_expected(folder, path, expected_sha256)
             if not status.st_mode & 0o222:
                 raise EditRejectedError(f"{shown(path)!r} is read-only; ask the user to unlock it")
@@ -129,7 +129,7 @@ class Files:
             os.fsync(folder)
 
     def delete(self, path: Path, expected_sha256: str) -> None:
-        with self._folders.holding(path) as folder, _rejecting(path):
+        with _rejecting(path), self._folders.holding(path) as folder:
             _read_expected(folder, path, expected_sha256)
             os.unlink(path.name, dir_fd=folder)
             os.fsync(folder)
@@ -149,12 +149,13 @@ def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:
         raise
     except OSError as exc:
         raise ToolError(f"{shown(path)!r} cannot be opened: {exc.strerror}") from exc
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        is_folder = stat.S_ISDIR(status.st_mode)
+        kind = "a folder; use list" if is_folder else "a pipe, socket or device, not a file"
+        raise ToolError(f"{shown(path)!r} is {kind}")
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path.
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise ToolError(f"{shown(path)!r} is a folder; use list")
-        if not stat.S_ISREG(status.st_mode):
-            raise ToolError(f"{shown(path)!r} is a pipe, socket or device, not a file")
         raw = file.read(MAX_TEXT_BYTES + 1) if status.st_size <= MAX_TEXT_BYTES else None
     if raw is None or len(raw) > MAX_TEXT_BYTES:
         raise ToolError(

@@ -10,10 +10,9 @@ import errno
 import os
 import re
 import unicodedata
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePath
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -23,32 +22,51 @@ from oh_daemon.contract.errors import PathOutsideWorkspaceError, ToolError
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHER_URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/|untitled:")
 
-_REFUSED = (
-    (".git", "git's own files; use git commands in the terminal"),
-    (".openhands/conversations", "the log of the conversations"),
+_Patterns = Mapping[str, re.Pattern[str]]
+
+
+def _compiled(names: Mapping[str, str]) -> _Patterns:
+    """One pattern per reason, for paths in the form that `_normalised` gives."""
+    return {
+        reason: re.compile(f"/({'|'.join(map(re.escape, known.split()))})/".replace(r"\*", "[^/]*"))
+        for reason, known in names.items()
+    }
+
+
+_REFUSED = _compiled(
+    {
+        "git's own files; use git commands in the terminal": ".git git~1",
+        "the log of the conversations": ".openhands/conversations",
+    }
 )
 """Never for tools, whoever approves: what would let a tool rewrite history or plant a hook."""
 
-_WRITE_ASKS = {
-    "version control settings": ".hg .svn .gitmodules .gitattributes .gitconfig",
-    "git hooks": ".husky .githooks .pre-commit-config.yaml lefthook.yml",
-    "continuous integration": ".github/workflows .github/actions .gitlab-ci.yml .circleci"
-    " .travis.yml azure-pipelines.yml jenkinsfile .buildkite",
-    "editor settings": ".vscode .idea .devcontainer *.code-workspace .nvim.lua .exrc .zed",
-    "the shell's environment": ".envrc .mise.toml .tool-versions .bashrc .profile .zshrc",
-    "settings of agents": ".openhands .agents .claude .cursor .mcp.json",
-    "instructions to agents": "agents.md claude.md gemini.md .cursorrules",
-    "package sources": "pip.conf .yarnrc .yarnrc.yml bunfig.toml .cargo/config.toml",
-    "locked dependencies": "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock"
-    " bun.lockb uv.lock poetry.lock pdm.lock pipfile.lock pylock.toml cargo.lock gemfile.lock"
-    " composer.lock go.sum flake.lock",
-}
-_SECRETS = {
-    "secrets of the environment": ".env .env.*",
-    "a private key": "*.pem *.key *.p12 *.pfx *.jks *.kdbx *.ppk id_rsa id_dsa id_ecdsa id_ed25519",
-    "stored credentials": ".npmrc .pypirc .netrc .git-credentials .htpasswd .pgpass .ssh .gnupg"
-    " .aws .azure .docker/config.json .kube/config credentials.json secrets.json secrets.y*ml",
-}
+_WRITE_ASKS = _compiled(
+    {
+        "version control settings": ".hg .svn .gitmodules .gitattributes .gitconfig",
+        "git hooks": ".husky .githooks .pre-commit-config.yaml lefthook.yml",
+        "continuous integration": ".github/workflows .github/actions .gitlab-ci.yml .circleci"
+        " .travis.yml azure-pipelines.yml jenkinsfile .buildkite",
+        "editor settings": ".vscode .idea .devcontainer *.code-workspace .nvim.lua .exrc .zed",
+        "the shell's environment": ".envrc .mise.toml .tool-versions .bashrc .profile .zshrc",
+        "settings of agents": ".openhands .agents .claude .cursor .mcp.json",
+        "instructions to agents": "agents.md claude.md gemini.md .cursorrules",
+        "package sources": "pip.conf .yarnrc .yarnrc.yml bunfig.toml .cargo/config.toml",
+        "locked dependencies": "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml"
+        " bun.lock bun.lockb uv.lock poetry.lock pdm.lock pipfile.lock pylock.toml cargo.lock"
+        " gemfile.lock composer.lock go.sum flake.lock",
+    }
+)
+_SECRETS = _compiled(
+    {
+        "secrets of the environment": ".env .env.*",
+        "a private key": "*.pem *.key *.p12 *.pfx *.jks *.kdbx *.ppk id_rsa id_dsa id_ecdsa"
+        " id_ed25519",
+        "stored credentials": ".npmrc .pypirc .netrc .git-credentials .htpasswd .pgpass .ssh"
+        " .gnupg .aws .azure .docker/config.json .kube/config credentials.json secrets.json"
+        " secrets.y*ml",
+    }
+)
 _SAMPLE_SUFFIXES = (".example", ".sample", ".template", ".dist")
 
 
@@ -99,11 +117,10 @@ class Folders:
                 f"{shown(text)!r} leads outside the open folders ({self._names()}); name a path"
                 " inside them, or ask the user to open that folder"
             )
-        for pattern, what in _REFUSED:
-            if any(_has(parts, pattern) for parts in self._guises(lexical, real)):
-                raise PathOutsideWorkspaceError(
-                    f"{shown(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
-                )
+        if what := _matching(_REFUSED, self._guises(lexical, real)):
+            raise PathOutsideWorkspaceError(
+                f"{shown(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
+            )
         return real
 
     def is_protected(self, path: Path | str, *, writing: bool = True) -> str | None:
@@ -115,15 +132,21 @@ class Folders:
         lexical = self._absolute(str(path))
         real = Path(os.path.realpath(lexical))
         guises = (*self._guises(lexical, real), *self._linked_names(real))
-        secrets = {} if _is_sample(real.name) else _SECRETS
-        for what, patterns in (secrets | _WRITE_ASKS if writing else secrets).items():
-            for pattern in patterns.split():
-                if any(_has(parts, pattern) for parts in guises):
-                    return f"{shown(self.relative(real))} holds {what}"
+        what = None if _is_sample(real) else _matching(_SECRETS, guises)
+        if what is None and writing:
+            what = _matching(_WRITE_ASKS, guises)
+        if what is not None:
+            return f"{shown(self.relative(real))} holds {what}"
         if writing and real.is_file() and real.stat().st_nlink > 1:
             # The other name may lie outside the folders, and nobody can tell where.
             return f"{shown(self.relative(real))} has a second name (hard link) somewhere"
         return None
+
+    def is_left_out(self, path: Path) -> bool:
+        """Whether a search passes over this real path, by its name alone."""
+        guises = self._guises(path, path)
+        secret = not _is_sample(path) and _matching(_SECRETS, guises)
+        return bool(secret or _matching(_REFUSED, guises))
 
     def contains(self, path: Path) -> bool:
         """Whether a real path lies inside."""
@@ -145,7 +168,8 @@ class Folders:
     def holding(self, path: Path, *, create: bool = False) -> Generator[int]:
         """A descriptor of the folder that holds `path`, reached without following any link.
 
-        `path` comes from `resolve`. With `create`, missing folders are made on the way.
+        `path` comes from `resolve`. With `create`, missing folders are made on the way. Raises
+        `FileNotFoundError` and `ToolError`.
         """
         root = self._root_of(path)
         if root is None or path == root:
@@ -179,17 +203,16 @@ class Folders:
         below = [root for root in self.roots if path.is_relative_to(root)]
         return max(below, key=lambda root: len(root.parts), default=None)
 
-    def _guises(self, lexical: Path, real: Path) -> tuple[tuple[str, ...], ...]:
-        """The parts below a folder, normalised, of the path as written and as it really is."""
-        normal = Path(os.path.normpath(lexical))
-        return tuple(
-            tuple(_normalised(part) for part in path.relative_to(base).parts)
-            for path in (lexical, normal, real)
-            for base in (*self.folders, *self.roots)
+    def _guises(self, lexical: Path, real: Path) -> set[str]:
+        """The path below a folder as written and as it really is, in the form of the patterns."""
+        return {
+            _normalised(path.relative_to(base))
+            for path in {lexical, Path(os.path.normpath(lexical)), real}
+            for base in {*self.folders, *self.roots}
             if path.is_relative_to(base)
-        )
+        }
 
-    def _linked_names(self, real: Path) -> Iterator[tuple[str, ...]]:
+    def _linked_names(self, real: Path) -> Iterator[str]:
         """The names under which links at the top of the folders lead to `real`.
 
         What `.vscode` points at is editor settings, wherever it lies.
@@ -198,10 +221,7 @@ class Folders:
             for link in _links_in(root):
                 target = Path(os.path.realpath(link.path))
                 if real.is_relative_to(target):
-                    yield (
-                        _normalised(link.name),
-                        *map(_normalised, real.relative_to(target).parts),
-                    )
+                    yield _normalised(link.name / real.relative_to(target))
 
     def _names(self) -> str:
         return ", ".join(shown(folder) for folder in self.folders)
@@ -213,6 +233,8 @@ def _open_folder(name: str, path: Path, parent: int | None = None, *, create: bo
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=parent)
         return os.open(name, _OPEN_FOLDER, dir_fd=parent)
+    except FileNotFoundError:
+        raise
     except OSError as exc:
         if exc.errno in (errno.ELOOP, errno.ENOTDIR):
             raise PathOutsideWorkspaceError(
@@ -228,24 +250,21 @@ def _links_in(folder: Path) -> list[os.DirEntry[str]]:
     return []
 
 
-def _normalised(part: str) -> str:
-    """One spelling for all names that some file system or git takes for the same.
+def _normalised(path: Path) -> str:
+    """One spelling, with `/` at both ends, for what some file system or git takes for the same.
 
-    They differ in case, Unicode form, invisible characters, or dots and spaces at the end.
+    Names differ in case, Unicode form, invisible characters, or dots and spaces at the end.
     """
-    normal = unicodedata.normalize("NFKC", part)
-    visible = "".join(char for char in normal if unicodedata.category(char) != "Cf")
-    name = visible.casefold().rstrip(". ")
-    return ".git" if name == "git~1" else name
+    normal = unicodedata.normalize("NFKC", path.as_posix())
+    if not normal.isascii():
+        normal = "".join(char for char in normal if unicodedata.category(char) != "Cf")
+    return "/" + re.sub(r"[. ]+(?=/)", "", normal.casefold() + "/")
 
 
-def _is_sample(name: str) -> bool:
-    return name.casefold().endswith(_SAMPLE_SUFFIXES)
+def _matching(patterns: _Patterns, guises: Iterable[str]) -> str | None:
+    """The first reason of which a pattern fits one of the guises."""
+    return next((r for r, p in patterns.items() if any(map(p.search, guises))), None)
 
 
-def _has(parts: tuple[str, ...], pattern: str) -> bool:
-    wanted = pattern.split("/")
-    return any(
-        all(map(fnmatchcase, parts[start : start + len(wanted)], wanted))
-        for start in range(len(parts) - len(wanted) + 1)
-    )
+def _is_sample(path: Path) -> bool:
+    return path.name.casefold().endswith(_SAMPLE_SUFFIXES)

@@ -149,8 +149,8 @@ def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
     diff = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))[2:]
     added = sum(line.startswith("+") for line in diff)
     removed = sum(line.startswith("-") for line in diff)
-    shown = "".join(_escaped(line) if line.endswith("\n") else _open_ended(line) for line in diff)
-    header = f"--- a/{_escaped(name)}\n+++ b/{_escaped(name)}\n" if diff else ""
+    shown = "".join(escaped(line) if line.endswith("\n") else _open_ended(line) for line in diff)
+    header = f"--- a/{escaped(name)}\n+++ b/{escaped(name)}\n" if diff else ""
     return capped(header + shown, "the diff"), added, removed
 
 
@@ -272,10 +272,10 @@ def _lines(text: str) -> list[str]:
 
 
 def _open_ended(line: str) -> str:
-    return f"{_escaped(line)}\n\\ No newline at end of file\n"
+    return f"{escaped(line)}\n\\ No newline at end of file\n"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     if text.isascii() and text.rstrip("\n").isprintable():
         return text
     return "".join(

@@ -25,7 +25,7 @@ def _spawner(command: tuple[str, ...], home: Path, stack: ExitStack) -> Spawn:
     def spawn(**options: Any) -> RawClient:
         folders = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("STATE", "CONFIG", "CACHE")}
         env = {"HOME": str(home), **folders, **options.pop("env", {})}
-        return stack.enter_context(RawClient(command, env=env, cwd=home, **options))
+        return stack.enter_context(RawClient.start(command, home, env, **options))
 
     return spawn
 

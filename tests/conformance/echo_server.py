@@ -4,6 +4,7 @@ Run as a program. Its methods are named `test/*`; everything below them is the d
 """
 
 import os
+import subprocess
 import sys
 import threading
 from concurrent.futures import Future
@@ -35,6 +36,7 @@ class EchoServer:
             "test/events": self._events,
             "test/threads": self._threads,
             "test/flood": self._flood,
+            "test/stream": self._stream,
             "test/ask": self._ask,
             "test/lost": lambda _params, _context: {"heads": self._lost},
             "test/modules": lambda _params, _context: sorted(sys.modules),
@@ -58,17 +60,16 @@ class EchoServer:
         raise RuntimeError(f"secret-in-exception {params}")
 
     def _print(self, _params: Json, _context: RequestContext) -> Json:
-        print("a stray print")
-        sys.stdout.flush()
+        print("a stray print", flush=True)  # noqa: T201 - the fault to be survived.
         os.write(1, b"a stray write to descriptor 1\n")
-        os.system("echo a stray child")
+        subprocess.run(["echo", "a stray child"], check=True)
         return {"stdin": os.read(0, 10).decode()}
 
     def _slow_answer(self, params: Json, context: RequestContext) -> Future[Json]:
         """Answered by test/finish with the same name, or refused when the client cancels."""
         future: Future[Json] = Future()
         if params.get("cancellable", True):
-            context.cancel.on_cancel(future.cancel)
+            context.cancel.on_cancel(lambda: _ignore(future.cancel()))
         self._slow[params["name"]] = future
         return future
 
@@ -82,7 +83,7 @@ class EchoServer:
             threading.Thread(target=future.set_result, args=({"done": True},)).start()
 
     def _validate(self, params: Json, _context: RequestContext) -> Json:
-        from pydantic import BaseModel
+        from pydantic import BaseModel  # noqa: PLC0415 - a test counts the imports before this.
 
         class Params(BaseModel):
             name: str
@@ -155,7 +156,19 @@ class EchoServer:
         for number in range(params["count"]):
             title = f"{number} ".ljust(params["size"], "x")
             self._publish("flood", {"type": "notice", "title": title})
-        return {"queuedBytes": self._server.outbox.queued_bytes}
+        return {"queuedBytes": self._server.outbox.queued_bytes, "logged": self._seq["flood"]}
+
+    def _stream(self, params: Json, _context: RequestContext) -> Json:
+        """Stream `pieces` of `size` characters from the main loop, faster than any client reads."""
+        item = {"id": "i1", "kind": "command"}
+        self._publish("c", {"type": "item.started", "item": item})
+        stream = DeltaStream("c", "t1", "i1", "output")
+        for number in range(params["pieces"]):
+            self._server.outbox.delta(stream, number * params["size"], "x" * params["size"])
+        queued_bytes = self._server.outbox.queued_bytes
+        self._publish("c", {"type": "item.completed", "item": item})
+        sys.stderr.write("all sent\n")
+        return {"queuedBytes": queued_bytes}
 
     def _ask(self, params: Json, context: RequestContext) -> Future[Json]:
         """Ask the client and return what came of it."""
@@ -169,7 +182,7 @@ class EchoServer:
                     deadline_s=params.get("deadlineS", 10),
                     cancel=context.cancel,
                 )
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - `Cancelled` too.
                 future.set_exception(error)
             else:
                 future.set_result({"outcome": answer.outcome, "result": answer.result})
@@ -179,6 +192,10 @@ class EchoServer:
 
     def _stop(self) -> None:
         sys.stderr.write("stopped in order\n")
+
+
+def _ignore(_result: object) -> None:
+    """Make a callback of a function with a result."""
 
 
 if __name__ == "__main__":

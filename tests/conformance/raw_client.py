@@ -1,7 +1,7 @@
 """A client without any LSP library, so that it can send what no library would.
 
-It frames by itself, counts the answers per id, checks the order rules on all conversation traffic,
-and fails on anything that is not a message. `close` says what went wrong; use it as a context.
+It frames by itself, counts the answers per id, checks the order rules on all traffic, and fails on
+anything that is not a message. `close` (or leaving the context) says what went wrong.
 """
 
 from __future__ import annotations
@@ -11,15 +11,33 @@ import os
 import subprocess
 import threading
 import time
-from collections import Counter
+import uuid
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self, cast
+
+from ordering import OrderingChecker
 
 Json = dict[str, Any]
 Predicate = Callable[[Json], bool]
-WITHIN_S = 20.0
+WITHIN_S = 30.0
+SURVIVORS_WITHIN_S = 2.0
+
+
+class RpcError(Exception):
+    """The error a request was answered with; a handler raises it to answer with one."""
+
+    def __init__(self, error: Json) -> None:
+        super().__init__(json.dumps(error))
+        self.code: int = error["code"]
+        self.message: str = error["message"]
+        self.data: Json = error.get("data") or {}
+
+
+class NoAnswer(Exception):  # noqa: N818 - not an error but a habit of clients.
+    """A handler raises it to leave the daemon waiting."""
 
 
 def frame(body: bytes | Json | list[Any]) -> bytes:
@@ -27,217 +45,156 @@ def frame(body: bytes | Json | list[Any]) -> bytes:
     return b"Content-Length: %d\r\n\r\n%b" % (len(data), data)
 
 
-class OrderChecker:
-    """The order rules O1, O3, O4 and O6 of protocol.md over everything a client received."""
-
-    def __init__(self) -> None:
-        self.violations: list[str] = []
-        self._last_seq: dict[str, int] = {}
-        self._completed_items: set[tuple[str, str]] = set()
-        self._started_items: set[tuple[str, str]] = set()
-        self._completed_turns: set[tuple[str, str]] = set()
-        self._sent_chars: dict[tuple[str, str, str], int] = {}
-
-    def on_message(self, message: Json) -> None:
-        params = message.get("params") or {}
-        match message.get("method"):
-            case "conversation/event":
-                self._on_event(params["conversationId"], params)
-            case "conversation/delta":
-                self._on_delta(params["conversationId"], params)
-            case "conversation/gap":
-                last = self._last_seq.get(params["conversationId"], 0)
-                if params["fromSeq"] != last + 1:
-                    self._violation("O1", f"gap from {params['fromSeq']} after seq {last}")
-                self._last_seq[params["conversationId"]] = params["toSeq"]
-            case _:
-                pass
-
-    def on_opened(self, conversation_id: str, last_seq: int) -> None:
-        """An answer said that it holds everything up to `last_seq`."""
-        known = self._last_seq.get(conversation_id)
-        if known is not None and known > last_seq:
-            self._violation("O3", f"{conversation_id}: event {known} before the answer")
-        self._last_seq[conversation_id] = last_seq
-
-    def _on_event(self, conversation_id: str, params: Json) -> None:
-        last = self._last_seq.get(conversation_id)
-        if last is not None and params["seq"] != last + 1:
-            self._violation("O1", f"{conversation_id}: seq {params['seq']} after {last}")
-        self._last_seq[conversation_id] = params["seq"]
-        event = params["event"]
-        turn = (conversation_id, params.get("turnId", "none"))
-        if turn in self._completed_turns and event["type"] != "status.changed":
-            self._violation("O6", f"{event['type']} of {turn} after turn.completed")
-        match event["type"]:
-            case "item.started":
-                self._started_items.add((conversation_id, event["item"]["id"]))
-            case "item.completed":
-                self._completed_items.add((conversation_id, event["item"]["id"]))
-            case "turn.completed":
-                self._completed_turns.add(turn)
-            case _:
-                pass
-
-    def _on_delta(self, conversation_id: str, params: Json) -> None:
-        item = (conversation_id, params["itemId"])
-        if item in self._completed_items:
-            self._violation("O4", f"delta of {item} after item.completed")
-        if item not in self._started_items and conversation_id in self._last_seq:
-            self._violation("O4", f"delta of {item} before item.started")
-        stream = (*item, params["channel"])
-        expected = self._sent_chars.get(stream, 0)
-        if params["offset"] != expected and not params.get("gap"):
-            self._violation("delta", f"{stream}: offset {params['offset']}, expected {expected}")
-        self._sent_chars[stream] = params["offset"] + len(params["text"])
-
-    def _violation(self, rule: str, text: str) -> None:
-        self.violations.append(f"{rule}: {text}")
-
-
 class RawClient:
-    """One daemon process and the client's end of its pipes."""
+    """One daemon process and the client's end of its pipes. All methods are for the test thread."""
 
     def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        reading: bool = True,
+        self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], *, reading: bool
     ) -> None:
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env={**os.environ, **(env or {})},
-            bufsize=0,
-        )
+        self.tag = f"OH_TEST_RUN={uuid.uuid4().hex}"
+        """In the environment of the daemon and of all it starts."""
         self.messages: list[Json] = []
-        self.order = OrderChecker()
-        self.bad_bytes = b""
-        self.n_answers: Counter[str] = Counter()
-        self.asked: Counter[str] = Counter()
-        self.handlers: dict[str, Callable[[Json], Any]] = {}
-        """Answers to the daemon's requests by method; a handler may raise `NoAnswer`."""
+        self.ordering = OrderingChecker()
+        self._problems: list[str] = []
+        self._expected: Counter[str] = Counter()
+        self._answers: defaultdict[str, list[Json]] = defaultdict(list)
+        self._handlers: dict[str, Callable[[Json], Any]] = {}
         self._next_id = 0
         self._changed = threading.Condition()
         self._is_at_end = False
         self._write_lock = threading.Lock()
         self._may_read = threading.Event()
-        if reading:
-            self._may_read.set()
         self._stderr: list[bytes] = []
+        pipe = subprocess.PIPE
+        tagged = {**env, **dict([self.tag.split("=")])}
+        self.process = subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=tagged, bufsize=0
+        )
         self._threads = [
-            threading.Thread(target=self._read_messages, daemon=True),
-            threading.Thread(target=self._read_stderr, daemon=True),
+            threading.Thread(target=target, daemon=True)
+            for target in (self._read_messages, self._read_stderr)
         ]
         for thread in self._threads:
             thread.start()
+        if reading:
+            self._may_read.set()
 
-    def __enter__(self) -> RawClient:
+    @classmethod
+    def start(
+        cls,
+        argv: Sequence[str],
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        *,
+        reading: bool = True,
+    ) -> Self:
+        """`env` is laid over ours. With `reading=False` it reads nothing until `read_on`."""
+        return cls(argv, cwd, {**os.environ, **(env or {})}, reading=reading)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self.kill()
         if kind is None:
-            self.check()
+            self.close()
+        else:
+            self.kill()
 
-    def check(self) -> None:
-        """Nobody broke the rules: framing, order, one answer per request."""
-        assert self.bad_bytes == b"", self.bad_bytes[:200]
-        assert self.order.violations == []
-        too_many = {key: n for key, n in self.n_answers.items() if n > max(self.asked[key], 0)}
-        assert too_many == {}, "more answers than requests"
+    # Sending
 
-    @property
-    def stderr(self) -> str:
-        return b"".join(self._stderr).decode("utf-8", "replace")
+    def initialize(
+        self, folders: Sequence[Path] = (), *, params: Json | None = None, **ours: Any
+    ) -> Json:
+        """`ours` is our block: client, features, events, trust … `params` are LSP's, laid over."""
+        named = [{"uri": folder.as_uri(), "name": folder.name} for folder in folders]
+        result = self.request(
+            "initialize",
+            {
+                "processId": None,
+                "capabilities": {},
+                "workspaceFolders": named,
+                **({"initializationOptions": {"ohDaemon": ours}} if ours else {}),
+                **(params or {}),
+            },
+        )
+        self.notify("initialized")
+        return result
 
-    def read_on(self) -> None:
-        """Begin to read, for a client that was made with `reading=False`."""
-        self._may_read.set()
+    def request(self, method: str, params: Any = None, *, within_s: float = WITHIN_S) -> Any:
+        """The result. Raises `RpcError`."""
+        return self.result_of(self.send_request(method, params), within_s=within_s)
 
-    def send_bytes(self, data: bytes) -> None:
-        with self._write_lock:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(self._stdin, rest) :]
+    def error(self, method: str, params: Any = None, *, within_s: float = WITHIN_S) -> RpcError:
+        """The error that this request is answered with."""
+        return self.error_of(self.send_request(method, params), within_s=within_s)
 
-    def send(self, body: bytes | Json | list[Any]) -> None:
-        self.send_bytes(frame(body))
-
-    def notify(self, method: str, params: Any = None) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
-
-    def start_request(self, method: str, params: Any = None, request_id: Any = None) -> Any:
-        """Send a request; returns its id for `answer`."""
+    def send_request(self, method: str, params: Any = None, request_id: Any = None) -> Any:
+        """Send and do not wait; returns the id for `result_of` or `answer_to`."""
         if request_id is None:
             self._next_id += 1
             request_id = self._next_id
-        self.asked[json.dumps(request_id)] += 1
         message = {"jsonrpc": "2.0", "id": request_id, "method": method}
         self.send(message if params is None else {**message, "params": params})
         return request_id
 
-    def answer(self, request_id: Any, *, within_s: float = WITHIN_S, nth: int = 1) -> Json:
-        """The whole answer with this id (the `nth` with that id)."""
+    def notify(self, method: str, params: Any = None) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
 
-        def is_answer(message: Json) -> bool:
-            return "method" not in message and message.get("id") == request_id
-
-        return self.wait_message(is_answer, within_s=within_s, nth=nth)
-
-    def request(self, method: str, params: Any = None, *, within_s: float = WITHIN_S) -> Any:
-        """The result; an error answer fails the test."""
-        answer = self.answer(self.start_request(method, params), within_s=within_s)
-        assert "result" in answer, answer
-        return answer["result"]
-
-    def error(self, method: str, params: Any = None, *, within_s: float = WITHIN_S) -> Json:
-        """The error that this request is answered with."""
-        answer = self.answer(self.start_request(method, params), within_s=within_s)
-        assert "error" in answer, answer
-        return answer["error"]
-
-    def initialize(self, **params: Any) -> Json:
-        result = self.request("initialize", {"processId": None, "capabilities": {}, **params})
-        self.notify("initialized")
-        return result
-
-    def wait_message(
-        self, predicate: Predicate, *, within_s: float = WITHIN_S, nth: int = 1
-    ) -> Json:
-        """The `nth` message of the whole connection for which `predicate` holds."""
-
-        deadline = time.monotonic() + within_s
-        index = n_found = 0
+    def send(self, body: bytes | Json | list[Any]) -> None:
+        """One well-formed frame; which answer it must get follows from its body."""
+        message = body if isinstance(body, dict) else _parsed(body)
+        answered, is_due = _due_answer(message)
+        if is_due:
+            self.expect(answered)
         with self._changed:
-            while True:
-                while index < len(self.messages):
-                    n_found += bool(predicate(self.messages[index]))
-                    index += 1
-                    if n_found == nth:
-                        return self.messages[index - 1]
-                left_s = deadline - time.monotonic()
-                if self._is_at_end or left_s <= 0:
-                    raise AssertionError(self._description(within_s))
-                self._changed.wait(left_s)
+            if isinstance(message, dict):
+                self.ordering.on_sent(message)
+        self.send_raw(frame(body))
 
-    def _description(self, within_s: float) -> str:
-        return (
-            f"no such message within {within_s} s; at end: {self._is_at_end};"
-            f" last messages: {self.messages[-5:]}; stderr: {self.stderr[-2000:]}"
-        )
+    def expect(self, request_id: Any) -> None:
+        """One more answer with this id must come, for what is sent by `send_raw`."""
+        with self._changed:
+            self._expected[json.dumps(request_id)] += 1
 
-    def wait_event(
-        self,
-        wanted: str | Predicate,
-        *,
-        within_s: float = WITHIN_S,
-        nth: int = 1,
+    def send_raw(self, data: bytes) -> None:
+        with self._write_lock:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._pipe("stdin").fileno(), rest) :]
+
+    def answer(self, method: str, handler: Callable[[Json], Any]) -> None:
+        """How the daemon's requests are answered: with what `handler` returns for the params.
+
+        It may return a future, raise `RpcError` or `NoAnswer`. Without one it is -32601.
+        """
+        self._handlers[method] = handler
+
+    # Waiting
+
+    @property
+    def events(self) -> list[Json]:
+        """Params of every conversation/event so far."""
+        return self.notifications("conversation/event")
+
+    def notifications(self, method: str) -> list[Json]:
+        return [m["params"] for m in list(self.messages) if m.get("method") == method]
+
+    def wait_for(self, predicate: Predicate, within_s: float = WITHIN_S, *, nth: int = 1) -> Json:
+        """The `nth` message of the whole connection for which `predicate` holds."""
+        index = n_found = 0
+
+        def is_found() -> bool:
+            nonlocal index, n_found
+            while index < len(self.messages) and n_found < nth:
+                n_found += bool(predicate(self.messages[index]))
+                index += 1
+            return n_found == nth
+
+        self._wait(is_found, within_s)
+        return self.messages[index - 1]
+
+    def wait_for_event(
+        self, wanted: str | Predicate, within_s: float = WITHIN_S, *, nth: int = 1
     ) -> Json:
         """Params of the `nth` conversation/event of a type, or whose params fit a predicate."""
 
@@ -247,14 +204,47 @@ class RawClient:
             params = message["params"]
             return params["event"]["type"] == wanted if isinstance(wanted, str) else wanted(params)
 
-        return self.wait_message(is_event, within_s=within_s, nth=nth)["params"]
+        return self.wait_for(is_event, within_s, nth=nth)["params"]
 
-    def notifications(self, method: str) -> list[Json]:
-        return [m["params"] for m in list(self.messages) if m.get("method") == method]
+    def wait_for_stderr(self, text: str, within_s: float = WITHIN_S) -> None:
+        self._wait(lambda: text in self.stderr, within_s)
+
+    def answer_to(self, request_id: Any, *, within_s: float = WITHIN_S, nth: int = 1) -> Json:
+        """The whole answer with this id (the `nth` with that id)."""
+        answers = self._answers[json.dumps(request_id)]
+        self._wait(lambda: len(answers) >= nth, within_s)
+        return answers[nth - 1]
+
+    def result_of(self, request_id: Any, *, within_s: float = WITHIN_S, nth: int = 1) -> Any:
+        answer = self.answer_to(request_id, within_s=within_s, nth=nth)
+        if "error" in answer:
+            raise RpcError(answer["error"])
+        return answer["result"]
+
+    def error_of(self, request_id: Any, *, within_s: float = WITHIN_S, nth: int = 1) -> RpcError:
+        answer = self.answer_to(request_id, within_s=within_s, nth=nth)
+        assert "error" in answer, answer
+        return RpcError(answer["error"])
+
+    def n_answers(self, request_id: Any) -> int:
+        return len(self._answers[json.dumps(request_id)])
+
+    # Ending
+
+    @property
+    def stderr(self) -> str:
+        return b"".join(self._stderr).decode("utf-8", "replace")
+
+    def read_on(self) -> None:
+        """Begin to read, for a client that was started with `reading=False`."""
+        self._may_read.set()
 
     def close_stdin(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self._pipe("stdin").close()
+
+    def close_stdout(self) -> None:
+        """For a client that does not read: nobody can write to it any more."""
+        self._pipe("stdout").close()
 
     def exit_code(self, *, within_s: float = WITHIN_S) -> int:
         """Wait for the end of the process and of its output."""
@@ -265,81 +255,143 @@ class RawClient:
         return code
 
     def close(self) -> int:
-        """Leave as an editor does; returns the exit code."""
-        self.request("shutdown")
-        self.notify("exit")
-        code = self.exit_code()
-        self.check()
+        """End the daemon as a vanished editor does, check everything; returns the exit code."""
+        was_running = self.process.poll() is None
+        self.close_stdin()
+        try:
+            code = self.exit_code()
+        finally:
+            self.kill()
+        problems = [*self._problems, *self.ordering.violations]
+        for key in self._expected.keys() | self._answers.keys():
+            n_answers, n_expected = len(self._answers[key]), self._expected[key]
+            # Whoever ends it from outside, or makes it give up, cannot expect all answers.
+            if n_answers > n_expected or (n_answers < n_expected and was_running and code == 0):
+                problems.append(f"id {key}: {n_answers} answers instead of {n_expected}")
+        assert problems == [], problems
+        assert self.survivors() == [], "processes outlived the daemon by two seconds"
         return code
 
     def kill(self) -> None:
+        """SIGKILL, unless it has ended; nothing is checked."""
         if self.process.poll() is None:
             self.process.kill()
         self.exit_code()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
+        for name in ("stdin", "stdout", "stderr"):
+            self._pipe(name).close()
 
-    @property
-    def _stdin(self) -> int:
-        assert self.process.stdin is not None
-        return self.process.stdin.fileno()
+    def survivors(self, within_s: float = SURVIVORS_WITHIN_S) -> list[int]:
+        """Processes that the daemon or its children started and that still live after a while."""
+        deadline = time.monotonic() + within_s
+        while (found := self._tagged_processes()) and time.monotonic() < deadline:
+            threading.Event().wait(0.02)
+        return found
+
+    def _tagged_processes(self) -> list[int]:
+        found: list[int] = []
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if self.tag.encode() in environ.read_bytes():
+                    found.append(int(environ.parent.name))
+            except OSError:
+                continue
+        return [pid for pid in found if pid != self.process.pid or self.process.poll() is None]
+
+    def _pipe(self, name: str) -> IO[bytes]:
+        return cast("IO[bytes]", getattr(self.process, name))
+
+    def _wait(self, is_done: Callable[[], bool], within_s: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: is_done() or self._is_at_end, within_s)
+            assert is_done(), (
+                f"it did not come within {within_s} s; at end: {self._is_at_end};"
+                f" last messages: {self.messages[-5:]}; stderr: {self.stderr[-2000:]}"
+            )
 
     def _read_messages(self) -> None:
-        assert self.process.stdout is not None
         self._may_read.wait()
-        with open(self.process.stdout.fileno(), "rb", closefd=False) as stream:
-            while (message := self._read_message(stream)) is not None:
-                self._on_message(message)
+        stream = self._pipe("stdout")
+        if not stream.closed:
+            with open(stream.fileno(), "rb", closefd=False) as buffered:
+                while (message := self._read_message(buffered)) is not None:
+                    self._on_message(message)
         with self._changed:
             self._is_at_end = True
             self._changed.notify_all()
 
-    def _read_message(self, stream: Any) -> Json | None:
+    def _read_message(self, stream: IO[bytes]) -> Json | None:
         header = stream.readline()
         if not header:
             return None
         if not header.startswith(b"Content-Length: ") or stream.readline() != b"\r\n":
-            self.bad_bytes += header
+            self._problems.append(f"not a header: {header[:200]!r}")
             return None
-        body = stream.read(int(header.split(b":")[1]))
+        length = int(header.split(b":")[1])
+        body = stream.read(length)
         # Half a frame at the end is what a killed process leaves.
-        return json.loads(body, parse_constant=self._on_constant) if body else None
+        return json.loads(body, parse_constant=self._on_constant) if len(body) == length else None
 
     def _on_constant(self, name: str) -> None:
-        self.bad_bytes += name.encode()
+        self._problems.append(f"{name} is not JSON")
 
     def _on_message(self, message: Json) -> None:
         with self._changed:
             self.messages.append(message)
-            self.order.on_message(message)
-            if "method" not in message and message.get("id") is not None:
-                self.n_answers[json.dumps(message["id"])] += 1
+            self.ordering.on_received(message)
+            if "method" not in message:
+                self._answers[json.dumps(message["id"])].append(message)
             self._changed.notify_all()
         if "method" in message and "id" in message:
-            self._answer_daemon(message)
+            # A handler may wait for the test, and the test for other messages.
+            threading.Thread(target=self._run_handler, args=(message,), daemon=True).start()
 
-    def _answer_daemon(self, message: Json) -> None:
-        handler = self.handlers.get(message["method"])
-        if handler is None:
-            error = {"code": -32601, "message": "this client cannot do that"}
-            self.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+    def _run_handler(self, message: Json) -> None:
+        reply: Json = {"jsonrpc": "2.0", "id": message["id"]}
+        handler = self._handlers.get(message["method"], _refuse)
+        try:
+            result = handler(message.get("params") or {})
+            reply["result"] = result.result(WITHIN_S) if isinstance(result, Future) else result
+        except RpcError as error:
+            reply["error"] = {"code": error.code, "message": error.message}
+        except NoAnswer:
             return
-        # A handler may wait for the test, and the test for other messages.
-        threading.Thread(target=self._run_handler, args=(handler, message), daemon=True).start()
-
-    def _run_handler(self, handler: Callable[[Json], Any], message: Json) -> None:
-        result = handler(message.get("params") or {})
-        if isinstance(result, Future):
-            result = result.result(WITHIN_S)
-        if result is not NO_ANSWER:
-            self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        try:
+            self.send(reply)
+        except (OSError, ValueError):
+            return  # The daemon has ended meanwhile.
 
     def _read_stderr(self) -> None:
-        assert self.process.stderr is not None
-        while data := os.read(self.process.stderr.fileno(), 65536):
-            self._stderr.append(data)
+        while data := os.read(self._pipe("stderr").fileno(), 65536):
+            with self._changed:
+                self._stderr.append(data)
+                self._changed.notify_all()
 
 
-NO_ANSWER = object()
-"""What a handler returns to leave the daemon waiting."""
+def _refuse(_params: Json) -> None:
+    raise RpcError({"code": -32601, "message": "this client cannot do that"})
+
+
+def _parsed(body: bytes | list[Any]) -> Any:
+    try:
+        strict = _no_constant
+        return json.loads(body.decode(), parse_constant=strict) if isinstance(body, bytes) else body
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _due_answer(message: Any) -> tuple[Any, bool]:
+    """The id of the answer that this message must get, and whether it must get one."""
+    if not isinstance(message, dict):
+        return None, True
+    found = cast("Json", message)
+    is_well_formed = found.get("jsonrpc") == "2.0"
+    request_id = found.get("id")
+    has_id = isinstance(request_id, str | int | float) and not isinstance(request_id, bool)
+    if found.get("method") is None and ("result" in found or "error" in found):
+        return None, not is_well_formed
+    is_notification = is_well_formed and isinstance(found.get("method"), str) and "id" not in found
+    return (request_id if has_id else None), not is_notification

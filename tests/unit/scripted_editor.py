@@ -79,6 +79,8 @@ class ScriptedEditor:
     def wait_for_text(
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
     ) -> OpenDocument | None:
+        cancel.raise_if_cancelled()
+
         def arrived() -> bool:
             document = self._open.get(path)
             return document is not None and _sha256(document.text) == sha256
@@ -88,6 +90,7 @@ class ScriptedEditor:
             return self._open[path] if self._changed.wait_for(arrived, timeout_s / 20) else None
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
+        cancel.raise_if_cancelled()
         for path in paths:
             self._save(path)
         return tuple(paths)

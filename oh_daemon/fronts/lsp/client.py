@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from queue import Empty, SimpleQueue
 from typing import Any, Literal, cast
 
-from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.stdio import encode
 
@@ -33,6 +34,7 @@ class ClientAnswer:
 
 
 OnAnswer = Callable[[ClientAnswer], None]
+_GONE = ClientAnswer("gone", message="the client is gone")
 
 
 class Client:
@@ -53,29 +55,24 @@ class Client:
         After the deadline the request is withdrawn too; an answer that still comes is ignored.
         """
         cancel.raise_if_cancelled()
-        wake = threading.Event()
-        answers: list[ClientAnswer] = []
-
-        def on_answer(answer: ClientAnswer) -> None:
-            answers.append(answer)
-            wake.set()
-
-        withdraw = self.request_async(method, params, on_answer)
-        unregister = cancel.on_cancel(wake.set)
+        answers: SimpleQueue[ClientAnswer | None] = SimpleQueue()
+        withdraw = self.request_async(method, params, answers.put)
+        unregister = cancel.on_cancel(lambda: answers.put(None))
         try:
-            wake.wait(deadline_s)
+            answer = answers.get(timeout=deadline_s)
+        except Empty:
+            answer = ClientAnswer("deadline", message=f"no answer to {method} in {deadline_s:g} s")
         finally:
             unregister()
-        if answers:
-            return answers[0]
-        withdraw()
-        cancel.raise_if_cancelled()
-        return ClientAnswer("deadline", message=f"no answer to {method} within {deadline_s:g} s")
+            withdraw()
+        if answer is None:
+            raise Cancelled
+        return answer
 
     def request_async(self, method: str, params: object, on_answer: OnAnswer) -> Callable[[], None]:
         """Ask without a deadline. `on_answer` is called on the main loop, so it must be short.
 
-        The result withdraws the request: then `on_answer` is not called any more.
+        The result withdraws the request if it is still open: then `on_answer` is never called.
         """
         body = encode(params)
         with self._lock:
@@ -84,9 +81,9 @@ class Client:
             if not is_gone:
                 self._waiting[request_id] = on_answer
         if is_gone:
-            on_answer(ClientAnswer("gone", message="the client is gone"))
-            return lambda: None
-        self._outbox.request(request_id, method, body)
+            on_answer(_GONE)
+        else:
+            self._outbox.request(request_id, method, body)
         return lambda: self._withdraw(request_id)
 
     def on_response(self, response: dict[str, Any]) -> None:
@@ -108,14 +105,14 @@ class Client:
             waiting = list(self._waiting.values())
             self._waiting.clear()
         for on_answer in waiting:
-            on_answer(ClientAnswer("gone", message="the client is gone"))
+            on_answer(_GONE)
 
     def _withdraw(self, request_id: int) -> None:
         if self._take(request_id) is not None:
             self._outbox.withdraw(request_id)
 
     def _take(self, request_id: object) -> OnAnswer | None:
-        if not isinstance(request_id, int):
+        if not isinstance(request_id, int) or isinstance(request_id, bool):
             return None
         with self._lock:
             return self._waiting.pop(request_id, None)

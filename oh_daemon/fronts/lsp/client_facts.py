@@ -22,7 +22,6 @@ class ClientFacts:
     protocol_major: int | None = None
     """None for a client without our block: any LSP client."""
     name: str = ""
-    version: str = ""
     kind: str = "buffer"
     """panel, buffer or script."""
     features: frozenset[str] = frozenset()
@@ -32,8 +31,7 @@ class ClientFacts:
     """Event types this client does not want."""
     on_disconnect: str = "interrupt"
     trust: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Folder (URI or path as sent) to the editor's own verdict; it can only lower trust."""
-    locale: str = ""
+    """Folder (URI or path as sent) to the editor's own verdict; only a plain `true` is trust."""
     process_id: int | None = None
     folder_uris: tuple[str, ...] = ()
     position_encoding: str = "utf-16"
@@ -58,27 +56,23 @@ def parse_client_facts(params: Json) -> ClientFacts:
     """Read the params of `initialize`. Raises `InvalidParamsError` naming the field."""
     capabilities = _object(params, "capabilities")
     options = _object(params, "initializationOptions")
-    block = _object(options, "ohDaemon") or _object(
-        _object(capabilities, "experimental"), "ohDaemon"
-    )
+    experimental = _object(capabilities, "experimental")
+    block = _object(options, "ohDaemon") or _object(experimental, "ohDaemon")
     client = _object(block, "client") or _object(params, "clientInfo")
     events = _object(block, "events")
-    features = _object(block, "features").items()
     workspace = _object(capabilities, "workspace")
     return ClientFacts(
-        protocol_major=_field(_object(block, "protocolVersion"), "major", int, "number"),
+        protocol_major=_field(_object(block, "protocolVersion"), "major", int),
         name=_text(client, "name"),
-        version=_text(client, "version"),
         kind=_text(client, "kind") or "buffer",
-        features=frozenset(name for name, offered in features if offered is True),
-        wants_deltas=_field(events, "deltas", bool, "boolean") is not False,
-        opted_out=frozenset(_texts(_array(events, "optOut"))),
+        features=frozenset(k for k, on in _object(block, "features").items() if on is True),
+        wants_deltas=_field(events, "deltas", bool) is not False,
+        opted_out=frozenset(name for name in _array(events, "optOut") if isinstance(name, str)),
         on_disconnect=_text(block, "onDisconnect") or "interrupt",
-        trust=_trust(_array(block, "trust")),
-        locale=_text(block, "locale") or _text(params, "locale"),
-        process_id=_field(params, "processId", int, "number"),
+        trust={_text(e, "folder"): e.get("trusted") is True for e in _objects(block, "trust")},
+        process_id=_field(params, "processId", int),
         folder_uris=_folder_uris(params),
-        position_encoding=_encoding(_array(_object(capabilities, "general"), "positionEncodings")),
+        position_encoding=_encoding(_object(capabilities, "general")),
         applies_edits=workspace.get("applyEdit") is True,
         takes_document_changes=_object(workspace, "workspaceEdit").get("documentChanges") is True,
         capabilities=capabilities,
@@ -86,51 +80,49 @@ def parse_client_facts(params: Json) -> ClientFacts:
     )
 
 
-def _field(source: Json, name: str, kind: type, kind_name: str) -> Any:
+_KIND_NAMES: dict[type, str] = {
+    dict: "object", list: "array", str: "string", int: "number", bool: "boolean",
+}  # fmt: skip
+
+
+def _field(source: Json, name: str, kind: type) -> Any:
     """The value, which is of type `kind`, or None where it is missing or null."""
     value = source.get(name)
     if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
         return value
-    message = f"Input should be of type {kind_name}"
-    raise InvalidParamsError(
-        f"{name!r} must be of type {kind_name}",
-        ({"path": name, "code": f"{kind_name}_type", "message": message},),
-    )
+    wanted = _KIND_NAMES[kind]
+    problem = {
+        "path": name,
+        "code": f"{wanted}_type",
+        "message": f"Input should be of type {wanted}",
+    }
+    raise InvalidParamsError(f"{name!r} must be of type {wanted}", (problem,))
 
 
 def _object(source: Json, name: str) -> Json:
-    return _field(source, name, dict, "object") or {}
-
-
-def _array(source: Json, name: str) -> list[Any]:
-    return _field(source, name, list, "array") or []
+    return _field(source, name, dict) or {}
 
 
 def _text(source: Json, name: str) -> str:
-    return _field(source, name, str, "string") or ""
+    return _field(source, name, str) or ""
 
 
-def _texts(values: list[Any]) -> list[str]:
-    return [value for value in values if isinstance(value, str)]
+def _array(source: Json, name: str) -> list[Any]:
+    return _field(source, name, list) or []
 
 
-def _objects(values: list[Any]) -> list[Json]:
-    return [cast("Json", value) for value in values if isinstance(value, dict)]
-
-
-def _trust(entries: list[Any]) -> dict[str, bool]:
-    """Only a plain `true` counts as trusted."""
-    return {_text(entry, "folder"): entry.get("trusted") is True for entry in _objects(entries)}
+def _objects(source: Json, name: str) -> list[Json]:
+    return [value for value in _array(source, name) if isinstance(value, dict)]
 
 
 def _folder_uris(params: Json) -> tuple[str, ...]:
     if params.get("workspaceFolders") is not None:
-        folders = _objects(_array(params, "workspaceFolders"))
-        return tuple(_text(folder, "uri") for folder in folders)
+        return tuple(_text(folder, "uri") for folder in _objects(params, "workspaceFolders"))
     root_uri = _text(params, "rootUri")
     return (root_uri,) if root_uri else ()
 
 
-def _encoding(offered: list[Any]) -> str:
+def _encoding(general: Json) -> str:
     """The first that we know in the client's own order; LSP's default is UTF-16."""
-    return next((name for name in _texts(offered) if name in _ENCODINGS), "utf-16")
+    offered = _array(general, "positionEncodings")
+    return next((name for name in offered if name in _ENCODINGS), "utf-16")

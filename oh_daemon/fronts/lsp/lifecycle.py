@@ -38,6 +38,7 @@ PROTOCOL_VERSION = {"major": 1, "minor": 0}
 EXIT_CLEAN = 0
 EXIT_WITHOUT_SHUTDOWN = 1
 EXIT_FRAMING_LOST = 3
+EXIT_CANNOT_START = 4
 _STOP_DEADLINE_S = 2.0
 _HANG_DEADLINE_S = 10.0
 _MAX_WAITING_FRAMES = 256
@@ -107,8 +108,8 @@ class Server:
             ChainMap({"exit": self._exit}, notifications),
             self.outbox,
             self.client,
-            gate=self._why_not_now,
-            urgent=urgent | {"shutdown"},
+            self._why_not_now,
+            urgent | {"shutdown"},
         )
 
     def run(self) -> int:
@@ -137,6 +138,7 @@ class Server:
         try:
             for frame in self._reader:
                 self._room.acquire()
+                self.outbox.wait_for_room()
                 self._inbox.put(frame)
         except FramingLost as lost:
             sys.stderr.write(f"oh-daemon: the input is no message stream: {lost}\n")
@@ -181,7 +183,12 @@ class Server:
             threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
         if facts.process_id is not None:
             _watch_parent(facts.process_id, lambda: self.stop("the editor is gone"))
-        self._hooks.on_initialize(facts)
+        try:
+            self._hooks.on_initialize(facts)
+        except Exception:
+            # Without its methods the daemon would refuse everything and never say why.
+            log.exception("the daemon cannot start")
+            self.stop("cannot start", EXIT_CANNOT_START)
 
     def _warm_up(self) -> None:
         for name in self._hooks.warm_up:
@@ -212,28 +219,16 @@ class Server:
 
 
 def _server_capabilities(capabilities: Capabilities, position_encoding: str) -> Json:
+    daemon = {"name": "oh-daemon", "version": capabilities.version, "pid": os.getpid()}
+    ours = {"protocolVersion": PROTOCOL_VERSION, "daemon": daemon, **capabilities.ours}
+    sync = {"openClose": True, "change": 2, "willSave": True, "save": {"includeText": False}}
     return {
         "positionEncoding": position_encoding,
-        "textDocumentSync": {
-            "openClose": True,
-            "change": 2,
-            "willSave": True,
-            "save": {"includeText": False},
-        },
+        "textDocumentSync": sync,
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
         "executeCommandProvider": {"commands": list(capabilities.commands)},
         **capabilities.standard,
-        "experimental": {
-            "ohDaemon": {
-                "protocolVersion": PROTOCOL_VERSION,
-                "daemon": {
-                    "name": "oh-daemon",
-                    "version": capabilities.version,
-                    "pid": os.getpid(),
-                },
-                **capabilities.ours,
-            }
-        },
+        "experimental": {"ohDaemon": ours},
     }
 
 

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -20,19 +20,20 @@ from oh_daemon.fronts.lsp.stdio import RequestId, encode
 
 log = logging.getLogger(__name__)
 
-MERGE_ABOVE_BYTES = 1024 * 1024
-DROP_ABOVE_BYTES = 4 * 1024 * 1024
-STALL_ABOVE_BYTES = 8 * 1024 * 1024
+MERGE_ABOVE_BYTES = 1 << 20
+DROP_ABOVE_BYTES = 4 << 20
+STALL_ABOVE_BYTES = 8 << 20
+REFUSE_ABOVE_BYTES = 16 << 20
+"""Only answers reach this; whoever wants more of them must read some first."""
 _WRITE_BYTES = 256 * 1024
 _DELTA_INTERVAL_S = 0.033
-_DELTA_CHARS = 4 * 1024
-"""This much waiting text is sent without waiting longer, in code points."""
+_MAX_DELTAS_PER_S = 60
+"""Over all conversations: an editor's main loop gets no more, however many of them stream."""
 _DELTA_LIMIT_CHARS = 16 * 1024
-"""Longest text of one delta frame, in code points."""
 
 
 class DeltaStream(NamedTuple):
-    """Where streamed text belongs; `channel` is text, reasoning, args or output."""
+    """Where streamed text belongs; `channel` is text, reasoning or output."""
 
     conversation_id: str
     turn_id: str
@@ -42,25 +43,15 @@ class DeltaStream(NamedTuple):
 
 @dataclass(slots=True)
 class _Pending:
-    """Text of one stream that waits to be sent together; `due_at` is when it has waited enough."""
+    """Text of one stream that waits to be sent together."""
 
     offset: int
-    due_at: float
-    gap: bool
     texts: list[str] = field(default_factory=list[str])
     n_chars: int = 0
 
 
-@dataclass(slots=True)
-class _Held:
-    """What waits, in order, for the answer to a request about this conversation."""
-
-    n_holders: int = 0
-    waiting: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
-
-
 class Outbox:
-    """All methods may be called from any thread and none waits for the client, but `close`."""
+    """Any thread may call any method; only `close` and `wait_for_room` wait for the client."""
 
     def __init__(self, descriptor: int, on_gone: Callable[[], None] = lambda: None) -> None:
         """`on_gone` is called once, from the writer thread, when the client stopped listening."""
@@ -71,10 +62,10 @@ class Outbox:
         self._queued_bytes = 0
         self._pending: dict[DeltaStream, _Pending] = {}
         self._pending_chars = 0
-        self._sent_at: dict[DeltaStream, float] = {}
-        self._dropped: set[DeltaStream] = set()
+        self._next_flush_at = 0.0
         self._gaps: dict[str, tuple[int, int]] = {}
-        self._held: dict[str, _Held] = {}
+        self._holders: Counter[str] = Counter()
+        self._held: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
         self._is_stalled = False
         self._is_closing = False
         self._is_gone = False
@@ -93,10 +84,8 @@ class Outbox:
         self._put(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(request_id), error))
 
     def request(self, request_id: int, method: str, params: bytes) -> None:
-        self._put(
-            b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}'
-            % (request_id, encode(method), params)
-        )
+        body = b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}'
+        self._put(body % (request_id, encode(method), params))
 
     def withdraw(self, request_id: int) -> None:
         """Tell the client that we no longer wait for its answer."""
@@ -110,13 +99,19 @@ class Outbox:
 
     def event(self, conversation_id: str, seq: int, params: bytes) -> None:
         """A durable event, after all deltas of its conversation so far."""
-        with self._changed:
-            self._unless_held(conversation_id, lambda: self._event(conversation_id, seq, params))
+        self.in_order(conversation_id, lambda: self._event(conversation_id, seq, params))
 
     def delta(self, stream: DeltaStream, offset: int, text: str) -> None:
         """Streamed text; `offset` counts the code points sent on this stream before."""
+        self.in_order(stream.conversation_id, lambda: self._delta(stream, offset, text))
+
+    def in_order(self, conversation_id: str, send: Callable[[], None]) -> None:
+        """Call `send` after the events so far: now, or when this conversation is not held back."""
         with self._changed:
-            self._unless_held(stream.conversation_id, lambda: self._delta(stream, offset, text))
+            if self._holders[conversation_id] > 0:
+                self._held[conversation_id].append(send)
+            else:
+                send()
 
     def hold(self, conversation_id: str) -> Callable[[], None]:
         """Keep this conversation's events and deltas back until the result is called (once).
@@ -125,16 +120,20 @@ class Outbox:
         answer is queued. Holds are counted.
         """
         with self._changed:
-            self._held.setdefault(conversation_id, _Held()).n_holders += 1
+            self._holders[conversation_id] += 1
         return lambda: self._release(conversation_id)
+
+    def wait_for_room(self) -> None:
+        """Return when the client is not so far behind that it should get more answers."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queued_bytes < REFUSE_ABOVE_BYTES)
 
     def close(self, deadline_s: float) -> bool:
         """Send what is queued, then stop; false when the client did not take it in time."""
         with self._changed:
-            for held in self._held.values():
-                _run(held.waiting)
-            self._held.clear()
-            self._flush_deltas()
+            for conversation_id in list(self._held):
+                self._send_held(conversation_id)
+            self._flush_deltas(list(self._pending))
             self._is_closing = True
             self._changed.notify_all()
         self._writer.join(deadline_s)
@@ -142,20 +141,14 @@ class Outbox:
 
     def _release(self, conversation_id: str) -> None:
         with self._changed:
-            held = self._held.get(conversation_id)
-            if held is None:
-                return
-            held.n_holders -= 1
-            if held.n_holders == 0:
-                del self._held[conversation_id]
-                _run(held.waiting)
+            self._holders[conversation_id] -= 1
+            if self._holders[conversation_id] == 0:
+                self._send_held(conversation_id)
 
-    def _unless_held(self, conversation_id: str, send: Callable[[], None]) -> None:
-        held = self._held.get(conversation_id)
-        if held is None:
+    def _send_held(self, conversation_id: str) -> None:
+        del self._holders[conversation_id]
+        for send in self._held.pop(conversation_id, ()):
             send()
-        else:
-            held.waiting.append(send)
 
     def _put(self, body: bytes) -> None:
         with self._changed:
@@ -173,113 +166,94 @@ class Outbox:
         self._changed.notify_all()
 
     def _event(self, conversation_id: str, seq: int, params: bytes) -> None:
-        self._flush_deltas(conversation_id)
-        for stream in [key for key in self._sent_at if key.conversation_id == conversation_id]:
-            del self._sent_at[stream]
+        self._flush_deltas([key for key in self._pending if key.conversation_id == conversation_id])
         if self._is_stalled:
             first, _ = self._gaps.get(conversation_id, (seq, seq))
             self._gaps[conversation_id] = (first, seq)
-            return
-        self._enqueue(_notification(b"conversation/event", params))
+        else:
+            self._enqueue(_notification(b"conversation/event", params))
 
     def _delta(self, stream: DeltaStream, offset: int, text: str) -> None:
-        if self._is_gone:
-            return
         if self._is_stalled or self._queued_bytes + self._pending_chars > DROP_ABOVE_BYTES:
-            self._dropped.add(stream)
             return
         pending = self._pending.get(stream)
         if pending is not None and pending.offset + pending.n_chars != offset:
-            self._flush_delta(stream)
+            self._flush_deltas([stream])
             pending = None
         if pending is None:
-            pending = self._pending[stream] = self._new_pending(stream, offset)
+            pending = self._pending[stream] = _Pending(offset)
+            self._changed.notify_all()
         pending.texts.append(text)
         pending.n_chars += len(text)
         self._pending_chars += len(text)
-        if pending.n_chars >= _DELTA_CHARS and pending.due_at > 0.0:
-            pending.due_at = 0.0
-            self._changed.notify_all()
 
-    def _new_pending(self, stream: DeltaStream, offset: int) -> _Pending:
-        # The first piece of a burst is due at once: a person waits for it.
-        due_at = self._sent_at.get(stream, 0.0) + _DELTA_INTERVAL_S
-        pending = _Pending(offset, due_at, stream in self._dropped)
-        self._dropped.discard(stream)
-        self._changed.notify_all()
-        return pending
-
-    def _flush_deltas(self, conversation_id: str | None = None) -> None:
-        """Queue the waiting text of one conversation, or of all."""
-        for stream in list(self._pending):
-            if conversation_id in (None, stream.conversation_id):
-                self._flush_delta(stream)
-
-    def _flush_delta(self, stream: DeltaStream) -> None:
-        pending = self._pending.pop(stream)
-        self._pending_chars -= pending.n_chars
-        if self._is_stalled:
-            self._dropped.add(stream)
-            return
-        self._sent_at[stream] = time.monotonic()
-        text = "".join(pending.texts)
-        for start in range(0, len(text), _DELTA_LIMIT_CHARS):
-            params = {
-                "conversationId": stream.conversation_id,
-                "turnId": stream.turn_id,
-                "itemId": stream.item_id,
-                "channel": stream.channel,
-                "offset": pending.offset + start,
-                "text": text[start : start + _DELTA_LIMIT_CHARS],
-            }
-            if pending.gap and start == 0:
-                params["gap"] = True
-            self._enqueue(_notification(b"conversation/delta", encode(params)))
+    def _flush_deltas(self, streams: list[DeltaStream]) -> None:
+        """Queue the waiting text of these streams; a stalled client loses it."""
+        for stream in streams:
+            pending = self._pending.pop(stream)
+            self._pending_chars -= pending.n_chars
+            text = "" if self._is_stalled else "".join(pending.texts)
+            for start in range(0, len(text), _DELTA_LIMIT_CHARS):
+                params = {
+                    "conversationId": stream.conversation_id,
+                    "turnId": stream.turn_id,
+                    "itemId": stream.item_id,
+                    "channel": stream.channel,
+                    "offset": pending.offset + start,
+                    "text": text[start : start + _DELTA_LIMIT_CHARS],
+                }
+                self._enqueue(_notification(b"conversation/delta", encode(params)))
 
     def _write_frames(self) -> None:
-        while (chunk := self._next_chunk()) is not None:
-            try:
-                _write_all(self._descriptor, chunk)
-            except OSError as error:
-                log.info("the client is gone: %s", error)
-                self._forget_everything()
-                self._on_gone()
-                return
+        try:
+            while chunk := self._next_chunk():
+                for start in range(0, len(chunk), _WRITE_BYTES):
+                    self._write(chunk[start : start + _WRITE_BYTES])
+        except OSError as error:
+            log.info("the client is gone: %s", error)
             with self._changed:
-                self._queued_bytes -= len(chunk)
+                self._is_gone = True
+                self._queue.clear()
+                self._queued_bytes = 0
+                self._changed.notify_all()
+            self._on_gone()
 
-    def _next_chunk(self) -> bytes | None:
-        """Wait for frames, as many as one write should take; None when there will be no more."""
+    def _write(self, data: bytes) -> None:
+        n_written = 0
+        while n_written < len(data):
+            n_written += os.write(self._descriptor, data[n_written:])
+        with self._changed:
+            self._queued_bytes -= len(data)
+            self._changed.notify_all()
+
+    def _next_chunk(self) -> bytes:
+        """Wait for frames and take them all; nothing when there will be no more."""
         with self._changed:
             while True:
                 wait_s = self._flush_due_deltas()
                 if self._queue:
-                    return self._take_chunk()
+                    chunk = b"".join(self._queue)
+                    self._queue.clear()
+                    return chunk
                 if self._is_stalled:
                     self._tell_gaps()
                 elif self._is_closing:
-                    return None
+                    return b""
                 else:
                     self._changed.wait(wait_s)
 
-    def _take_chunk(self) -> bytes:
-        frames = [self._queue.popleft()]
-        size = len(frames[0])
-        while self._queue and size + len(self._queue[0]) <= _WRITE_BYTES:
-            frames.append(self._queue.popleft())
-            size += len(frames[-1])
-        return b"".join(frames)
-
     def _flush_due_deltas(self) -> float | None:
-        """Queue the text that has waited enough; returns the seconds until the next is due."""
-        if self._queued_bytes > MERGE_ABOVE_BYTES:
+        """Queue the text that has waited enough; returns the seconds until more is due."""
+        if not self._pending or self._queued_bytes > MERGE_ABOVE_BYTES:
             return None
         now = time.monotonic()
-        for stream in [key for key, pending in self._pending.items() if pending.due_at <= now]:
-            self._flush_delta(stream)
-        if not self._pending:
-            return None
-        return min(pending.due_at for pending in self._pending.values()) - now
+        # The first piece of a burst is due at once: a person waits for it.
+        if now < self._next_flush_at:
+            return self._next_flush_at - now
+        pause_s = max(_DELTA_INTERVAL_S, len(self._pending) / _MAX_DELTAS_PER_S)
+        self._next_flush_at = now + pause_s
+        self._flush_deltas(list(self._pending))
+        return None
 
     def _tell_gaps(self) -> None:
         """The client has caught up: say which events it must ask for."""
@@ -289,25 +263,6 @@ class Outbox:
             self._enqueue(_notification(b"conversation/gap", encode(params)))
         self._gaps.clear()
 
-    def _forget_everything(self) -> None:
-        with self._changed:
-            self._is_gone = True
-            self._queue.clear()
-            self._queued_bytes = 0
-            self._pending.clear()
-            self._held.clear()
-
-
-def _run(waiting: list[Callable[[], None]]) -> None:
-    for send in waiting:
-        send()
-
 
 def _notification(method: bytes, params: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","method":"%b","params":%b}' % (method, params)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

@@ -43,28 +43,25 @@ class Codec(PositionCodec):
         return ServerTextPosition(position.line, bisect_right(ends, position.character))
 
 
-class SyncedText(TextDocument):
-    """The text of an open document, changed as the client says."""
-
-    def __init__(self, uri: str, text: str, encoding: str) -> None:
-        super().__init__(uri, text, position_codec=Codec(encoding))
-
+class _Text(TextDocument):
     @property
     def lines(self) -> tuple[str, ...]:
         return tuple(split_lines(self.source))
 
-    def change(self, change: dict[str, Any]) -> None:
-        """One entry of `contentChanges`; without a range it replaces the whole text."""
+
+def changed(text: str, changes: Sequence[dict[str, Any]], encoding: str) -> str:
+    """The text after `contentChanges`; one without a range replaces everything."""
+    document = _Text("", text, position_codec=Codec(encoding))
+    for change in changes:
         if change.get("range") is None:
-            self.apply_change(types.TextDocumentContentChangeWholeDocument(text=change["text"]))
-            return
-        start, end = (_position(change["range"][side]) for side in ("start", "end"))
+            whole = types.TextDocumentContentChangeWholeDocument(text=change["text"])
+            document.apply_change(whole)
+            continue
+        start, end = (types.Position(**change["range"][side]) for side in ("start", "end"))
         span = types.Range(start, end)
-        self.apply_change(types.TextDocumentContentChangePartial(range=span, text=change["text"]))
-
-
-def _position(value: dict[str, Any]) -> types.Position:
-    return types.Position(line=value["line"], character=value["character"])
+        part = types.TextDocumentContentChangePartial(range=span, text=change["text"])
+        document.apply_change(part)
+    return document.source
 
 
 class Offsets:

@@ -12,25 +12,10 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard, cast
 
-from oh_daemon.contract.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    PARSE_ERROR,
-    DaemonError,
-    InvalidParamsError,
-    InvalidRequestError,
-    MethodNotFoundError,
-    ModelError,
-    OverloadedError,
-    PayloadTooLargeError,
-    RequestCancelledError,
-    ShuttingDownError,
-    StorageError,
-    ToolError,
-    UserError,
-)
+from oh_daemon.contract import errors as e
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.outbox import Outbox
@@ -53,16 +38,16 @@ _MAX_FIELD_ERRORS = 20
 Json = dict[str, Any]
 
 
+@dataclass(eq=False)
 class RequestContext:
     """One request being handled."""
 
-    def __init__(self, request_id: RequestId, method: str, outbox: Outbox) -> None:
-        self.id = request_id
-        self.method = method
-        self.cancel = CancelToken()
-        """Fires when the client sends `$/cancelRequest` for this request."""
-        self._outbox = outbox
-        self._after_answer: list[Callable[[], None]] = []
+    id: RequestId
+    method: str
+    _outbox: Outbox
+    cancel: CancelToken = field(default_factory=CancelToken)
+    """Fires when the client sends `$/cancelRequest` for this request."""
+    _after_answer: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def hold(self, conversation_id: str) -> None:
         """Write this conversation's events from now on only after the answer (rule O3)."""
@@ -74,88 +59,80 @@ class RequestContext:
 
     def answered(self) -> None:
         for callback in self._after_answer:
-            callback()
+            _run_unanswered(self.method, callback)
 
 
 Method = Callable[[Json, RequestContext], Any]
 """Takes the params (`{}` when absent) and returns a model, plain data, ready JSON bytes, None, or a
 `Future` of one of these, which may be completed by any thread."""
 Notification = Callable[[Json], None]
-Gate = Callable[[str], UserError | None]
+Gate = Callable[[str], e.UserError | None]
 
 
+@dataclass(eq=False)
 class Dispatcher:
-    """`dispatch` belongs to the main loop; answers may come from any thread.
+    """`dispatch` belongs to the main loop; answers may come from any thread."""
 
-    `methods` and `notifications` are looked up at each message, so they may grow later. `gate` says
-    why a method may not be used now. `urgent` methods are served even when too many others wait:
-    those that make room.
-    """
-
-    def __init__(
-        self,
-        methods: Mapping[str, Method],
-        notifications: Mapping[str, Notification],
-        outbox: Outbox,
-        client: Client,
-        *,
-        gate: Gate,
-        urgent: frozenset[str] = frozenset(),
-    ) -> None:
-        self._methods = methods
-        self._notifications = notifications
-        self._outbox = outbox
-        self._client = client
-        self._gate = gate
-        self._urgent = urgent
-        self._lock = threading.Lock()
-        self._in_flight: dict[RequestId, RequestContext] = {}
+    methods: Mapping[str, Method]
+    """Looked up at each message, so it may grow later; `notifications` too."""
+    notifications: Mapping[str, Notification]
+    outbox: Outbox
+    client: Client
+    gate: Gate
+    """Says why a method may not be used now."""
+    urgent: frozenset[str]
+    """Methods served even when too many others wait: those that make room."""
+    _in_flight: dict[RequestId, RequestContext] = field(
+        default_factory=dict[RequestId, RequestContext]
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def dispatch(self, frame: Frame) -> None:
         match frame:
             case Message(value=dict()):
                 self._dispatch_message(frame.value)
             case Message(value=list()):
-                self._refuse(None, InvalidRequestError("batches are not supported"))
+                self._refuse(None, e.InvalidRequestError("batches are not supported"))
             case Message():
-                self._refuse(None, InvalidRequestError("a message is a JSON object"))
+                self._refuse(None, e.InvalidRequestError("a message is a JSON object"))
             case Malformed(reason=reason):
-                error = {"code": PARSE_ERROR, "message": f"not a JSON message: {reason}"}
-                self._outbox.error(None, encode(error))
+                error = {"code": e.PARSE_ERROR, "message": f"not a JSON message: {reason}"}
+                self.outbox.error(None, encode(error))
             case TooLarge():
                 text = f"{frame.size_bytes} bytes; a message may have {MAX_MESSAGE_BYTES}"
-                self._refuse(frame.id, PayloadTooLargeError(text))
+                self._refuse(frame.id, e.PayloadTooLargeError(text))
 
     def abandon(self) -> None:
         """Answer whatever is still open: the daemon stops."""
         with self._lock:
             open_requests = list(self._in_flight.values())
         for context in open_requests:
+            self._answer_error(context, e.ShuttingDownError("the daemon is stopping"))
             context.cancel.cancel()
-            self._answer_error(context, ShuttingDownError("the daemon is stopping"))
 
     def _dispatch_message(self, message: Json) -> None:
         method = message.get("method")
         is_response = method is None and ("result" in message or "error" in message)
         problem = _form_error(message, is_response=is_response)
         if problem is not None:
-            self._refuse(None if is_response else _readable_id(message), problem)
+            request_id = None if is_response else message.get("id")
+            self._refuse(request_id if _is_id(request_id) else None, problem)
         elif is_response:
-            self._client.on_response(message)
+            _run_unanswered("the client's answer", lambda: self.client.on_response(message))
         elif "id" in message:
             self._on_request(message["id"], cast("str", method), message.get("params"))
         else:
             self._on_notification(cast("str", method), message.get("params"))
 
     def _on_request(self, request_id: RequestId, method: str, params: object) -> None:
-        handler = self._methods.get(method)
-        context = RequestContext(request_id, method, self._outbox)
-        problem = self._gate(method) or self._admit(context)
+        context = RequestContext(request_id, method, self.outbox)
+        problem = self.gate(method) or self._admit(context)
         if problem is not None:
             self._refuse(request_id, problem)
             return
+        handler = self.methods.get(method)
         if handler is None:
-            self._answer_error(context, MethodNotFoundError(method))
+            self._answer_error(context, e.MethodNotFoundError(method))
             return
         try:
             result = handler(_params_object(params), context)
@@ -172,42 +149,31 @@ class Dispatcher:
         if method == "$/cancelRequest":
             self._cancel(params)
             return
-        handler = self._notifications.get(method)
-        if handler is None or self._gate(method) is not None:
+        handler = self.notifications.get(method)
+        if handler is None or self.gate(method) is not None:
             log.debug("notification %.80r ignored", method)
             return
-        try:
-            handler(_params_object(params))
-        except (Exception, SystemExit):
-            # Nobody waits for an answer to a notification; the log is the only place to say it.
-            log.exception("notification %r", method)
+        _run_unanswered(method, lambda: handler(_params_object(params)))
 
-    def _admit(self, context: RequestContext) -> UserError | None:
+    def _admit(self, context: RequestContext) -> e.UserError | None:
         with self._lock:
             if context.id in self._in_flight:
-                return InvalidRequestError("a request with this id is still open")
-            if len(self._in_flight) >= MAX_IN_FLIGHT and context.method not in self._urgent:
-                return OverloadedError(
-                    f"{MAX_IN_FLIGHT} requests are open; wait for an answer and try again",
-                    retry_after_ms=_RETRY_AFTER_MS,
-                )
+                return e.InvalidRequestError("a request with this id is still open")
+            if len(self._in_flight) >= MAX_IN_FLIGHT and context.method not in self.urgent:
+                text = f"{MAX_IN_FLIGHT} requests are open; wait for an answer and try again"
+                return e.OverloadedError(text, retry_after_ms=_RETRY_AFTER_MS)
             self._in_flight[context.id] = context
             return None
 
     def _cancel(self, params: object) -> None:
         request_id = cast("Json", params).get("id") if isinstance(params, dict) else None
-        if not _is_id(request_id):
-            return
         with self._lock:
-            context = self._in_flight.get(cast("RequestId", request_id))
+            context = self._in_flight.get(request_id) if _is_id(request_id) else None
         if context is not None:
             context.cancel.cancel()
 
     def _answer_future(self, context: RequestContext, done: Future[Any]) -> None:
-        if done.cancelled():
-            self._answer_error(context, Cancelled())
-            return
-        error = done.exception()
+        error = Cancelled() if done.cancelled() else done.exception()
         if error is not None:
             self._answer_error(context, error)
         else:
@@ -220,18 +186,18 @@ class Dispatcher:
             self._answer_error(context, error)
             return
         if self._take(context):
-            self._outbox.response(context.id, body)
+            self.outbox.response(context.id, body)
             context.answered()
 
     def _answer_error(self, context: RequestContext, error: BaseException) -> None:
         if self._take(context):
             if isinstance(error, (Cancelled, CancelledError)):
                 error = _cancel_error(context)
-            self._outbox.error(context.id, encode(describe_error(error, context.method)))
+            self.outbox.error(context.id, encode(describe_error(error, context.method)))
             context.answered()
 
-    def _refuse(self, request_id: RequestId | None, error: UserError) -> None:
-        self._outbox.error(request_id, encode(describe_error(error, "")))
+    def _refuse(self, request_id: RequestId | None, error: e.UserError) -> None:
+        self.outbox.error(request_id, encode(describe_error(error, "")))
 
     def _take(self, context: RequestContext) -> bool:
         """Whether the caller is the one that answers."""
@@ -244,40 +210,35 @@ class Dispatcher:
 
 def describe_error(error: BaseException, method: str) -> Json:
     """The JSON-RPC error for an exception. Bugs go to the log; the client gets a reference."""
-    match error:
-        case UserError() | ToolError() | ModelError() | StorageError():
-            return {"code": error.code, "message": error.message, "data": _error_data(error)}
-        case ValueError() if (errors := _field_errors(error)) is not None:
-            named = ", ".join(item["path"] or "params" for item in errors)
-            data = {"kind": InvalidParamsError.kind, "retryable": False, "errors": errors}
-            return {"code": INVALID_PARAMS, "message": f"invalid params: {named}", "data": data}
-        case _:
-            reference = uuid.uuid4().hex[:8]
-            log.error("request %r, reference %s", method, reference, exc_info=error)
-            data = {"kind": "internal", "retryable": False, "reference": reference}
-            message = f"internal error; the daemon's log has it under reference {reference}"
-            return {"code": INTERNAL_ERROR, "message": message, "data": data}
+    if isinstance(error, e.DaemonError):
+        return {"code": error.code, "message": error.message, "data": _error_data(error)}
+    if isinstance(error, ValueError) and (errors := _field_errors(error)) is not None:
+        named = ", ".join(item["path"] or "params" for item in errors)
+        return describe_error(e.InvalidParamsError(f"invalid params: {named}", errors), method)
+    reference = uuid.uuid4().hex[:8]
+    log.error("request %r, reference %s", method, reference, exc_info=error)
+    message = f"internal error; the daemon's log has it under reference {reference}"
+    data = {"kind": e.DaemonError.kind, "retryable": False, "reference": reference}
+    return {"code": e.INTERNAL_ERROR, "message": message, "data": data}
 
 
-def _error_data(error: DaemonError) -> Json:
-    data: Json = {"kind": error.kind, "retryable": error.retryable}
-    if error.hint:
-        data["hint"] = error.hint
+def _error_data(error: e.DaemonError) -> Json:
+    data: Json = {"kind": error.kind, "retryable": error.retryable, "hint": error.hint}
     match error:
-        case InvalidParamsError() if error.errors:
+        case e.InvalidParamsError():
             data["errors"] = error.errors
-        case UserError() if error.retry_after_ms is not None:
-            data["retryAfterMs"] = error.retry_after_ms
-        case ModelError() if error.retry_after_s is not None:
-            data["retryAfterMs"] = round(error.retry_after_s * 1000)
+        case e.UserError():
+            data |= {"retryAfterMs": error.retry_after_ms, **error.data}
+        case e.ModelError():
+            wait_s = error.retry_after_s
+            data["retryAfterMs"] = None if wait_s is None else round(wait_s * 1000)
+            data["httpStatus"] = error.http_status
         case _:
             pass
-    if isinstance(error, UserError):
-        data.update(error.data)
-    return data
+    return {name: value for name, value in data.items() if value not in (None, ())}
 
 
-def _field_errors(error: ValueError) -> list[dict[str, str]] | None:
+def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
     """What is wrong with which field, never the value itself; None when pydantic did not say it."""
     # pydantic costs 160 ms to import, and `initialize` is answered without it.
     from pydantic import ValidationError  # noqa: PLC0415
@@ -285,7 +246,7 @@ def _field_errors(error: ValueError) -> list[dict[str, str]] | None:
     if not isinstance(error, ValidationError):
         return None
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    return [
+    return tuple(
         {
             "path": ".".join(str(part) for part in item["loc"]),
             "code": item["type"],
@@ -293,42 +254,43 @@ def _field_errors(error: ValueError) -> list[dict[str, str]] | None:
             "message": "unknown tag" if item["type"] == "union_tag_invalid" else item["msg"],
         }
         for item in found[:_MAX_FIELD_ERRORS]
-    ]
+    )
 
 
-def _cancel_error(context: RequestContext) -> UserError:
+def _run_unanswered(what: str, handler: Callable[[], None]) -> None:
+    """Nobody waits for an answer, so the log is the only place to say what broke."""
+    try:
+        handler()
+    except (Exception, SystemExit):
+        log.exception("%.80r", what)
+
+
+def _cancel_error(context: RequestContext) -> e.UserError:
     if context.cancel.is_cancelled:
-        return RequestCancelledError("cancelled by the client")
-    return UserError("interrupted before it was done")
+        return e.RequestCancelledError("cancelled by the client")
+    return e.UserError("interrupted before it was done")
 
 
 def _params_object(params: object) -> Json:
     if params is None:
         return {}
     if not isinstance(params, dict):
-        raise InvalidParamsError(
-            "params must be an object",
-            ({"path": "", "code": "dict_type", "message": "Input should be an object"},),
-        )
+        problem = {"path": "", "code": "dict_type", "message": "Input should be an object"}
+        raise e.InvalidParamsError("params must be an object", (problem,))
     return cast("Json", params)
 
 
-def _form_error(message: Json, *, is_response: bool) -> UserError | None:
+def _form_error(message: Json, *, is_response: bool) -> e.UserError | None:
     if message.get("jsonrpc") != "2.0":
-        return InvalidRequestError('`jsonrpc` must be "2.0"')
+        return e.InvalidRequestError('`jsonrpc` must be "2.0"')
     if is_response:
         return None
     if not isinstance(message.get("method"), str):
-        return InvalidRequestError("`method` must be a string")
+        return e.InvalidRequestError("`method` must be a string")
     if "id" in message and not _is_id(message["id"]):
-        return InvalidRequestError("`id` must be a string or a number")
+        return e.InvalidRequestError("`id` must be a string or a number")
     return None
 
 
-def _readable_id(message: Json) -> RequestId | None:
-    request_id = message.get("id")
-    return cast("RequestId", request_id) if _is_id(request_id) else None
-
-
-def _is_id(value: object) -> bool:
+def _is_id(value: object) -> TypeGuard[RequestId]:
     return isinstance(value, str | int | float) and not isinstance(value, bool)

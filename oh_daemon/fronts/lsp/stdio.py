@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import orjson
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-MAX_SKIPPED_BYTES = 1024 * 1024 * 1024
+MAX_MESSAGE_BYTES = 16 << 20
+MAX_SKIPPED_BYTES = 1 << 30
 MAX_HEADER_BYTES = 64 * 1024
 _HEAD_BYTES = 4096
 _BOM = b"\xef\xbb\xbf"
@@ -68,7 +68,9 @@ def claim_stdio() -> tuple[int, int]:
     Afterwards 0 reads nothing and 1 is stderr, so a stray print or a child cannot break a frame.
     Call before anything heavy is imported. Raises `OSError` when 0 or 1 is closed.
     """
-    if not _is_open(2):
+    try:
+        os.fstat(2)
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     inbound, outbound = os.dup(0), os.dup(1)
     # Some parents hand over pipes in non-blocking mode; both our threads want to wait.
@@ -79,14 +81,6 @@ def claim_stdio() -> tuple[int, int]:
     os.dup2(2, 1)
     os.close(nowhere)
     return inbound, outbound
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
 
 
 class FrameReader:
@@ -163,13 +157,8 @@ def parse(body: bytes) -> Message | Malformed:
         return Message(orjson.loads(body))
     except orjson.JSONDecodeError as error:
         repaired = _ESCAPE.sub(_without_lone_surrogate, body)
-        if repaired == body:
-            # The message of the parser quotes nothing of the body.
-            return Malformed(str(error))
-    try:
-        return Message(orjson.loads(repaired))
-    except orjson.JSONDecodeError as error:
-        return Malformed(str(error))
+        # The message of the parser quotes nothing of the body.
+        return Malformed(str(error)) if repaired == body else parse(repaired)
 
 
 def _without_lone_surrogate(escape: re.Match[bytes]) -> bytes:

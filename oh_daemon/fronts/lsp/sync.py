@@ -16,14 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import OpenDocument
 from oh_daemon.workspace.paths import path_from_uri
-
-if TYPE_CHECKING:
-    from oh_daemon.fronts.lsp.positions import SyncedText
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +38,7 @@ def text_sha256(text: str) -> str:
 @dataclass(slots=True)
 class _Open:
     uri: str
-    synced: SyncedText
+    real_path: str
     snapshot: OpenDocument
 
 
@@ -49,10 +46,10 @@ class Documents:
     """Reads may come from any thread; `notifications` belong to the main loop."""
 
     def __init__(self, encoding: str, folder_uris: Sequence[str] = ()) -> None:
-        self._encoding = encoding
+        self.encoding = encoding
         self._changed = threading.Condition()
         self._open: dict[str, _Open] = {}
-        self._by_real_path: dict[str, _Open] = {}
+        """By the URI under which the client opened it, letter by letter."""
         self._folder_uris = list(folder_uris)
 
     def notifications(self) -> dict[str, Callable[[Json], None]]:
@@ -65,10 +62,6 @@ class Documents:
             "workspace/didChangeWorkspaceFolders": self._did_change_folders,
         }
 
-    @property
-    def encoding(self) -> str:
-        return self._encoding
-
     def folders(self) -> tuple[Path, ...]:
         """The workspace folders on this machine, in the client's order."""
         with self._changed:
@@ -77,10 +70,9 @@ class Documents:
 
     def document(self, path: Path) -> OpenDocument | None:
         """The newest text of an open document, under whatever name the client opened it."""
-        real = os.path.realpath(path)
+        real_path = os.path.realpath(path)
         with self._changed:
-            found = self._by_real_path.get(real)
-            return found.snapshot if found else None
+            return self._snapshot(real_path)
 
     def documents(self) -> tuple[OpenDocument, ...]:
         with self._changed:
@@ -88,9 +80,9 @@ class Documents:
 
     def uri_of(self, path: Path) -> str | None:
         """The URI under which the client opened this document, letter by letter."""
-        real = os.path.realpath(path)
+        real_path = os.path.realpath(path)
         with self._changed:
-            found = self._by_real_path.get(real)
+            found = self._find(real_path)
             return found.uri if found else None
 
     def wait_for_text(
@@ -101,17 +93,18 @@ class Documents:
         Raises `Cancelled`.
         """
         deadline = time.monotonic() + timeout_s
+        real_path = os.path.realpath(path)
+        seen: OpenDocument | None = None
         unregister = cancel.on_cancel(self._wake)
         try:
-            while True:
+            while self._wait_for_other(real_path, seen, deadline, cancel):
+                cancel.raise_if_cancelled()
                 seen = self.document(path)
                 if seen is not None and text_sha256(seen.text) == sha256:
                     return seen
-                if not self._wait_for_change(path, seen, deadline, cancel):
-                    cancel.raise_if_cancelled()
-                    return None
         finally:
             unregister()
+        return None
 
     def on_lost_frame(self, head: bytes) -> None:
         """A message was too large to read: the text of the document it names is unknown now."""
@@ -121,74 +114,59 @@ class Documents:
             log.warning("%s is not followed any more: a message about it was too large", lost)
             self._forget(lost)
 
-    def _wait_for_change(
-        self, path: Path, seen: OpenDocument | None, deadline: float, cancel: CancelToken
+    def _find(self, real_path: str) -> _Open | None:
+        """The latest one, when a file is open under several names."""
+        entries = reversed(self._open.values())
+        return next((entry for entry in entries if entry.real_path == real_path), None)
+
+    def _snapshot(self, real_path: str) -> OpenDocument | None:
+        found = self._find(real_path)
+        return found.snapshot if found else None
+
+    def _wait_for_other(
+        self, real_path: str, seen: OpenDocument | None, deadline: float, cancel: CancelToken
     ) -> bool:
-        real = os.path.realpath(path)
-
-        def has_news() -> bool:
-            entry = self._by_real_path.get(real)
-            return cancel.is_cancelled or (entry.snapshot if entry else None) is not seen
-
+        """Wait for a text that is not `seen`, or for the cancel; false after the deadline."""
         with self._changed:
-            is_news = self._changed.wait_for(has_news, deadline - time.monotonic())
-        return is_news and not cancel.is_cancelled
+            return self._changed.wait_for(
+                lambda: cancel.is_cancelled or self._snapshot(real_path) is not seen,
+                deadline - time.monotonic(),
+            )
 
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
     def _did_open(self, params: Json) -> None:
-        # pygls takes 0.3 s to import; this waits for the import that began after `initialize`.
-        from oh_daemon.fronts.lsp.positions import SyncedText  # noqa: PLC0415
-
         opened = params["textDocument"]
-        path = path_from_uri(opened["uri"])
-        if path is None or _is_too_large(opened["text"]):
-            log.info("%.200s is not kept: no file here, or too large", opened["uri"])
+        uri, text = opened["uri"], opened["text"]
+        self._forget(uri)
+        path = path_from_uri(uri)
+        if path is None or _is_too_large(text):
+            log.info("%.200s is not kept: no file here, or too large", uri)
             return
-        synced = SyncedText(opened["uri"], opened["text"], self._encoding)
-        snapshot = OpenDocument(path, opened.get("version", 0), opened["text"])
-        entry = _Open(opened["uri"], synced, snapshot)
+        snapshot = OpenDocument(path, opened.get("version", 0), text)
         with self._changed:
-            self._open[entry.uri] = entry
-            self._by_real_path[os.path.realpath(path)] = entry
+            self._open[uri] = _Open(uri, os.path.realpath(path), snapshot)
             self._changed.notify_all()
 
     def _did_change(self, params: Json) -> None:
-        uri = params["textDocument"]["uri"]
-        entry = self._open.get(uri)
+        # pygls takes 0.3 s to import; this waits for the import that began after `initialize`.
+        from oh_daemon.fronts.lsp.positions import changed  # noqa: PLC0415
+
+        named = params["textDocument"]
+        entry = self._open.get(named["uri"])
         if entry is None:
             return
-        try:
-            for change in params["contentChanges"]:
-                entry.synced.change(change)
-        except (KeyError, TypeError, AttributeError):
-            # Half a change leaves a text that nobody sees; without it the disk is used.
-            self._forget(uri)
-            raise
-        text = entry.synced.source
-        if _is_too_large(text):
-            log.info("%.200s is not kept any more: too large", uri)
-            self._forget(uri)
-            return
-        version = params["textDocument"].get("version")
-        version = entry.snapshot.version if version is None else version
-        with self._changed:
-            entry.snapshot = OpenDocument(entry.snapshot.path, version, text)
-            self._changed.notify_all()
+        # Whatever goes wrong here leaves a text that nobody sees; without it the disk is used.
+        self._forget(named["uri"])
+        before = entry.snapshot
+        text = changed(before.text, params["contentChanges"], self.encoding)
+        self._did_open({"textDocument": {"version": before.version, **named, "text": text}})
 
     def _forget(self, uri: str) -> None:
         with self._changed:
-            entry = self._open.pop(uri, None)
-            if entry is None:
-                return
-            real = os.path.realpath(entry.snapshot.path)
-            self._by_real_path = {k: v for k, v in self._by_real_path.items() if v is not entry}
-            # The same file may be open under a second name, for instance through a link.
-            for other in self._open.values():
-                if os.path.realpath(other.snapshot.path) == real:
-                    self._by_real_path[real] = other
+            self._open.pop(uri, None)
             self._changed.notify_all()
 
     def _did_change_folders(self, params: Json) -> None:

@@ -1,0 +1,92 @@
+# Everything runs in .venv, made here from the lock files; `make` without a target lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# A stamp is named after what it was made from, so a switched branch or a moved folder is noticed
+# and an unchanged one costs nothing.
+hash = $(shell { pwd; cat /dev/null $(1); } | sha256sum | cut -c1-16)
+VENV := .venv/.made-$(call hash,)
+RUN := .venv/.run-$(call hash,requirements.lock pyproject.toml)
+DEV := .venv/.dev-$(call hash,requirements-dev.lock pyproject.toml)
+# The development environment can run the daemon too: `make demo` does not shrink it.
+READY = $(or $(wildcard $(DEV)),$(RUN))
+
+UV := .venv/bin/uv
+INSTALL = UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
+PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
+# The programs that the tests start, each with the Debian package that has it.
+PROGRAMS := bash:bash git:git rg:ripgrep strace:strace
+TEST_ARGS ?=
+
+.PHONY: help setup system demo test test-full check coverage bench fix lock schema wheel clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+demo: $(READY) ## fix a small project with the built-in script; needs no key
+	@.venv/bin/oh-daemon demo
+
+test: check system ## the gate, then all tests but the long loops
+	$(PYTEST) $(TEST_ARGS)
+
+test-full: check system ## the gate, then all tests with the long loops
+	$(PYTEST) --full $(TEST_ARGS)
+
+check: $(DEV) ## format, lint, types, architecture, generated documents
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
+	.venv/bin/pyright --pythonpath .venv/bin/python
+	.venv/bin/pytest -q tests/unit/test_architecture.py tests/unit/test_repository.py
+	.venv/bin/oh-daemon schema --check
+
+coverage: $(DEV) system ## 90 % of the branches of core
+	$(PYTEST) --cov --cov-report term-missing:skip-covered --cov-fail-under 90 tests/unit
+
+bench: $(DEV) ## what is fast, in one run
+	.venv/bin/python benchmarks/run.py
+
+fix: $(DEV) ## format and repair what a machine can
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+schema: $(DEV) ## write the documents and types that follow from contract/
+	.venv/bin/oh-daemon schema
+
+lock: $(DEV) ## write both lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
+	$(call compile,requirements.lock)
+	$(call compile,requirements-dev.lock --group dev)
+
+compile = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-annotate --no-header $(LOCK_ARGS) -o $(1)
+
+wheel: $(DEV) ## dist/*.whl, with the locked build tools
+	$(UV) build --quiet --wheel --python .venv/bin/python --no-build-isolation -o dist
+	@ls dist/*.whl
+
+setup: $(DEV) ## only make the development environment
+
+system:
+	@.ci/system-packages $(PROGRAMS)
+
+clean: ## remove what was made here
+	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage
+
+$(VENV):
+	@rm -rf .venv
+	@.ci/make-venv .venv requirements-dev.lock
+	@touch $@
+
+$(RUN): $(VENV)
+	@echo "installing what requirements.lock lists into .venv"
+	@$(call INSTALL,install) --require-hashes --compile-bytecode -r requirements.lock
+	@$(call INSTALL,install) --no-deps --build-constraints requirements-dev.lock -e .
+	@rm -f .venv/.run-* .venv/.dev-* && touch $@
+
+$(DEV): $(VENV)
+	@echo "installing what requirements-dev.lock lists into .venv"
+	@$(call INSTALL,sync) --require-hashes --compile-bytecode requirements-dev.lock
+	@$(call INSTALL,install) --no-deps --build-constraints requirements-dev.lock -e .
+	@rm -f .venv/.run-* .venv/.dev-* && touch $@

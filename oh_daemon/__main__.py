@@ -1,0 +1,49 @@
+"""The entry point: `oh-daemon` without a command serves an editor on stdio.
+
+That way imports nothing but the base layer before `initialize` is answered; all commands for people
+live in `fronts/cli`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_CANNOT_START = 4
+
+
+def main() -> None:
+    """Run the command line. Ends the process itself."""
+    if sys.argv[1:] in ([], ["--stdio"]):
+        _serve()
+    from oh_daemon.fronts.cli.app import run  # noqa: PLC0415 - the daemon needs none of it.
+
+    run()
+
+
+def _serve() -> None:
+    if sys.stdin is not None and sys.stdin.isatty() and not sys.argv[1:]:
+        sys.stderr.write(
+            "oh-daemon speaks JSON-RPC on stdin and stdout and is started by editors.\n"
+            'Try `oh-daemon demo`, `oh-daemon run "task"`, or `oh-daemon --help`.\n'
+        )
+        raise SystemExit(2)
+    from oh_daemon.fronts.lsp.stdio import claim_stdio  # noqa: PLC0415
+
+    try:
+        stdio = claim_stdio()
+        from oh_daemon.fronts.lsp.server import serve  # noqa: PLC0415 - after the streams are safe.
+        from oh_daemon.fronts.places import Places  # noqa: PLC0415
+
+        environment = dict(os.environ)
+        exit_code = serve(stdio, environment, Places.of_user(environment))
+    except OSError as exc:
+        sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
+        exit_code = _CANNOT_START
+    # Threads that hang in foreign code must not keep the process: everything is flushed by now.
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+if __name__ == "__main__":
+    main()

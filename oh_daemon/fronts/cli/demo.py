@@ -1,0 +1,126 @@
+"""`oh-daemon demo`: the main job, for real, on a small project with a failing test.
+
+Everything is what an editor's user gets: a daemon on stdio, open buffers, real commands. Only when
+no model is set up does a script answer in its place, and then every surface says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Json
+from oh_daemon.fronts.cli.demo_editor import DemoEditor
+from oh_daemon.fronts.cli.render import render_record, render_usage
+from oh_daemon.fronts.models import Models
+from oh_daemon.fronts.places import Places
+from oh_daemon.fronts.sources import SettingsSources
+from oh_daemon.workspace.spawner import Spawner
+
+_TASK = (
+    "The test of this project fails. Make it pass: the code must follow RULES.md, which I am just "
+    "editing. Run the tests with `python3 run_tests.py`, before and after."
+)
+_OLD_RULE, _NEW_RULE = "10 % off", "15 % off"
+
+
+def run_demo(keep: Path | None) -> int:
+    """0 when the test is green in the end and both buffers are as they should be."""
+    console = Console(highlight=False, soft_wrap=True)
+    folder = keep.absolute() if keep else Path(tempfile.mkdtemp(prefix="oh-daemon-demo-"))
+    _copy_project(folder)
+    spawner = Spawner()
+    try:
+        return _play(folder, spawner, console)
+    finally:
+        spawner.close()
+
+
+def _copy_project(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    with as_file(files("oh_daemon.fronts.cli").joinpath("demo_project")) as project:
+        for source in project.iterdir():
+            if source.is_file():
+                shutil.copyfile(source, folder / source.name)
+
+
+def _play(folder: Path, spawner: Spawner, console: Console) -> int:
+    environment = dict(os.environ)
+    sources = SettingsSources(environment, Places.of_user(environment).settings_file)
+    model = Models(lambda: sources.merged().settings, environment).default_name() or "demo"
+    editor = DemoEditor(folder, spawner, environment)
+    editor.start()
+    _introduce(console, folder, model)
+    code = editor.open(folder / "prices.py")
+    rules = folder / "RULES.md"
+    unsaved = rules.read_text("utf-8").replace(_OLD_RULE, _NEW_RULE)
+    rule = editor.open(rules, text=unsaved)
+    conversation, turn = _run_task(editor, model, console)
+    green = spawner.run(["python3", "run_tests.py"], cwd=folder, timeout_s=60, cancel=CancelToken())
+    checks = {
+        "the test is green": green.exit_code == 0,
+        "prices.py is saved as the editor shows it": code.is_saved,
+        "RULES.md still has your unsaved change": rule.text == unsaved and not rule.is_saved,
+        "the daemon ended cleanly": editor.stop() == 0,
+    }
+    console.print()
+    for said, holds in checks.items():
+        console.print(Text("✓ " if holds else "✗ ", "green" if holds else "red").append(said, ""))
+    _say_where(console, folder, conversation, turn)
+    return 0 if all(checks.values()) else 1
+
+
+def _introduce(console: Console, folder: Path, model: str) -> None:
+    console.print(Text("oh-daemon demo", "bold"))
+    console.print(f"Project: {folder}", markup=False)
+    if model == "demo":
+        console.print("Model: demo model: a script, no AI. Everything else is real.")
+    else:
+        console.print(f"Model: {model}. This run costs money; the sum is shown at the end.")
+    console.print(
+        f"Your editor has prices.py open, and RULES.md with a change that is not saved: the rule "
+        f"now says {_NEW_RULE}, on disk it says {_OLD_RULE}."
+    )
+
+
+def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Json]:
+    """Send the task and print what happens; returns the conversation's id and the ended turn."""
+    ended: list[Json] = []
+
+    def on_notification(method: str, params: Json) -> None:
+        if method != "conversation/event":
+            return
+        for text in render_record(params):
+            console.print(text)
+        if params["event"]["type"] in {"turn.completed", "turn.paused"}:
+            ended.append(params["event"].get("turn", {"nSteps": 0}))
+
+    def on_approval(approval: Json) -> str:
+        console.print("  → allowed by the demo; in your editor you decide", style="yellow")
+        return approval["options"][0]["id"]
+
+    editor.on_notification, editor.on_approval = on_notification, on_approval
+    started = editor.request(
+        "conversation/start",
+        {"content": [{"type": "text", "text": _TASK}], "options": {"model": model}},
+    )
+    messages = editor.messages()
+    while not ended and next(messages, None) is not None:
+        pass
+    return started["conversation"]["id"], ended[0] if ended else {"nSteps": 0}
+
+
+def _say_where(console: Console, folder: Path, conversation: str, turn: Json) -> None:
+    log = folder / ".openhands" / "conversations" / conversation / "events.jsonl"
+    program = Path(sys.argv[0]).name if sys.argv[0].endswith("oh-daemon") else "oh-daemon"
+    console.print(f"\nUsed:   {render_usage(turn)}", markup=False)
+    console.print(f"Log:    {log}", markup=False)
+    console.print(f"Replay: {program} log {conversation[:12]} -w {folder}", markup=False)

@@ -1,0 +1,180 @@
+"""A very small editor on the other end of the daemon's stdio: the client half of `demo`.
+
+It keeps open buffers, applies the agent's edits to them, and answers what the daemon asks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from oh_daemon.core.ports import Json
+from oh_daemon.fronts.lsp.stdio import FrameReader, Message, encode
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+from oh_daemon.workspace.spawner import Spawner
+
+
+@dataclass(slots=True)
+class Buffer:
+    """An open document."""
+
+    path: Path
+    text: str
+    version: int = 1
+
+    @property
+    def is_saved(self) -> bool:
+        return self.path.read_text("utf-8") == self.text
+
+
+class DemoEditor:
+    """Speaks to one daemon. For one thread."""
+
+    def __init__(self, folder: Path, spawner: Spawner, environment: Mapping[str, str]) -> None:
+        """Start the daemon as a child process in `folder`."""
+        child_in, self._out = os.pipe()
+        inbound, child_out = os.pipe()
+        argv = [sys.executable, "-m", "oh_daemon", "--stdio"]
+        self.process = spawner.spawn(
+            argv, cwd=folder, env=environment, fds=[child_in, child_out, sys.stderr.fileno()]
+        )
+        os.close(child_in)
+        os.close(child_out)
+        self._frames = iter(FrameReader(inbound))
+        self._next_id = 0
+        self.folder = folder
+        self.buffers: dict[str, Buffer] = {}
+        self.on_notification: Callable[[str, Json], None] = lambda _method, _params: None
+        self.on_approval: Callable[[Json], str] = lambda approval: approval["options"][0]["id"]
+
+    def start(self) -> None:
+        """Say hello as an editor would, with everything that this one can do."""
+        uri = uri_from_path(self.folder)
+        features = {"applyEdit2": True, "saveDocument": True, "approvalRequests": True}
+        block = {
+            "protocolVersion": {"major": 1, "minor": 0},
+            "client": {"name": "oh-daemon demo", "version": "1", "kind": "script"},
+            "features": features,
+            "trust": [{"folder": uri, "trusted": True}],
+        }
+        self.request(
+            "initialize",
+            {
+                "processId": os.getpid(),
+                "workspaceFolders": [{"uri": uri, "name": self.folder.name}],
+                "capabilities": {"general": {"positionEncodings": ["utf-32"]}},
+                "initializationOptions": {"ohDaemon": block},
+            },
+        )
+        self.notify("initialized", {})
+
+    def open(self, path: Path, text: str | None = None) -> Buffer:
+        """Open a file; with `text`, as if the user had typed it over without saving."""
+        uri = uri_from_path(path)
+        buffer = self.buffers[uri] = Buffer(path, path.read_text("utf-8"))
+        opened = {"uri": uri, "languageId": "text", "version": 1, "text": buffer.text}
+        self.notify("textDocument/didOpen", {"textDocument": opened})
+        if text is not None:
+            self._change(buffer, uri, text)
+        return buffer
+
+    def request(self, method: str, params: Json) -> Json:
+        """Ask and wait, serving the daemon meanwhile. Raises `RuntimeError` with its error."""
+        self._next_id += 1
+        request_id = self._next_id
+        self._send({"id": request_id, "method": method, "params": params})
+        for message in self.messages():
+            if message.get("id") == request_id and "method" not in message:
+                if "error" in message:
+                    raise RuntimeError(message["error"]["message"])
+                return cast("Json", message["result"])
+        raise RuntimeError("the daemon ended; its log file says why")
+
+    def messages(self) -> Iterator[Json]:
+        """Everything the daemon sends; its requests are answered and its notifications told."""
+        for frame in self._frames:
+            if not isinstance(frame, Message):
+                continue
+            message: Json = frame.value
+            if "method" in message and "id" in message:
+                self._send({"id": message["id"], "result": self._answer(message)})
+            elif "method" in message:
+                self.on_notification(message["method"], message["params"])
+            yield message
+
+    def notify(self, method: str, params: Json) -> None:
+        self._send({"method": method, "params": params})
+
+    def stop(self) -> int | None:
+        """Shut the daemon down; its exit code, or None when it did not end in time."""
+        self.request("shutdown", {})
+        self.notify("exit", {})
+        os.close(self._out)
+        return self.process.wait(5)
+
+    def _send(self, message: Json) -> None:
+        body = encode({"jsonrpc": "2.0", **message})
+        data = b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        while data:
+            data = data[os.write(self._out, data) :]
+
+    def _answer(self, message: Json) -> Any:
+        params: Json = message["params"]
+        match message["method"]:
+            case "editor/applyEdit":
+                return self._apply(params)
+            case "editor/saveDocument":
+                return {"saved": [uri for uri in params["uris"] if self._save(uri)]}
+            case "approval/request":
+                return {"optionId": self.on_approval(params)}
+            case _:
+                return None
+
+    def _apply(self, params: Json) -> Json:
+        documents: list[Json] = []
+        for change in params["edits"]["documentChanges"]:
+            uri = change["textDocument"]["uri"]
+            buffer = self.buffers.get(uri)
+            if buffer is None or buffer.version != change["textDocument"]["version"]:
+                return {"applied": False, "failure": {"uri": uri, "reason": "stale"}}
+            was_saved = buffer.is_saved
+            self._change(buffer, uri, _edited(buffer.text, change["edits"]))
+            saves = params["save"] == "ifWasClean" and was_saved
+            documents.append(
+                {"uri": uri, "version": buffer.version, "saved": saves and self._save(uri)}
+            )
+        return {"applied": True, "documents": documents}
+
+    def _change(self, buffer: Buffer, uri: str, text: str) -> None:
+        buffer.text, buffer.version = text, buffer.version + 1
+        document = {"uri": uri, "version": buffer.version}
+        changes = [{"text": text}]
+        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+
+    def _save(self, uri: str) -> bool:
+        buffer = self.buffers.get(uri)
+        path = path_from_uri(uri)
+        if buffer is None or path is None:
+            return False
+        path.write_text(buffer.text, "utf-8")
+        self.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+        return True
+
+
+def _edited(text: str, edits: list[Json]) -> str:
+    """Apply LSP edits; positions count code points, as negotiated."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def offset(position: Json) -> int:
+        return starts[position["line"]] + position["character"]
+
+    for edit in sorted(edits, key=lambda e: offset(e["range"]["start"]), reverse=True):
+        start, end = offset(edit["range"]["start"]), offset(edit["range"]["end"])
+        text = text[:start] + edit["newText"] + text[end:]
+    return text

@@ -1,0 +1,179 @@
+"""`oh-daemon schema`: docs/schema.json and the tables of protocol.md, from the one registry."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic.json_schema import models_json_schema
+
+from oh_daemon.contract import errors, events, protocol
+from oh_daemon.contract.items import Contract
+from oh_daemon.contract.protocol import Method
+from oh_daemon.contract.settings import Settings
+
+SCHEMA_FILE = Path("docs") / "schema.json"
+PROTOCOL_FILE = Path("protocol.md")
+_ALL = (*protocol.REQUESTS, *protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
+
+
+def write_schema(root: Path, *, check: bool) -> int:
+    """Bring both files up to date, or say which is not; 1 when `check` found one."""
+    page = root / PROTOCOL_FILE
+    wanted = {
+        root / SCHEMA_FILE: render_schema(),
+        page: render_page(page.read_text("utf-8") if page.is_file() else ""),
+    }
+    stale = [path for path, text in wanted.items() if _text_of(path) != text]
+    for path in stale:
+        if check:
+            sys.stderr.write(f"{path.relative_to(root)} is out of date; run `oh-daemon schema`\n")
+        else:
+            path.write_text(wanted[path], "utf-8")
+    return int(check and bool(stale))
+
+
+def _text_of(path: Path) -> str | None:
+    return path.read_text("utf-8") if path.is_file() else None
+
+
+def render_schema() -> str:
+    """JSON Schema of everything on the wire and in the log, with the methods by name."""
+    models: list[type[Contract]] = [events.Record, Settings]
+    for method in _ALL:
+        models += [method.params] if method.result is None else [method.params, method.result]
+    unique = list(dict.fromkeys(models))
+    _, schema = models_json_schema([(model, "serialization") for model in unique])
+    document = {
+        "protocolVersion": {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR},
+        "methods": {method.name: _described(method) for method in _ALL},
+        "limits": protocol.LIMITS,
+        "errors": {error.__name__: error.code for error in error_classes()},
+        "$defs": schema["$defs"],
+    }
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _described(method: Method) -> dict[str, Any]:
+    described = {"sender": method.sender, "params": method.params.__name__, "doc": method.doc}
+    if method.result is not None:
+        described["result"] = method.result.__name__
+    return described
+
+
+def error_classes() -> list[type[errors.DaemonError]]:
+    """Every error with a code of its own, by that code."""
+    found = [
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value) and issubclass(value, errors.DaemonError)
+    ]
+    return sorted((error for error in found if "code" in vars(error)), key=lambda e: -e.code)
+
+
+def render_page(page: str) -> str:
+    """protocol.md with its generated tables made anew; the rest of the text stays."""
+    for name, lines in _tables().items():
+        block = "\n".join([f"<!-- generated: {name} -->", *lines, f"<!-- end: {name} -->"])
+        pattern = re.compile(f"<!-- generated: {name} -->.*?<!-- end: {name} -->", re.DOTALL)
+        page = pattern.sub(lambda _old, block=block: block, page)
+    return page
+
+
+def _tables() -> dict[str, list[str]]:
+    limits = [(f"`{name}`", f"{value:,}") for name, value in protocol.LIMITS.items()]
+    commands = [(f"`{name}`", f"`{method}`") for name, method in protocol.COMMANDS.items()]
+    return {
+        "requests": list(_methods(protocol.REQUESTS)),
+        "notifications": list(_methods(protocol.NOTIFICATIONS)),
+        "client requests": list(_methods(protocol.CLIENT_REQUESTS)),
+        "events": list(_events()),
+        "errors": list(_errors()),
+        "limits": list(_table(("Limit", "Value"), limits)),
+        "commands": list(_table(("Command", "Method"), commands)),
+        "settings": list(_settings()),
+    }
+
+
+def _methods(methods: Sequence[Method]) -> Iterator[str]:
+    rows = [
+        (f"`{method.name}`", method.doc, _fields(method.params), _fields(method.result))
+        for method in methods
+    ]
+    yield from _table(("Method", "What it does", "Params", "Result"), rows)
+
+
+def _fields(model: type[Contract] | None) -> str:
+    """Field names as on the wire; optional ones with a question mark."""
+    if model is None:
+        return "–"
+    names = [
+        f"`{field.serialization_alias or field.alias or name}{'' if field.is_required() else '?'}`"
+        for name, field in model.model_fields.items()
+    ]
+    return ", ".join(names) or "none"
+
+
+def _events() -> Iterator[str]:
+    known = get_args(get_args(events.KnownEvent)[0])
+    rows = [
+        (
+            f"`{model.model_fields['type'].default}`",
+            inspect.cleandoc(model.__doc__ or "").split("\n")[0],
+            ", ".join(part for part in _fields(model).split(", ") if part != "`type?`") or "none",
+        )
+        for model in known
+    ]
+    yield from _table(("Type", "Meaning", "Fields"), sorted(rows))
+
+
+def _errors() -> Iterator[str]:
+    rows = [
+        (str(error.code), f"`{error.kind}`", inspect.cleandoc(error.__doc__ or "").split("\n")[0])
+        for error in error_classes()
+    ]
+    yield from _table(("Code", "`error.data.kind`", "When"), rows)
+
+
+def _settings() -> Iterator[str]:
+    meanings = _field_docs(Settings)
+    rows = [
+        (
+            f"`{field.serialization_alias or field.alias or name}`",
+            f"`{json.dumps(field.get_default(call_default_factory=True))}`",
+            " ".join(meanings.get(name, "").split()),
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+    yield from _table(("Setting", "Default", "Meaning"), rows)
+
+
+def _field_docs(model: type[Contract]) -> dict[str, str]:
+    """The strings under a model's fields."""
+    body = ast.parse(inspect.getsource(model)).body[0]
+    docs: dict[str, str] = {}
+    if isinstance(body, ast.ClassDef):
+        for field, below in itertools.pairwise(body.body):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    docs[name] = text
+                case _:
+                    pass
+    return docs
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"

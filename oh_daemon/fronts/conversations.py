@@ -1,0 +1,344 @@
+"""The conversations of one process: started, opened, found on disk, closed.
+
+`Live` ones are at work here; all others are logs that `store/catalog` knows. Methods that touch the
+disk block for some milliseconds and belong on a worker thread, never on the main loop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract import messages as m
+from oh_daemon.contract.errors import (
+    ConversationBusyError,
+    ConversationNotFoundError,
+    InvalidParamsError,
+    InvalidStateError,
+    OverloadedError,
+    WorkspaceUntrustedError,
+)
+from oh_daemon.contract.items import ConversationState, Option
+from oh_daemon.contract.settings import Merged
+from oh_daemon.core.approval import APPROVAL_CHOICES, MODE_CHOICES, option_pickers
+from oh_daemon.core.conversation import BUSY, Conversation
+from oh_daemon.core.journal import Listener, new_id
+from oh_daemon.core.ports import Json, Model, Tool
+from oh_daemon.core.state import State, fold
+from oh_daemon.fronts.wiring import (
+    Birth,
+    Live,
+    Recipe,
+    Shared,
+    reopen_conversation,
+    start_conversation,
+)
+from oh_daemon.store.catalog import Catalog, summary_of
+from oh_daemon.store.event_log import open_log
+from oh_daemon.store.log_scan import read_log
+from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.workspace.paths import path_from_uri
+
+_MAX_TITLE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What the registry needs from whoever runs it."""
+
+    shared: Shared
+    model_for: Callable[[str], Model]
+    default_model: Callable[[], str]
+    settings: Callable[[Path | None], Merged]
+    """The settings in force in a folder."""
+    user_folder: Path
+    """Home of conversations that have no folder."""
+    client_name: str = ""
+    more_tools: Sequence[Tool] = ()
+    listeners: Sequence[Listener] = ()
+
+
+class Conversations:
+    """Thread-safe. One per process and client."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._lock = threading.Lock()
+        self._live: dict[str, Live] = {}
+
+    def start(
+        self,
+        params: m.StartParams,
+        folders: Sequence[Path],
+        *,
+        conversation_id: str | None = None,
+        recipe: Recipe | None = None,
+        cause: e.Cause | None = None,
+        at_work: bool = True,
+    ) -> Live:
+        """Create a conversation and its worker. Raises `UserError` or `StorageError`."""
+        self._require_room()
+        for folder in folders:
+            self._require_usable(folder)
+        conversation_id = conversation_id or new_id()
+        settings = self._house.settings(folders[0] if folders else None).settings
+        model = params.options.get("model") or settings.model or self._house.default_model()
+        defaults = {"mode": settings.mode, "approval": settings.approval, "model": model}
+        options = {**defaults, **check_options(params.options)}
+        birth = Birth(
+            title=params.title or title_of(params),
+            folders=tuple(folders),
+            options=options,
+            max_steps=params.max_steps or settings.max_steps,
+            max_cost_usd=params.max_cost_usd or settings.max_cost_usd,
+            metadata=params.metadata,
+            cause=cause,
+        )
+        instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))
+        recipe = recipe or self._recipe(instructions, params.tools)
+        shared, listeners = self._house.shared, self._house.listeners
+        if params.ephemeral:
+            log, epoch = MemoryLog(), new_id()
+        else:
+            place = self._catalog(folders).create(conversation_id)
+            opened = open_log(place, shared.commit, client=self._house.client_name, create=True)
+            log, epoch = opened.log, opened.epoch
+        try:
+            live = start_conversation(
+                shared,
+                recipe,
+                birth,
+                log,
+                conversation_id=conversation_id,
+                epoch=epoch,
+                listeners=listeners,
+            )
+        except BaseException:
+            log.close()
+            raise
+        return self._add(live, at_work=at_work)
+
+    def open(
+        self,
+        conversation_id: str,
+        folders: Sequence[Path],
+        *,
+        recipe: Recipe | None = None,
+        at_work: bool = True,
+    ) -> Live:
+        """The conversation, opened from its log when it is not at work yet.
+
+        Raises `ConversationNotFoundError`, `ConversationLockedError` or `StorageError`.
+        """
+        live = self.find_live(conversation_id)
+        if live is not None:
+            return live
+        self._require_room()
+        place = self.place_of(conversation_id, folders)
+        opened = open_log(place, self._house.shared.commit, client=self._house.client_name)
+        try:
+            own = _folders_of(opened.records)
+            settings = self._house.settings(own[0] if own else None).settings
+            live = reopen_conversation(
+                self._house.shared,
+                recipe or self._recipe(settings.instructions, None),
+                opened.records,
+                own,
+                opened.log,
+                conversation_id=conversation_id,
+                epoch=opened.epoch,
+                listeners=self._house.listeners,
+            )
+        except BaseException:
+            opened.log.close()
+            raise
+        live.repaired = tuple(repair.detail for repair in opened.repairs)
+        return self._add(live, at_work=at_work)
+
+    def find_live(self, conversation_id: str) -> Live | None:
+        with self._lock:
+            return self._live.get(conversation_id)
+
+    def live(self, conversation_id: str) -> Live:
+        """Raises `ConversationNotFoundError` with the way out when it is not open here."""
+        found = self.find_live(conversation_id)
+        if found is None:
+            raise ConversationNotFoundError(conversation_id)
+        return found
+
+    def all_live(self) -> list[Live]:
+        with self._lock:
+            return list(self._live.values())
+
+    def close(self, conversation_id: str) -> None:
+        """End its worker and free its log."""
+        with self._lock:
+            live = self._live.pop(conversation_id, None)
+        if live is None:
+            raise ConversationNotFoundError(conversation_id)
+        live.agent.close()
+        if live.conversation.state.status not in BUSY | {"paused"}:
+            live.conversation.append(e.ConversationClosed())
+        self.keep_summary(live)
+        live.close()
+
+    def close_all(self, deadline_s: float) -> None:
+        """Stop everything at once; each turn under way is recorded as interrupted."""
+        with self._lock:
+            live = list(self._live.values())
+            self._live.clear()
+        for each in live:
+            each.agent.close(0)
+        for each in live:
+            each.close(deadline_s / 2)
+            self.keep_summary(each)
+
+    def keep_summary(self, live: Live) -> None:
+        """Refresh what lists show of a conversation that is not open."""
+        if isinstance(live.conversation.log, MemoryLog):
+            return
+        with live.conversation.changed:
+            state = live.conversation.state
+            summary = summary_of(state)
+        folders = [path for path in map(path_from_uri, state.folders) if path is not None]
+        self._catalog(folders).write_meta(live.id, summary)
+
+    def listed(self, folders: Sequence[Path]) -> list[m.ConversationInfo]:
+        """All conversations of these folders, newest first, without opening any."""
+        found: dict[str, m.ConversationInfo] = {}
+        for catalog in self._catalogs(folders):
+            for summary in catalog.summaries():
+                info = m.ConversationInfo.model_validate({**summary, "lock": {"mine": False}})
+                found[info.id] = info
+        for live in self.all_live():
+            found[live.id] = describe(live.conversation)
+        return sorted(found.values(), key=lambda info: info.updated_at, reverse=True)
+
+    def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json]]:
+        """State and records of any conversation, without opening or locking it."""
+        live = self.find_live(conversation_id)
+        if live is not None and isinstance(live.conversation.log, MemoryLog):
+            state = live.conversation.state
+            lines = live.conversation.log.read_range(1, state.seq)
+            return state, [orjson.loads(line) for line in lines]
+        place = self.place_of(conversation_id, folders)
+        records = read_log(place)
+        return fold(conversation_id, records), records
+
+    def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
+        """The folder of its log. Raises `ConversationNotFoundError`."""
+        for catalog in self._catalogs(folders):
+            place = catalog.find(conversation_id)
+            if place is not None:
+                return place
+        raise ConversationNotFoundError(conversation_id)
+
+    def options_of(self, live: Live) -> tuple[Option, ...]:
+        """The pickers of one conversation, with the models that settings offer."""
+        models = self._house.settings(None).settings.models
+        return option_pickers(live.conversation.state.options, models)
+
+    def _add(self, live: Live, *, at_work: bool) -> Live:
+        live.agent.on_idle = lambda: self.keep_summary(live)
+        with self._lock:
+            self._live[live.id] = live
+        if at_work:
+            live.agent.start()
+        self.keep_summary(live)
+        return live
+
+    def _recipe(self, instructions: str, tools: m.ToolFilter | None) -> Recipe:
+        return Recipe(
+            self._house.model_for,
+            instructions=instructions,
+            tool_filter=tools or m.ToolFilter(),
+            more_tools=self._house.more_tools,
+        )
+
+    def _require_room(self) -> None:
+        limit = self._house.settings(None).settings.max_open_conversations
+        with self._lock:
+            n_open = len(self._live)
+        if n_open >= limit:
+            raise OverloadedError(
+                f"{n_open} conversations are open, which is the limit; close one",
+                retry_after_ms=1000,
+            )
+
+    def _require_usable(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise InvalidParamsError(
+                f"{str(folder)!r} is no folder",
+                ({"path": "folders", "code": "not_a_folder", "message": "must be a folder"},),
+            )
+        if self._house.shared.trust.of(folder) == "none":
+            raise WorkspaceUntrustedError(
+                f"no agent may work in {str(folder)!r}; workspace/setTrust changes that"
+            )
+
+    def _catalog(self, folders: Sequence[Path]) -> Catalog:
+        return Catalog(folders[0] / ".openhands" if folders else self._house.user_folder)
+
+    def _catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
+        homes = dict.fromkeys([*(f / ".openhands" for f in folders), self._house.user_folder])
+        return [Catalog(home) for home in homes]
+
+
+def describe(conversation: Conversation) -> m.ConversationInfo:
+    """A live conversation at a glance."""
+    with conversation.changed:
+        return describe_state(conversation.state, m.LockInfo(mine=True), conversation.epoch)
+
+
+def describe_state(state: State, lock: m.LockInfo, epoch: str | None = None) -> m.ConversationInfo:
+    """A conversation at a glance, from its state."""
+    now = {"epoch": epoch, "turnId": state.turn["id"] if state.turn else None, "lock": lock}
+    return m.ConversationInfo.model_validate({**summary_of(state), **now})
+
+
+def check_options(values: dict[str, str]) -> dict[str, str]:
+    """Options by id. Raises `InvalidParamsError` naming the one that is wrong."""
+    known: dict[str, dict[str, str] | None] = {
+        "mode": MODE_CHOICES,
+        "approval": APPROVAL_CHOICES,
+        "model": None,
+    }
+    for option_id, value in values.items():
+        choices = known.get(option_id, {})
+        if choices is not None and value not in choices:
+            allowed = ", ".join(choices) or f"no option of this name; known are {', '.join(known)}"
+            problem = {"path": f"options.{option_id}", "code": "unknown", "message": allowed}
+            raise InvalidParamsError(
+                f"option {option_id!r} cannot be {value!r}: {allowed}", (problem,)
+            )
+    return values
+
+
+def title_of(params: m.StartParams) -> str:
+    """The first line of the first message, shortened."""
+    texts = (part.text for part in params.content or () if part.type == "text")
+    line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= _MAX_TITLE else line[: _MAX_TITLE - 1] + "…"
+
+
+def require_closable(live: Live) -> None:
+    """Raises `ConversationBusyError` while a turn runs."""
+    status = cast("ConversationState", live.conversation.state.status)
+    if status in BUSY:
+        raise ConversationBusyError(
+            f"conversation {live.id!r} is {status}; close it with ifRunning interrupt or pause"
+        )
+
+
+def _folders_of(records: Sequence[Json]) -> list[Path]:
+    """The folders named by the first event. Raises `InvalidStateError` for a log without one."""
+    first: dict[str, Any] = records[0]["event"] if records else {}
+    if first.get("type") != "conversation.created":
+        raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
+    return [path for path in map(path_from_uri, first["folders"]) if path is not None]

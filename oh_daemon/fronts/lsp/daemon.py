@@ -1,0 +1,133 @@
+"""What the handlers of one connection work with, and how they reach a conversation.
+
+Everything that touches the disk runs on `workers`; requests about a conversation that is just being
+opened wait for it, so that a client may send them without waiting itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.contract.errors import InvalidParamsError, StorageError
+from oh_daemon.contract.settings import Merged
+from oh_daemon.core.ports import Json
+from oh_daemon.fronts.conversations import Conversations
+from oh_daemon.fronts.lsp.client_facts import ClientFacts
+from oh_daemon.fronts.lsp.outbox import Outbox
+from oh_daemon.fronts.lsp.publisher import Publisher
+from oh_daemon.fronts.lsp.sync import Documents
+from oh_daemon.fronts.models import Models
+from oh_daemon.fronts.trust import TrustBook
+from oh_daemon.fronts.wiring import Live, Shared
+from oh_daemon.workspace.paths import path_from_uri
+
+
+@dataclass(slots=True)
+class Daemon:
+    """One per process. Fields are fixed; `opening` belongs to the main loop."""
+
+    conversations: Conversations
+    shared: Shared
+    documents: Documents
+    outbox: Outbox
+    publisher: Publisher
+    facts: ClientFacts
+    trust: TrustBook
+    models: Models
+    settings: Callable[[Path | None], Merged]
+    workers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="opener")
+    )
+    started_at: float = field(default_factory=time.monotonic)
+    opening: dict[str, Future[Live]] = field(default_factory=dict[str, "Future[Live]"])
+    started_by: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """clientRequestId of `conversation/start` to (body hash, conversation id)."""
+
+    def folders(self, named: tuple[str, ...] | None = None) -> list[Path]:
+        """Folders by URI or path; without any, those the client has open.
+
+        Raises `InvalidParamsError`.
+        """
+        if named is None:
+            return list(self.documents.folders())
+        return [parse_folder(name) for name in named]
+
+    def stop(self, left_s: float) -> None:
+        """End all conversations, then every process that is left."""
+        self.conversations.close_all(max(0.1, left_s - 0.8))
+        self.shared.spawner.close()
+        self.shared.commit.close()
+
+    def open_later(self, conversation_id: str, make: Callable[[], Live]) -> Future[Live]:
+        """Start or open on a worker thread; requests that come meanwhile wait for it."""
+        opening = self.opening.get(conversation_id)
+        if opening is None:
+            opening = self.opening[conversation_id] = self.workers.submit(make)
+            opening.add_done_callback(lambda _done: self.opening.pop(conversation_id, None))
+        return opening
+
+    def with_live(self, conversation_id: str, act: Callable[[Live], Any]) -> Any:
+        """`act` on an open conversation now, or once it is opened.
+
+        Raises `ConversationNotFoundError`, also through the future.
+        """
+        opening = self.opening.get(conversation_id)
+        if opening is None:
+            return act(self.conversations.live(conversation_id))
+        return then(opening, act)
+
+
+def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
+    """`act` on the result of a future, on the thread that completes it; futures are followed."""
+    done: Future[Any] = Future()
+
+    def on_first(finished: Future[Any]) -> None:
+        try:
+            result = act(finished.result())
+        except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits.
+            done.set_exception(exc)
+            return
+        if isinstance(result, Future):
+            result.add_done_callback(lambda second: _copy(second, done))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownLambdaType] - any result.
+        else:
+            done.set_result(result)
+
+    first.add_done_callback(on_first)
+    return done
+
+
+def _copy(source: Future[Any], target: Future[Any]) -> None:
+    error = source.exception()
+    if error is None:
+        target.set_result(source.result())
+    else:
+        target.set_exception(error)
+
+
+def once_durable(live: Live, result: Json) -> Future[Json]:
+    """`result` as soon as everything that was appended for it is on the disk."""
+    done: Future[Json] = Future()
+
+    def on_synced(error: StorageError | None) -> None:
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    live.conversation.log.after_sync(on_synced)
+    return done
+
+
+def parse_folder(name: str) -> Path:
+    """A folder by URI or absolute path. Raises `InvalidParamsError`."""
+    path = path_from_uri(name) if ":" in name.split("/")[0] else Path(name)
+    if path is None or not path.is_absolute():
+        message = "must be a file URI or an absolute path"
+        problem = {"path": "folders", "code": "not_a_path", "message": message}
+        raise InvalidParamsError(f"{name!r} {message}", (problem,))
+    return path

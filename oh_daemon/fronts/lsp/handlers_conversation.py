@@ -1,0 +1,464 @@
+"""The `conversation/*` methods, one short function each.
+
+They append facts, read snapshots or hand work to a thread, and return at once. Order of events and
+answers is kept by `context.hold`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Any
+
+import orjson
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract import messages as m
+from oh_daemon.contract.errors import (
+    CursorInvalidError,
+    IdempotencyConflictError,
+    InvalidParamsError,
+    RequestCancelledError,
+)
+from oh_daemon.contract.items import Contract, QueuedMessage
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import Json
+from oh_daemon.fronts.conversations import (
+    check_options,
+    describe,
+    describe_state,
+    require_closable,
+)
+from oh_daemon.fronts.lsp.daemon import Daemon, once_durable, then
+from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.wiring import Live
+
+_INTERRUPT_ANSWER_S = 10.0
+_PAGE_BYTES = 1 << 20
+
+
+def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
+    body_hash, request_id = _hash_of(params), params.client_request_id
+    earlier = daemon.started_by.get(request_id) if request_id else None
+    if earlier is not None:
+        return _started_before(daemon, earlier, body_hash, request_id or "")
+    check_options(params.options)
+    folders = daemon.folders(params.folders)
+    conversation_id = new_id()
+    daemon.publisher.subscribed.add(conversation_id)
+    context.hold(conversation_id)
+    if request_id:
+        daemon.started_by[request_id] = (body_hash, conversation_id)
+
+    def make() -> Live:
+        try:
+            return daemon.conversations.start(params, folders, conversation_id=conversation_id)
+        except BaseException:
+            daemon.publisher.subscribed.discard(conversation_id)
+            daemon.started_by.pop(request_id or "", None)
+            raise
+
+    def begun(live: Live) -> Any:
+        sent: Json = {}
+        if params.content is not None:
+            sent = live.conversation.send(
+                params.content, client_message_id=params.client_message_id
+            )
+        result = {
+            "conversation": describe(live.conversation),
+            "options": daemon.conversations.options_of(live),
+            **{key: sent[key] for key in ("messageId", "turnId") if key in sent},
+        }
+        return once_durable(live, result)
+
+    return then(daemon.open_later(conversation_id, make), begun)
+
+
+def _started_before(
+    daemon: Daemon, earlier: tuple[str, str], body_hash: str, request_id: str
+) -> Any:
+    known_hash, conversation_id = earlier
+    if known_hash != body_hash:
+        raise IdempotencyConflictError(
+            f"{request_id!r} was used for another conversation/start; use a new clientRequestId"
+        )
+
+    def again(live: Live) -> Json:
+        return {
+            "conversation": describe(live.conversation),
+            "options": daemon.conversations.options_of(live),
+            "duplicate": True,
+        }
+
+    return daemon.with_live(conversation_id, again)
+
+
+def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
+    conversation_id, folders = params.conversation_id, daemon.folders()
+    opening = daemon.open_later(
+        conversation_id, lambda: daemon.conversations.open(conversation_id, folders)
+    )
+
+    def opened(live: Live) -> bytes:
+        conversation = live.conversation
+        with conversation.changed:
+            context.hold(conversation_id)
+            daemon.publisher.subscribed.add(conversation_id)
+            result = {
+                "conversation": describe(conversation),
+                "options": daemon.conversations.options_of(live),
+                **_replay(conversation, params),
+                "pending": list(conversation.state.approvals.values()),
+                "queue": list(conversation.state.queue),
+                "repaired": live.repaired,
+            }
+            for approval in conversation.state.approvals.values():
+                daemon.publisher.asker.ask(conversation, approval)
+            return _frozen(result)
+
+    return then(opening, opened)
+
+
+def _replay(conversation: Conversation, params: m.OpenParams) -> Json:
+    """What happened so far, as the client asked for it. Called under the lock."""
+    state = conversation.state
+    edges: Json = {"firstSeq": 1, "lastSeq": state.seq, "hasMore": False}
+    if params.replay == "items":
+        shown = state.items[-params.limit :]
+        return {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
+    if params.replay == "events":
+        after = params.after_seq or max(state.seq - params.limit, 0)
+        page = _page(conversation.log.read_range(after + 1, after + params.limit))
+        last = page[-1]["seq"] if page else after
+        return {"events": page, "firstSeq": after + 1, "lastSeq": last, "hasMore": last < state.seq}
+    return edges
+
+
+def close(daemon: Daemon, params: m.CloseParams, _context: RequestContext) -> Any:
+    def act(live: Live) -> Any:
+        conversation = live.conversation
+        if params.if_running == "error":
+            require_closable(live)
+        elif params.if_running == "interrupt":
+            return then(conversation.interrupt(), lambda _ended: end())
+        return end()
+
+    def end() -> Future[Json]:
+        def work() -> Json:
+            daemon.conversations.close(params.conversation_id)
+            return {}
+
+        return daemon.workers.submit(work)
+
+    return daemon.with_live(params.conversation_id, act)
+
+
+def list_(daemon: Daemon, params: m.ListParams, _context: RequestContext) -> Any:
+    folders = daemon.folders((params.folder,) if params.folder is not None else None)
+
+    def work() -> m.ListResult:
+        found = daemon.conversations.listed(folders)
+        query = (params.query or "").casefold()
+        found = [info for info in found if query in info.title.casefold()]
+        first = 0
+        if params.cursor is not None:
+            ids = [info.id for info in found]
+            if params.cursor not in ids:
+                raise CursorInvalidError("the cursor is not of this list; list from the start")
+            first = ids.index(params.cursor) + 1
+        page = found[first : first + params.limit]
+        more = first + len(page) < len(found)
+        return m.ListResult(conversations=tuple(page), next_cursor=page[-1].id if more else None)
+
+    return daemon.workers.submit(work)
+
+
+def read(daemon: Daemon, params: m.ReadParams, _context: RequestContext) -> Any:
+    folders = daemon.folders()
+
+    def work() -> bytes:
+        live = daemon.conversations.find_live(params.conversation_id)
+        state, _ = daemon.conversations.read(params.conversation_id, folders)
+        end = len(state.items)
+        if params.before is not None:
+            if params.before not in state.positions:
+                raise CursorInvalidError(f"no item {params.before!r} in this conversation")
+            end = state.positions[params.before]
+        items = state.items[max(end - params.limit, 0) : end]
+        more = {"nextBefore": items[0]["id"]} if items and end > len(items) else {}
+        info = describe_state(state, m.LockInfo(mine=live is not None))
+        return _frozen({"conversation": info, "items": items, **more})
+
+    return daemon.workers.submit(work)
+
+
+def events(daemon: Daemon, params: m.EventsParams, _context: RequestContext) -> Any:
+    folders = daemon.folders()
+
+    def work() -> Json:
+        live = daemon.conversations.find_live(params.conversation_id)
+        if live is not None:
+            with live.conversation.changed:
+                last, epoch = live.conversation.state.seq, live.conversation.epoch
+            first, end = _span(params, last)
+            page = _page(live.conversation.log.read_range(first, end))
+        else:
+            state, records = daemon.conversations.read(params.conversation_id, folders)
+            last, epoch = state.seq, ""
+            first, end = _span(params, last)
+            page = [record for record in records if first <= record["seq"] <= end]
+        shown = [r for r in page if not params.types or r["event"]["type"] in params.types]
+        reached = page[-1]["seq"] if page else end
+        truncated = first > 1 if params.before_seq is not None else reached < last
+        edges = {"firstSeq": page[0]["seq"] if page else first, "lastSeq": reached}
+        return {"events": shown, **edges, "epoch": epoch, "truncated": truncated}
+
+    return daemon.workers.submit(work)
+
+
+def _span(params: m.EventsParams, last: int) -> tuple[int, int]:
+    """First and last seq of the page; without a place to start, the newest page."""
+    if params.after_seq is not None:
+        return params.after_seq + 1, min(params.after_seq + params.limit, last)
+    end = min((params.before_seq or last + 1) - 1, last)
+    return max(end - params.limit + 1, 1), end
+
+
+def send_message(daemon: Daemon, params: m.SendMessageParams, context: RequestContext) -> Any:
+    def act(live: Live) -> Any:
+        conversation = live.conversation
+        known = _earlier(conversation, "conversation/sendMessage", params, params.client_message_id)
+        if known is not None:
+            return known
+        if params.wait == "accepted":
+            context.hold(conversation.id)
+        with conversation.changed:
+            result = conversation.send(
+                params.content,
+                delivery=params.delivery,
+                client_message_id=params.client_message_id,
+                expected_turn_id=params.expected_turn_id,
+                run=params.run,
+                cause=_cause("conversation/sendMessage", params, params.client_message_id),
+            )
+            if params.wait == "accepted":
+                return once_durable(live, result)
+            ended = conversation.turn_ended(result["messageId"], result.get("turnId"))
+        return _when_ended(conversation, result, ended, context)
+
+    return daemon.with_live(params.conversation_id, act)
+
+
+def _when_ended(
+    conversation: Conversation, result: Json, ended: Future[Json], context: RequestContext
+) -> Future[Json]:
+    """Answer with the turn; cancelling the request interrupts it."""
+    context.cancel.on_cancel(lambda: _ignore(conversation.interrupt()))
+
+    def finished(turn: Json) -> Json:
+        if context.cancel.is_cancelled:
+            raise RequestCancelledError("cancelled by the client; the turn was interrupted")
+        text = {"finalText": turn["finalText"]} if turn.get("finalText") else {}
+        return {**result, "turnId": turn["id"], "turn": turn, **text}
+
+    return then(ended, finished)
+
+
+def pause(daemon: Daemon, params: m.PauseParams, context: RequestContext) -> Any:
+    def act(live: Live) -> Any:
+        known = _earlier(live.conversation, "conversation/pause", params)
+        if known is not None:
+            return known
+        context.hold(live.id)
+        return once_durable(live, live.conversation.pause(params.when))
+
+    return daemon.with_live(params.conversation_id, act)
+
+
+def resume(daemon: Daemon, params: m.ResumeParams, context: RequestContext) -> Any:
+    def act(live: Live) -> Any:
+        known = _earlier(live.conversation, "conversation/resume", params)
+        if known is not None:
+            return known
+        context.hold(live.id)
+        cause = _cause("conversation/resume", params)
+        if params.message is None:
+            result = live.conversation.resume(cause)
+        else:
+            sent = live.conversation.send(params.message, cause=cause)
+            result = {"turnId": sent["turnId"]}
+        return once_durable(live, result)
+
+    return daemon.with_live(params.conversation_id, act)
+
+
+def interrupt(daemon: Daemon, params: m.InterruptParams, _context: RequestContext) -> Any:
+    def act(live: Live) -> Any:
+        conversation = live.conversation
+        with conversation.changed:
+            turn = conversation.state.turn
+            if params.turn_id is not None and (turn is None or turn["id"] != params.turn_id):
+                return {"turnId": params.turn_id, "status": conversation.state.status}
+        ended = conversation.interrupt(clear_queue=params.clear_queue)
+        answer: Future[Json] = Future()
+        unfinished = {"turnId": (turn or {}).get("id"), "status": "interrupting"}
+        late = threading.Timer(_INTERRUPT_ANSWER_S, _answer_once, (answer, unfinished))
+        late.daemon = True
+        late.start()
+
+        def on_ended(done: Future[Json]) -> None:
+            late.cancel()
+            _answer_once(answer, done.result())
+
+        ended.add_done_callback(on_ended)
+        return answer
+
+    return daemon.with_live(params.conversation_id, act)
+
+
+def _answer_once(answer: Future[Json], result: Json) -> None:
+    with contextlib.suppress(InvalidStateError):  # The other one was first.
+        answer.set_result(result)
+
+
+def queue(daemon: Daemon, params: m.QueueParams, context: RequestContext) -> Any:
+    def act(live: Live) -> m.QueueResult:
+        conversation = live.conversation
+        if params.op == "remove":
+            if params.message_id is None:
+                problem = {"path": "messageId", "code": "missing", "message": "Field required"}
+                raise InvalidParamsError("messageId is needed to remove a message", (problem,))
+            context.hold(live.id)
+            conversation.remove_queued(params.message_id)
+        with conversation.changed:
+            waiting = tuple(QueuedMessage.model_validate(q) for q in conversation.state.queue)
+        return m.QueueResult(queue=waiting)
+
+    return daemon.with_live(params.conversation_id, act)
+
+
+def set_option(daemon: Daemon, params: m.SetOptionParams, context: RequestContext) -> Any:
+    def act(live: Live) -> Any:
+        known = _earlier(live.conversation, "conversation/setOption", params)
+        if known is not None:
+            options = daemon.conversations.options_of(live)
+            return {"options": options, "duplicate": True}
+        values = check_options({params.option_id: params.value})
+        context.hold(live.id)
+        cause = _cause("conversation/setOption", params)
+        live.conversation.append(e.OptionsChanged(values=values), cause=cause({}))
+        return once_durable(live, {"options": daemon.conversations.options_of(live)})
+
+    return daemon.with_live(params.conversation_id, act)
+
+
+def subscribe(daemon: Daemon, params: m.SubscribeParams, context: RequestContext) -> Any:
+    def act(live: Live) -> m.SubscribeResult:
+        with live.conversation.changed:
+            context.hold(live.id)
+            daemon.publisher.subscribed.add(live.id)
+            for approval in live.conversation.state.approvals.values():
+                daemon.publisher.asker.ask(live.conversation, approval)
+            return m.SubscribeResult(last_seq=live.conversation.state.seq)
+
+    return daemon.with_live(params.conversation_id, act)
+
+
+def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestContext) -> m.Empty:
+    daemon.publisher.subscribed.discard(params.conversation_id)
+    return m.Empty()
+
+
+HANDLERS: dict[str, Callable[[Daemon, Any, RequestContext], Any]] = {
+    "conversation/start": start,
+    "conversation/open": open_,
+    "conversation/close": close,
+    "conversation/list": list_,
+    "conversation/read": read,
+    "conversation/events": events,
+    "conversation/sendMessage": send_message,
+    "conversation/pause": pause,
+    "conversation/resume": resume,
+    "conversation/interrupt": interrupt,
+    "conversation/queue": queue,
+    "conversation/setOption": set_option,
+    "conversation/subscribe": subscribe,
+    "conversation/unsubscribe": unsubscribe,
+}
+
+
+# Idempotency
+
+
+def _earlier(
+    conversation: Conversation, method: str, params: Contract, message_id: str | None = None
+) -> Json | None:
+    request_id = _request_id(params, message_id)
+    if request_id is None:
+        return None
+    return conversation.earlier_result(method, request_id, _hash_of(params))
+
+
+def _cause(
+    method: str, params: Contract, message_id: str | None = None
+) -> Callable[[Json], e.Cause | None]:
+    """What the event that a request causes says about it, so that it can be repeated safely."""
+    request_id = _request_id(params, message_id)
+
+    def make(result: Json) -> e.Cause | None:
+        if request_id is None:
+            return None
+        return e.Cause(
+            method=method,
+            client_request_id=request_id,
+            body_hash=_hash_of(params),
+            result=result,
+        )
+
+    return make
+
+
+def _request_id(params: Any, message_id: str | None) -> str | None:
+    if params.client_request_id is not None:
+        return params.client_request_id
+    return None if message_id is None else f"message {message_id}"
+
+
+def _hash_of(params: Contract) -> str:
+    body = params.model_dump(mode="json", exclude={"client_request_id"})
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+# Snapshots
+
+
+def _frozen(result: Json) -> bytes:
+    """JSON right now: the state's own dicts must not change under the writer."""
+    return orjson.dumps(result, default=_dump)
+
+
+def _dump(value: object) -> object:
+    if isinstance(value, Contract):
+        return value.model_dump(mode="json", exclude_none=True)
+    raise TypeError(type(value).__name__)
+
+
+def _page(lines: list[bytes]) -> list[Json]:
+    """Parse lines up to 1 MiB, but at least one."""
+    page: list[Json] = []
+    size = 0
+    for line in lines:
+        size += len(line)
+        if page and size > _PAGE_BYTES:
+            break
+        page.append(orjson.loads(line))
+    return page
+
+
+def _ignore(_future: object) -> None:
+    """The answer comes on another way."""

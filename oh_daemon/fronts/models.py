@@ -1,0 +1,97 @@
+"""Which models there are and how one is reached: the demo script, or litellm with retries.
+
+A provider's key in the environment is enough: then its default model is used, and said to cost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from oh_daemon.contract.errors import AuthRequiredError
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.messages import ModelInfo
+from oh_daemon.contract.settings import Settings
+from oh_daemon.core.ports import Model
+from oh_daemon.fronts.sources import llm_settings
+from oh_daemon.model.demo import DemoModel
+
+PROVIDERS: Mapping[str, str] = {
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
+    "OPENAI_API_KEY": "openai/gpt-5",
+    "GEMINI_API_KEY": "gemini/gemini-2.5-pro",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.5",
+    "MISTRAL_API_KEY": "mistral/devstral-medium-2507",
+    "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
+    "XAI_API_KEY": "xai/grok-4",
+    "GROQ_API_KEY": "groq/moonshotai/kimi-k2-instruct-0905",
+}
+"""A provider's variable and the model that is used when nothing but the key is set."""
+DEMO = DemoModel()
+
+
+class Models:
+    """The models of one process; thread-safe."""
+
+    def __init__(self, settings: Callable[[], Settings], environment: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._made: dict[str, tuple[LLMSettings, Model]] = {}
+
+    def default_name(self) -> str | None:
+        """The model of the settings, or of the first provider whose key is there."""
+        chosen = self._settings().model
+        if chosen:
+            return chosen
+        return next((m for key, m in PROVIDERS.items() if self._environment.get(key)), None)
+
+    def require_default(self) -> str:
+        """Raises `AuthRequiredError` when there is no model to use."""
+        name = self.default_name()
+        if name is None:
+            raise AuthRequiredError(
+                "no model is set and no provider's key is in the environment",
+                hint="set the setting `model` and its provider's key, for instance "
+                "ANTHROPIC_API_KEY; or set the model to `demo` for the built-in script",
+            )
+        return name
+
+    def model_for(self, name: str) -> Model:
+        """The model of this name under the present settings."""
+        if name == DEMO.name:
+            return DEMO
+        settings = llm_settings(self._settings(), name)
+        with self._lock:
+            made = self._made.get(name)
+            # Two `SecretStr` compare by their values, so a new key makes a new client.
+            if made is None or made[0] != settings:
+                made = self._made[name] = (settings, connect(settings))
+            return made[1]
+
+    def listed(self) -> tuple[ModelInfo, ...]:
+        default = self.default_name()
+        own = [default] if default else []
+        offered = {
+            model: f"set {key} in the environment"
+            for key, model in PROVIDERS.items()
+            if not self._environment.get(key)
+        }
+        found = dict.fromkeys([*own, *self._settings().models, *PROVIDERS.values(), DEMO.name])
+        return tuple(
+            ModelInfo(
+                id=name,
+                label=DEMO.label if name == DEMO.name else name,
+                available=name in own or name not in offered,
+                reason=None if name in own else offered.get(name),
+            )
+            for name in found
+        )
+
+
+def connect(settings: LLMSettings) -> Model:
+    """A model behind an endpoint. Nothing is imported or sent before its first call."""
+    from oh_daemon.model.client import LiteLLM  # noqa: PLC0415 - keeps `initialize` quick.
+    from oh_daemon.model.retry import Retrying  # noqa: PLC0415
+
+    return Retrying(LiteLLM(settings), settings.max_attempts)

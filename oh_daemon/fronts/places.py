@@ -1,0 +1,42 @@
+"""Where things of the user lie: settings, decisions, logs of conversations without a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Absolute paths; nothing is created here."""
+
+    settings_file: Path
+    decisions_file: Path
+    state_folder: Path
+    log_file: Path
+
+    @staticmethod
+    def of_user(environment: Mapping[str, str]) -> Places:
+        """The usual places of this system; `OH_DAEMON_HOME` puts all of them under one folder."""
+        home = environment.get("OH_DAEMON_HOME")
+        if home:
+            return Places.under(Path(home))
+        from platformdirs import PlatformDirs  # noqa: PLC0415 - not needed by tests and tools.
+
+        dirs = PlatformDirs("oh-daemon", appauthor=False)
+        return Places(
+            settings_file=Path.home() / ".openhands" / "settings.json",
+            decisions_file=dirs.user_config_path / "decisions.json",
+            state_folder=dirs.user_state_path,
+            log_file=dirs.user_log_path / "daemon.log",
+        )
+
+    @staticmethod
+    def under(folder: Path) -> Places:
+        return Places(
+            settings_file=folder / "settings.json",
+            decisions_file=folder / "decisions.json",
+            state_folder=folder / "state",
+            log_file=folder / "daemon.log",
+        )

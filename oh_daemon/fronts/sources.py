@@ -1,0 +1,121 @@
+"""Where settings come from: files, environment, command line, client. `contract.settings` merges.
+
+The library never comes here; only the fronts read files and variables, and pass values on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.settings import Layer, Merged, Settings, Source, merge_settings
+
+SETTINGS_FILE = Path(".openhands") / "settings.json"
+_VARIABLES = {
+    "OH_DAEMON_MODEL": "model",
+    "OH_DAEMON_APPROVAL": "approval",
+    "OH_DAEMON_MODE": "mode",
+    "OH_DAEMON_MAX_STEPS": "maxSteps",
+    "OH_DAEMON_MAX_COST_USD": "maxCostUsd",
+    "OH_DAEMON_LOG_LEVEL": "logLevel",
+}
+_LLM_VARIABLES = {
+    "OH_DAEMON_API_KEY": "apiKey",
+    "OH_DAEMON_BASE_URL": "baseUrl",
+    "OH_DAEMON_API_VERSION": "apiVersion",
+}
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_NUMBERS = frozenset({"maxSteps", "maxCostUsd"})
+
+
+@dataclass(slots=True)
+class SettingsSources:
+    """All sources of one process. `client` changes when the editor's configuration does."""
+
+    environment: Mapping[str, str]
+    user_file: Path
+    command_line: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    client: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def merged(
+        self,
+        folder: Path | None = None,
+        *,
+        is_trusted: bool = True,
+        request: Mapping[str, Any] | None = None,
+    ) -> Merged:
+        """The settings in force in `folder`; those of its project count only when it is trusted."""
+        problems: list[str] = []
+        layers = [
+            Layer("request", request or {}),
+            Layer("client", self.client),
+            Layer("command line", self.command_line),
+            Layer("environment", _from_environment(self.environment)),
+        ]
+        if folder is not None:
+            project = _from_file(folder / SETTINGS_FILE, "project", problems)
+            if project.values and not is_trusted:
+                problems.append("project: settings are not used, because the folder is not trusted")
+            else:
+                layers.append(project)
+        layers.append(_from_file(self.user_file, "user", problems))
+        merged = merge_settings(layers)
+        return Merged(merged.settings, merged.sources, (*problems, *merged.problems))
+
+
+def secret_values(environment: Mapping[str, str]) -> list[str]:
+    """The values of variables whose names say that they are secret; they are masked everywhere."""
+    return [value for name, value in environment.items() if _SECRET_NAME.search(name)]
+
+
+def llm_settings(settings: Settings, model: str) -> LLMSettings:
+    """How to reach `model` under these settings."""
+    return LLMSettings.model_validate({**settings.llm, "model": model})
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        key: _number(environment[name]) if key in _NUMBERS else environment[name]
+        for name, key in _VARIABLES.items()
+        if environment.get(name)
+    }
+    llm = {key: environment[name] for name, key in _LLM_VARIABLES.items() if environment.get(name)}
+    return {**values, "llm": llm} if llm else values
+
+
+def _number(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text  # The check of the settings names the variable's key and what it should be.
+
+
+def _from_file(path: Path, source: Source, problems: list[str]) -> Layer:
+    """A file's values; an unreadable file is a problem, not an end, and stricter defaults hold."""
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return Layer(source, {})
+    except (OSError, ValueError) as exc:
+        problems.append(f"{source}: {path} cannot be read ({exc}); it is left out")
+        return Layer(source, {})
+    if not isinstance(values, dict):
+        problems.append(f"{source}: {path} must hold a JSON object; it is left out")
+        return Layer(source, {})
+    found = cast("dict[str, Any]", values)
+    llm = found.get("llm")
+    if isinstance(llm, dict) and {"apiKey", "api_key"} & cast("dict[str, Any]", llm).keys():
+        problems.append(
+            f"{source}: {path} holds a key; keys belong in the environment or the editor's secret "
+            "store, so it is left out"
+        )
+        kept = {
+            k: v for k, v in cast("dict[str, Any]", llm).items() if k not in {"apiKey", "api_key"}
+        }
+        found = {**found, "llm": kept}
+    return Layer(source, found)

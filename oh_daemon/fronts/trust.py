@@ -1,0 +1,58 @@
+"""What a folder's agent may do: the user's own decisions, and what the editor says about folders.
+
+The strictest known word wins; a folder that nobody has judged is read only until somebody does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from oh_daemon.contract.messages import FolderTrust, Trust
+from oh_daemon.store.user_state import UserState
+
+
+class TrustBook:
+    """Thread-safe. Decisions `for_now` end with the process."""
+
+    def __init__(
+        self, user_state: UserState | None = None, *, trusted: Mapping[Path, bool] | None = None
+    ) -> None:
+        """`trusted` is the verdict of the editor, or of the command line, by folder."""
+        self._user_state = user_state
+        self._lock = threading.Lock()
+        self._stated = {path.resolve(): verdict for path, verdict in (trusted or {}).items()}
+        self._for_now: dict[Path, Trust] = {}
+
+    def of(self, folder: Path) -> Trust:
+        real = folder.resolve()
+        with self._lock:
+            stated = self._stated.get(real)
+            decided = self._for_now.get(real)
+            if decided is None and self._user_state is not None:
+                decided = self._user_state.trust(real)
+        if decided == "none" or stated is False:
+            return decided if decided == "none" else "readOnly"
+        if decided is not None:
+            return decided
+        return "full" if stated else "readOnly"
+
+    def may_ask(self, folder: Path) -> bool:
+        """Whether trust can be asked for: not where the editor itself withholds it."""
+        with self._lock:
+            return self._stated.get(folder.resolve()) is not False
+
+    def decide(self, folder: Path, trust: Trust, *, for_now: bool = False) -> None:
+        """Raises `ReadOnlyError` when a lasting decision cannot be kept."""
+        real = folder.resolve()
+        with self._lock:
+            self._for_now[real] = trust
+        if not for_now and self._user_state is not None:
+            self._user_state.set_trust(real, trust)
+
+    def listed(self) -> tuple[FolderTrust, ...]:
+        with self._lock:
+            kept = self._user_state.trusted_folders() if self._user_state is not None else ()
+            known = {*map(Path, kept), *self._stated, *self._for_now}
+        return tuple(FolderTrust(folder=str(f), trusted=self.of(f)) for f in sorted(known))

@@ -1,0 +1,338 @@
+"""Composes one conversation from its log: state, workspace, tools, policy, agent.
+
+Every front uses this and nothing else puts adapters and core together. What all conversations of a
+process share is `Shared`; what one is made of is its `Recipe`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.items import FileChange, SaveDocumentsSubject, Scope, TrustSubject
+from oh_daemon.contract.messages import ToolFilter
+from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.approval import Gate
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.consent import Policy
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.journal import Listener
+from oh_daemon.core.ports import Editor, EventLog, Intent, Json, Model, Tool, ToolContext, ToolSpec
+from oh_daemon.core.prompt import render_system_prompt
+from oh_daemon.core.recovery import restart_events
+from oh_daemon.core.risk import rate_command
+from oh_daemon.core.secrets import Masker
+from oh_daemon.core.slots import Slots
+from oh_daemon.core.state import State, fold
+from oh_daemon.fronts.trust import TrustBook
+from oh_daemon.store.commit import CommitThread
+from oh_daemon.tools.edit import EditTool
+from oh_daemon.tools.finish import FinishTool
+from oh_daemon.tools.search import search_tools
+from oh_daemon.tools.terminal import TerminalTool
+from oh_daemon.tools.think import ThinkTool
+from oh_daemon.tools.todo import TodoTool
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.path_locks import PathLocks
+from oh_daemon.workspace.paths import Folders, shown, uri_from_path
+from oh_daemon.workspace.shell import Shells
+from oh_daemon.workspace.spawner import Spawner
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now(self) -> str:
+        return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all conversations of a process have in common."""
+
+    trust: TrustBook
+    commit: CommitThread = field(default_factory=CommitThread)
+    spawner: Spawner = field(default_factory=Spawner)
+    masker: Masker = field(default_factory=Masker)
+    locks: PathLocks = field(default_factory=PathLocks)
+    slots: Slots = field(default_factory=Slots)
+    clock: SystemClock = field(default_factory=SystemClock)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the agent's shells start with; names that look like secrets are taken out."""
+    editor: Editor | None = None
+    can_ask: Callable[[], bool] = lambda: False
+    is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
+    save_grant: Callable[[Path, str], None] = lambda _folder, _key: None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a conversation's agent is made of, beyond its log."""
+
+    model_for: Callable[[str], Model]
+    instructions: str = ""
+    tool_filter: ToolFilter = ToolFilter()
+    more_tools: Sequence[Tool] = ()
+    tool_choice: Literal["auto", "required"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What a new conversation begins with."""
+
+    title: str
+    folders: tuple[Path, ...]
+    options: dict[str, str]
+    max_steps: int
+    max_cost_usd: float | None = None
+    metadata: Json = field(default_factory=dict[str, object])
+    cause: e.Cause | None = None
+
+
+class Workbench:
+    """The folders, documents, shells and tools of one conversation."""
+
+    def __init__(
+        self, shared: Shared, log: EventLog, folders: Sequence[Path], recipe: Recipe
+    ) -> None:
+        self.folders = Folders(tuple(folders)) if folders else None
+        self.documents: Documents | None = None
+        self.shells: Shells | None = None
+        tools: list[Tool] = [TodoTool(), ThinkTool(), FinishTool()]
+        if self.folders is not None:
+            tools = [*self._workspace_tools(shared, log, self.folders), *tools]
+        wanted = recipe.tool_filter
+        self.tools: dict[str, Tool] = {
+            tool.spec.name: tool
+            for tool in [*tools, *recipe.more_tools]
+            if tool.spec.name not in wanted.deny
+            and (wanted.allow is None or tool.spec.name in wanted.allow)
+        }
+
+    def _workspace_tools(self, shared: Shared, log: EventLog, folders: Folders) -> list[Tool]:
+        history = EditHistory(folders, log)
+        documents = Documents(folders, shared.editor, history, shared.locks)
+        shells = Shells(shared.spawner, folders.folders[0], shared.environment)
+        self.documents, self.shells = documents, shells
+        terminal = TerminalTool(
+            shells,
+            rate=lambda command, cwd: _rate(command, folders, cwd),
+            put_blob_file=log.put_blob_file,
+            masker=shared.masker,
+            before_run=self._unsaved_note,
+        )
+        return [terminal, EditTool(documents), *search_tools(documents, folders, shared.spawner)]
+
+    def _unsaved_note(self, _context: ToolContext) -> str | None:
+        paths = self.documents.unsaved_agent_edits() if self.documents else ()
+        if not paths:
+            return None
+        names = ", ".join(shown(path.name) for path in paths)
+        return f"Your edits of {names} are not saved: commands still see the older text on disk."
+
+    def learn_changes(self, items: Sequence[Json]) -> None:
+        """Take up the edits of an earlier run, so that they can still be undone."""
+        for item in items:
+            for change in item.get("changes", ()) if item["status"] == "completed" else ():
+                if self.documents is not None:
+                    self.documents.history.remember(FileChange.model_validate(change))
+
+
+def _rate(command: str, folders: Folders, cwd: Path | None) -> tuple[Json, tuple[str, ...]]:
+    rating = rate_command(command, folders.roots, cwd)
+    return rating.risk, rating.reasons
+
+
+class Live:
+    """A conversation at work in this process."""
+
+    def __init__(
+        self, conversation: Conversation, workbench: Workbench, agent: Agent, recipe: Recipe
+    ) -> None:
+        self.conversation = conversation
+        self.workbench = workbench
+        self.agent = agent
+        self.recipe = recipe
+        self.repaired: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.conversation.id
+
+    def close(self, deadline_s: float = 1.0) -> None:
+        """End the worker, the shells and the log, in that order. What was under way is recorded."""
+        self.agent.close(deadline_s)
+        if self.workbench.shells is not None:
+            self.workbench.shells.close()
+        self.conversation.log.close()
+
+
+def start_conversation(
+    shared: Shared,
+    recipe: Recipe,
+    birth: Birth,
+    log: EventLog,
+    *,
+    conversation_id: str,
+    epoch: str,
+    listeners: Sequence[Listener] = (),
+) -> Live:
+    """A new conversation on an empty log. Raises `StorageError`."""
+    workbench = Workbench(shared, log, birth.folders, recipe)
+    conversation = _conversation(shared, State(conversation_id), log, epoch, listeners)
+    prompt = render_system_prompt(
+        [str(folder) for folder in birth.folders],
+        platform=sys.platform,
+        instructions=recipe.instructions,
+    )
+    conversation.append(
+        e.ConversationCreated(
+            title=birth.title,
+            folders=tuple(uri_from_path(folder) for folder in birth.folders),
+            agent=_agent_info(recipe, birth.options["model"], prompt, workbench),
+            options=birth.options,
+            max_steps=birth.max_steps,
+            max_cost_usd=birth.max_cost_usd,
+            metadata=birth.metadata,
+        ),
+        cause=birth.cause,
+    )
+    return _set_to_work(shared, recipe, conversation, workbench)
+
+
+def reopen_conversation(
+    shared: Shared,
+    recipe: Recipe,
+    records: Sequence[Json],
+    folders: Sequence[Path],
+    log: EventLog,
+    *,
+    conversation_id: str,
+    epoch: str,
+    listeners: Sequence[Listener] = (),
+) -> Live:
+    """A conversation from its log; what a crash left open is closed. Raises `StorageError`."""
+    state = fold(conversation_id, records)
+    workbench = Workbench(shared, log, folders, recipe)
+    workbench.learn_changes(state.items)
+    conversation = _conversation(shared, state, log, epoch, listeners)
+    closing = restart_events(state, shared.clock.now())
+    if closing:
+        conversation.append(*closing)
+    prompt = state.agent["systemPrompt"]
+    if recipe.instructions and recipe.instructions not in prompt:
+        prompt = f"{prompt}# From the user\n{recipe.instructions.strip()}\n"
+    agent = _agent_info(recipe, state.options["model"], prompt, workbench)
+    if agent.model_dump(mode="json") != state.agent:
+        conversation.append(e.AgentChanged(agent=agent))
+    return _set_to_work(shared, recipe, conversation, workbench)
+
+
+def _conversation(
+    shared: Shared, state: State, log: EventLog, epoch: str, listeners: Sequence[Listener]
+) -> Conversation:
+    conversation = Conversation(state, log, epoch=epoch, clock=shared.clock, masker=shared.masker)
+    conversation.listeners.extend(listeners)
+    return conversation
+
+
+def _agent_info(recipe: Recipe, model: str, prompt: str, workbench: Workbench) -> e.AgentInfo:
+    tools = tuple(render_tool_info(tool.spec) for tool in workbench.tools.values())
+    label = recipe.model_for(model).label
+    return e.AgentInfo(model=model, label=label, system_prompt=prompt, tools=tools)
+
+
+def render_tool_info(spec: ToolSpec) -> Json:
+    """A tool in MCP's shape."""
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": spec.input_schema,
+        "annotations": {"readOnlyHint": spec.read_only},
+    }
+
+
+def _set_to_work(
+    shared: Shared, recipe: Recipe, conversation: Conversation, workbench: Workbench
+) -> Live:
+    runtime = Runtime(
+        model_for=recipe.model_for,
+        tools=workbench.tools,
+        policy=_policy(shared, conversation, workbench),
+        slots=shared.slots,
+        tool_choice=recipe.tool_choice,
+    )
+    return Live(conversation, workbench, Agent(conversation, runtime), recipe)
+
+
+def _policy(shared: Shared, conversation: Conversation, workbench: Workbench) -> Policy:
+    if workbench.folders is None:
+        return Policy(can_ask=shared.can_ask)
+    home = workbench.folders.folders[0]
+    return Policy(
+        gates=lambda spec, intent: _gates(shared, conversation, workbench, spec, intent),
+        is_granted=lambda key: shared.is_granted(home, key),
+        save_grant=lambda key: shared.save_grant(home, key),
+        can_ask=shared.can_ask,
+    )
+
+
+def _gates(
+    shared: Shared,
+    conversation: Conversation,
+    workbench: Workbench,
+    spec: ToolSpec,
+    intent: Intent,
+) -> list[Gate]:
+    """Trust in every folder before anything changes it; saved buffers before a command."""
+    if not intent.footprint.writes or spec.read_only or workbench.folders is None:
+        return []
+    doubtful = [f for f in workbench.folders.folders if shared.trust.of(f) != "full"]
+    gates = [_trust_gate(shared.trust, folder) for folder in doubtful]
+    documents, options = workbench.documents, conversation.state.options
+    never_asks = options["mode"] == "full" or options["approval"] == "askNever"
+    unsaved = documents.unsaved_agent_edits() if documents and spec.name == "terminal" else ()
+    if documents is not None and unsaved and not never_asks:
+        gates.append(_save_gate(documents, unsaved, conversation.cancel))
+    return gates
+
+
+def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
+    def allow(scope: Scope) -> None:
+        if trust.of(folder) != "full":
+            trust.decide(folder, "full", for_now=scope not in {"folder", "user"})
+
+    refusal = (
+        f"Not run: the editor does not trust {shown(folder)}, so the agent can only read there. "
+        "The user can trust the folder in the editor."
+    )
+    return Gate(
+        TrustSubject(folder=uri_from_path(folder)),
+        f"Trust {shown(folder)}? The agent may then run commands and change files there.",
+        required=True,
+        on_allow=allow,
+        refusal=None if trust.may_ask(folder) else refusal,
+    )
+
+
+def _save_gate(documents: Documents, unsaved: Sequence[Path], cancel: CancelToken) -> Gate:
+    return Gate(
+        SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in unsaved)),
+        f"Save {', '.join(shown(path.name) for path in unsaved)} before the command runs?",
+        required=False,
+        on_allow=lambda _scope: _save(documents, unsaved, cancel),
+    )
+
+
+def _save(documents: Documents, paths: Sequence[Path], cancel: CancelToken) -> None:
+    documents.save(paths, cancel=cancel)

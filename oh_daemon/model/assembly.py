@@ -1,0 +1,149 @@
+"""A streamed answer put together from chunks in OpenAI's form; pure, whatever delivers the chunks.
+
+Invariant: all text that leaves is valid Unicode, so the next request is strict JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from oh_daemon.contract.items import Usage
+from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
+
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter", ""]
+_FINISH: Mapping[str, FinishReason] = {
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+}
+_HIGH_SURROGATES = ("\ud800", "\udbff")
+
+
+@dataclass(slots=True)
+class _Text:
+    """Pieces of one channel; half a surrogate pair waits for its other half."""
+
+    pieces: list[str] = field(default_factory=list[str])
+    held: str = ""
+
+    def feed(self, piece: str) -> str:
+        text = self.held + piece
+        self.held = ""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            if _HIGH_SURROGATES[0] <= text[-1] <= _HIGH_SURROGATES[1]:
+                text, self.held = text[:-1], text[-1]
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        self.pieces.append(text)
+        return text
+
+    def whole(self) -> str:
+        return "".join(self.pieces) + ("\ufffd" if self.held else "")
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    name: str = ""
+    arguments: _Text = field(default_factory=_Text)
+
+
+class Assembly:
+    """Feed it every chunk, then ask for the answer. `on_delta` gets each piece as it comes."""
+
+    def __init__(self, on_delta: Callable[[ModelDelta], None]) -> None:
+        self._on_delta = on_delta
+        self._texts: dict[Literal["text", "reasoning"], _Text] = {
+            "text": _Text(),
+            "reasoning": _Text(),
+        }
+        self._calls: list[_Call] = []
+        self._position: dict[int, int] = {}
+        self._blocks: list[Json] = []
+        self._response_id: str | None = None
+        self.usage: Json | None = None
+        self.finish_reason: str | None = None
+
+    def feed(self, chunk: Json) -> None:
+        self._response_id = self._response_id or chunk.get("id")
+        self.usage = chunk.get("usage") or self.usage
+        choices = chunk.get("choices")
+        if not choices:
+            return
+        choice = choices[0]
+        delta: Json = choice.get("delta") or {}
+        self._feed_text("reasoning", delta.get("reasoning_content") or delta.get("reasoning"))
+        self._feed_text("text", delta.get("content"))
+        if delta.get("refusal"):
+            self._feed_text("text", delta["refusal"])
+            self.finish_reason = "refusal"
+        for block in delta.get("thinking_blocks") or ():
+            self._feed_block(block)
+        for piece in delta.get("tool_calls") or ():
+            self._feed_call(piece)
+        self.finish_reason = self.finish_reason or choice.get("finish_reason")
+
+    def answer(self, usage: Usage) -> ModelAnswer:
+        """What came; it has no finish reason when the provider gave none."""
+        calls = tuple(
+            ToolCall(_valid(call.id), _valid(call.name), call.arguments.whole())
+            for call in self._calls
+        )
+        finish = _FINISH.get(self.finish_reason, "stop") if self.finish_reason else ""
+        return ModelAnswer(
+            text=self._texts["text"].whole(),
+            reasoning=self._texts["reasoning"].whole(),
+            thinking_blocks=tuple(self._blocks),
+            tool_calls=calls,
+            finish_reason="tool_calls" if calls and finish == "stop" else finish,
+            usage=usage,
+            response_id=self._response_id,
+        )
+
+    def _feed_text(self, channel: Literal["text", "reasoning"], piece: Any) -> None:
+        if isinstance(piece, str) and piece:
+            clean = self._texts[channel].feed(piece)
+            if clean:
+                self._on_delta(ModelDelta(channel, clean))
+
+    def _feed_block(self, block: Json) -> None:
+        """Thinking comes in pieces, and its signature last; the next piece is another block."""
+        last = self._blocks[-1] if self._blocks else {}
+        is_open = last.get("type") == "thinking" and not last.get("signature")
+        if block.get("type") != "thinking" or not is_open:
+            self._blocks.append({key: value for key, value in block.items() if value is not None})
+            return
+        last["thinking"] = last.get("thinking", "") + (block.get("thinking") or "")
+        if block.get("signature"):
+            last["signature"] = block["signature"]
+
+    def _feed_call(self, piece: Json) -> None:
+        function: Json = piece.get("function") or {}
+        position = self._position_of(piece.get("index") or 0, piece.get("id") or "")
+        call = self._calls[position]
+        call.name = call.name or function.get("name") or ""
+        if function.get("arguments"):
+            clean = call.arguments.feed(function["arguments"])
+            self._on_delta(ModelDelta("args", clean, position))
+
+    def _position_of(self, index: int, call_id: str) -> int:
+        """Some servers send every call with index 0: another id is another call."""
+        position = self._position.get(index)
+        if position is not None:
+            call = self._calls[position]
+            if not call_id or call.id in ("", call_id):
+                call.id = call.id or call_id
+                return position
+        self._position[index] = len(self._calls)
+        self._calls.append(_Call(call_id))
+        return self._position[index]
+
+
+def _valid(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,354 @@
+"""One streaming call through litellm. The only module that imports it, and only when needed.
+
+What to send is decided here; reading chunks is `assembly`'s, the meaning of failures `failures`'.
+Invariant: an answer is returned only when the provider said that it is finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from functools import cache, cached_property, partial
+from http import HTTPStatus
+from typing import Any
+
+from oh_daemon.contract.errors import ModelError, NetworkError
+from oh_daemon.contract.items import Usage
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Retry
+from oh_daemon.model.assembly import Assembly
+from oh_daemon.model.capabilities import Capabilities, find_capabilities
+from oh_daemon.model.failures import Failure, explain, not_a_stream, unreachable
+from oh_daemon.model.io_loop import IoLoop, shared_loop
+from oh_daemon.model.usage import read_usage
+
+_OWN_CLIENT = frozenset({"openai", "anthropic", "gemini"})
+"""Providers to which litellm lets us pass our HTTP client, which follows no redirects."""
+_ERROR_STATUSES = range(400, 600)
+_NO_ENDLESS_LOOP_CHECK = 1 << 60
+
+
+def warm_up() -> None:
+    """Import litellm (1.7 s) in the background, so that the first call does not wait for it."""
+    threading.Thread(target=load_litellm, name="litellm-import", daemon=True).start()
+
+
+@cache
+def load_litellm() -> Any:
+    """The module, configured: no retries, no telemetry, no downloads, quiet.
+
+    It is Any, since its own types are partly unknown.
+    """
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    # Read at each call. litellm's other route copies every message through typed dicts: 190 ms
+    # instead of 10 for 1,000 messages.
+    os.environ["EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"] = "True"
+    gc.disable()
+    try:
+        import litellm  # noqa: PLC0415 - takes 1.7 s and 170 MB.
+    finally:
+        gc.enable()
+    gc.freeze()
+    module: Any = litellm
+    module.suppress_debug_info = True
+    module.disable_streaming_logging = True
+    module.num_retries = 0
+    module.telemetry = False
+    module.REPEATED_STREAMING_CHUNK_LIMIT = _NO_ENDLESS_LOOP_CHECK
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "openai", "aiohttp"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.WARNING)
+        logger.handlers.clear()
+    return module
+
+
+class LiteLLM:
+    """A model behind an endpoint, one attempt per call. Thread-safe."""
+
+    def __init__(self, settings: LLMSettings, io_loop: IoLoop | None = None) -> None:
+        self._settings = settings
+        self._io_loop = io_loop or shared_loop()
+        self.name = settings.model
+        self.label = settings.model
+
+    @property
+    def context_window(self) -> int | None:
+        """Needs litellm's table: the first use in a process takes as long as its import."""
+        return self._settings.context_window or self._capabilities.context_window
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Needs litellm's table, as `context_window` does."""
+        if self._capabilities.calls_functions:
+            return ()
+        warning = (
+            f"{self.name} is not known to call functions, which all tools need; it is tried "
+            "anyway. If it does, set `llm.nativeToolCalling` to true."
+        )
+        return (warning,)
+
+    def complete(
+        self,
+        request: ModelRequest,
+        *,
+        on_delta: Callable[[ModelDelta], None],
+        on_retry: Callable[[Retry], None],  # noqa: ARG002 - the port's shape.
+        cancel: CancelToken,
+    ) -> ModelAnswer:
+        """One attempt. `on_delta` is called on the thread of the io loop."""
+        return self._io_loop.run(self._call(request, on_delta), cancel)
+
+    async def _call(
+        self, request: ModelRequest, on_delta: Callable[[ModelDelta], None]
+    ) -> ModelAnswer:
+        await asyncio.to_thread(load_litellm)
+        settings = self._settings
+        assembly = Assembly(on_delta)
+        patience = asyncio.timeout(settings.first_token_timeout_s)
+        try:
+            async with asyncio.timeout(settings.timeout_s), patience:
+                await self._receive(request, assembly, patience)
+        except TimeoutError:
+            raise self._too_slow(is_total=not patience.expired()) from None
+        except _failure_types() as exc:
+            # Not `from exc`: the cause's text may hold the key.
+            raise explain(_failure_of(exc), settings) from None
+        if assembly.finish_reason is None:
+            raise unreachable(f"the answer of {self.name} ended before it was complete")
+        return assembly.answer(read_usage(assembly.usage, self._table_price))
+
+    async def _receive(
+        self, request: ModelRequest, assembly: Assembly, patience: asyncio.Timeout
+    ) -> None:
+        """Send the request and feed what comes; each piece renews the patience."""
+        loop = asyncio.get_running_loop()
+        stream: Any = await load_litellm().acompletion(**self._parameters(request))
+        try:
+            async with aclosing(self._chunks(stream)) as chunks:
+                async for chunk in chunks:
+                    patience.reschedule(loop.time() + self._settings.first_token_timeout_s)
+                    assembly.feed(chunk)
+        finally:
+            await stream.aclose()
+
+    def _chunks(self, stream: Any) -> AsyncGenerator[Json]:
+        """The answer's chunks in OpenAI's form."""
+        inner = stream.completion_stream
+        response = getattr(inner, "http_response", None)
+        name = type(inner).__name__
+        if response is not None and name == "OpenAIChatCompletionStreamingHandler":
+            return self._events(response)
+        return _litellm_chunks(stream)
+
+    async def _events(self, response: Any) -> AsyncGenerator[Json]:
+        """The events of an endpoint that speaks OpenAI's dialect.
+
+        litellm's own iterator takes 0.3 ms per chunk, loses those that hold "[DONE]" or U+2028,
+        and makes up the usage and the finish reason that a broken stream lacks.
+        """
+        kind = response.headers.get("content-type", "")
+        if "html" in kind or "json" in kind:
+            body = (await response.aread()).decode("utf-8", "replace")
+            raise not_a_stream(kind, body, self._settings)
+        async for line in _lines(response):
+            event = _parse_event(line)
+            if event is None:
+                continue
+            if event.get("error"):
+                raise explain(_failure_in(event["error"]), self._settings)
+            yield event
+
+    def _parameters(self, request: ModelRequest) -> Json:
+        settings = self._settings
+        key = settings.api_key
+        provider = self._provider()
+        given: Json = {
+            "model": settings.model,
+            "messages": prepare_messages(request.messages, self._capabilities),
+            "tools": list(request.tools) or None,
+            "tool_choice": "required" if request.tool_choice == "required" else None,
+            "api_key": key.get_secret_value() if key else None,
+            "base_url": settings.base_url,
+            "api_version": settings.api_version,
+            "custom_llm_provider": settings.custom_llm_provider,
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            "top_k": settings.top_k,
+            "max_tokens": settings.max_output_tokens,
+            "reasoning_effort": settings.reasoning_effort,
+            "extra_headers": dict(settings.extra_headers) or None,
+            "extra_body": dict(settings.extra_body) or None,
+            "timeout": settings.timeout_s,
+            "prompt_cache_key": request.cache_key if provider == "openai" else None,
+            "client": _http_client(provider) if provider in _OWN_CLIENT else None,
+        }
+        return {name: value for name, value in given.items() if value is not None} | {
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": True,
+        }
+
+    def _provider(self) -> str:
+        settings = self._settings
+        found = load_litellm().get_llm_provider(
+            settings.model,
+            custom_llm_provider=settings.custom_llm_provider,
+            api_base=settings.base_url,
+        )
+        return str(found[1])
+
+    @cached_property
+    def _capabilities(self) -> Capabilities:
+        return find_capabilities(self._settings, load_litellm().model_cost)
+
+    def _table_price(self, usage: Usage) -> float | None:
+        """In US dollars: the user's prices, else litellm's table, else unknown."""
+        per_input = self._settings.input_cost_per_token
+        per_output = self._settings.output_cost_per_token
+        if per_input is not None and per_output is not None:
+            return usage.input_tokens * per_input + usage.output_tokens * per_output
+        litellm, key = load_litellm(), self._capabilities.table_entry
+        if key is None or "input_cost_per_token" not in litellm.model_cost[key]:
+            return None
+        costs = litellm.cost_per_token(
+            model=key,
+            custom_llm_provider=litellm.model_cost[key].get("litellm_provider"),
+            prompt_tokens=usage.input_tokens,
+            completion_tokens=usage.output_tokens,
+            cache_read_input_tokens=usage.cache_read_tokens,
+            cache_creation_input_tokens=usage.cache_write_tokens,
+        )
+        return sum(costs)
+
+    def _too_slow(self, *, is_total: bool) -> ModelError:
+        settings = self._settings
+        if is_total:
+            return NetworkError(
+                f"the answer of {self.name} took longer than {settings.timeout_s:g} s",
+                hint="raise `llm.timeoutS` if answers may take that long",
+            )
+        return NetworkError(
+            f"nothing came from {self.name} for {settings.first_token_timeout_s:g} s",
+            retryable=True,
+            hint="raise `llm.firstTokenTimeoutS` if the model needs longer",
+        )
+
+
+def prepare_messages(messages: Sequence[Json], capabilities: Capabilities) -> list[Json]:
+    """The messages as this model takes them: images it can see, and marks where to cache."""
+    prepared = list(messages)
+    if not capabilities.sees_images:
+        prepared = [_without_images(message) for message in prepared]
+    if capabilities.wants_cache_marks and prepared:
+        # The system prompt (and the tools before it) stays; the last message ends the next prefix.
+        for n in {0, len(prepared) - 1}:
+            prepared[n] = _with_cache_mark(prepared[n])
+    return prepared
+
+
+def _without_images(message: Json) -> Json:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    note = {"type": "text", "text": "(an image, left out: this model does not see images)"}
+    parts: list[Json] = content
+    return {**message, "content": [note if p["type"] == "image_url" else p for p in parts]}
+
+
+def _with_cache_mark(message: Json) -> Json:
+    content = message.get("content")
+    if not content:
+        return message
+    text: Json = {"type": "text", "text": content}
+    parts: list[Json] = [text] if isinstance(content, str) else content
+    marked = {**parts[-1], "cache_control": {"type": "ephemeral"}}
+    return {**message, "content": [*parts[:-1], marked]}
+
+
+async def _litellm_chunks(stream: Any) -> AsyncGenerator[Json]:
+    """Any other provider's chunks, translated by litellm; its invented finish reasons go."""
+    async for chunk in stream:
+        event: Json = chunk.model_dump(exclude_none=True)
+        if stream.received_finish_reason is None:
+            for choice in event.get("choices", ()):
+                choice.pop("finish_reason", None)
+        yield event
+
+
+async def _lines(response: Any) -> AsyncIterator[str]:
+    """Lines of a response, split at line feeds only: httpx also splits at U+2028 and the like."""
+    parts: list[bytes] = []
+    async for data in response.aiter_bytes():
+        head, newline, tail = data.rpartition(b"\n")
+        if not newline:
+            parts.append(tail)
+            continue
+        lines = b"".join([*parts, head]).split(b"\n")
+        parts = [tail]
+        for line in lines:
+            yield line.decode("utf-8", "replace").rstrip("\r")
+    if any(parts):
+        yield b"".join(parts).decode("utf-8", "replace")
+
+
+def _parse_event(line: str) -> Json | None:
+    """A line's event, if it has one; a broken one means that text is lost, so all of it is."""
+    field, _, value = line.partition(":")
+    value = value.strip(" ")
+    if field != "data" or value == "[DONE]":
+        return None
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise unreachable("the model's stream holds a broken event") from None
+
+
+def _http_client(provider: str) -> Any:
+    """litellm's pool of connections, but one that carries no key to another host."""
+    params = {"follow_redirects": False, "event_hooks": {"response": [_split_lines_well]}}
+    from litellm.llms.custom_httpx import http_handler  # noqa: PLC0415 - see load_litellm.
+
+    module: Any = http_handler
+    return module.get_async_httpx_client(provider, params=params)
+
+
+async def _split_lines_well(response: Any) -> None:
+    response.aiter_lines = partial(_lines, response)
+
+
+@cache
+def _failure_types() -> tuple[type[Exception], ...]:
+    """Everything that a call through litellm raises for a failure that is not a bug of ours."""
+    import aiohttp  # noqa: PLC0415 - comes with litellm.
+    import httpx  # noqa: PLC0415
+    import openai  # noqa: PLC0415
+    from litellm.llms.base_llm.chat.transformation import BaseLLMException  # noqa: PLC0415
+
+    return (openai.OpenAIError, BaseLLMException, httpx.HTTPError, aiohttp.ClientError, OSError)
+
+
+def _failure_in(error: Any) -> Failure:
+    """An error that a server reports inside a stream, after its status 200."""
+    if not isinstance(error, dict):
+        return Failure(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
+    fields: Json = error  # pyright: ignore[reportUnknownVariableType] - decoded JSON.
+    code = fields.get("code")
+    status = code if code in _ERROR_STATUSES else HTTPStatus.INTERNAL_SERVER_ERROR
+    return Failure(str(fields.get("message") or fields), status)
+
+
+def _failure_of(exc: Exception) -> Failure:
+    """What another library's exception says; a broken stream comes wrapped in one of litellm."""
+    origin: Any = getattr(exc, "original_exception", None) or exc
+    headers = getattr(origin, "litellm_response_headers", None) or getattr(origin, "headers", None)
+    status = getattr(origin, "status_code", None)
+    return Failure(str(origin) or type(origin).__name__, status, headers)

@@ -1,0 +1,153 @@
+"""What a failed call means: the provider's status and words as an error of the contract.
+
+Pure. Each message names the setting that helps, and none of them holds a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from json import loads
+from time import time
+
+from oh_daemon.contract import errors as e
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.secrets import Masker
+
+MAX_DETAIL = 600
+
+_OVERFLOW = re.compile(
+    r"context.?(length|window|limit|size)|maximum (context|prompt|input)|prompt is too long"
+    r"|too many (input )?tokens|input is too long|exceeds? the (available )?context"
+    r"|(input|prompt|request) (length|tokens?|token count) .{0,40}exceed|reduce the length"
+    r"|request too large",
+    re.IGNORECASE,
+)
+_UNREACHABLE = re.compile(
+    r"cannot connect|connect(ion)? (error|reset|refused|closed|aborted|failed)|getaddrinfo"
+    r"|name or service|not completed|disconnected|timed? ?out|ssl|certificate|peer closed",
+    re.IGNORECASE,
+)
+_NO_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_NO_PROVIDER = "LLM Provider NOT provided"
+_PREFIX = re.compile(r"^(litellm\.)?(\w+(Error|Exception|Timeout)\b\s*[:-]\s*)")
+_JSON_MESSAGE = re.compile(
+    r"""^(?:b')?\W*(?:"error"\s*:\s*\{.*?)?"message"\s*:\s*("(?:[^"\\]|\\.)*")"""
+)
+_TRANSIENT = frozenset({408, 409, 425})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a failed call; without a status nothing was heard from the provider."""
+
+    text: str
+    status: int | None = None
+    headers: Mapping[str, str] | None = None
+
+
+def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
+    """The error to raise. 4xx is never tried again, but for rate limits and timeouts."""
+    status, text = failure.status, failure.text
+    where = settings.base_url or "the provider"
+    detail = _detail(text, settings)
+    if _NO_PROVIDER in text:
+        return e.ModelUnavailableError(
+            f"the model name {settings.model!r} does not say which provider has it",
+            hint="write the setting `model` as provider/name, or set `llm.customLlmProvider`",
+        )
+    is_overflow = status != HTTPStatus.TOO_MANY_REQUESTS and _OVERFLOW.search(text)
+    if is_overflow or status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return e.ContextWindowExceededError(
+            f"the conversation does not fit the context of {settings.model!r}: {detail}",
+            http_status=status,
+        )
+    if status is None or (_is_transient(status) and _UNREACHABLE.search(text)):
+        return unreachable(f"the connection to {where} broke: {detail}")
+    said = f"{where} answered HTTP {status}: {detail}"
+    retry_after_s = _retry_after_s(failure.headers or {})
+    match status:
+        case 401 | 403:
+            return e.AuthRequiredError(
+                f"{where} refuses the key for {settings.model!r} (HTTP {status}): {detail}",
+                http_status=status,
+                hint="set `llm.apiKey` or the provider's variable, for instance OPENAI_API_KEY",
+            )
+        case 404:
+            return e.ModelUnavailableError(
+                f"{where} does not serve {settings.model!r}: {detail}",
+                http_status=status,
+                hint="check the settings `model` and `llm.baseUrl`",
+            )
+        case 429:
+            return e.RateLimitError(
+                said,
+                retryable=not _NO_QUOTA.search(text),
+                retry_after_s=retry_after_s,
+                http_status=status,
+            )
+        case _ if _is_transient(status):
+            return e.NetworkError(
+                said, retryable=True, http_status=status, retry_after_s=retry_after_s
+            )
+        case _:
+            return e.ModelError(said, http_status=status, hint=_hint(status))
+
+
+def unreachable(message: str) -> e.NetworkError:
+    hint = "check the network and the setting `llm.baseUrl`"
+    return e.NetworkError(message, retryable=True, hint=hint)
+
+
+def not_a_stream(content_type: str, body: str, settings: LLMSettings) -> e.ModelError:
+    """A status of 200 whose body is not an answer, for instance a login page."""
+    where = settings.base_url or "the provider"
+    return e.ModelError(
+        f"{where} answered with {content_type} instead of a stream: {_detail(body, settings)}",
+        hint="check the setting `llm.baseUrl`: it usually ends in /v1",
+    )
+
+
+def _is_transient(status: int) -> bool:
+    return status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _hint(status: int) -> str:
+    if status < HTTPStatus.BAD_REQUEST:
+        return "redirects are not followed; set `llm.baseUrl` to the final address"
+    if status == HTTPStatus.PAYMENT_REQUIRED:
+        return "the account has no credit left"
+    return "check the settings `model` and `llm`"
+
+
+def _detail(text: str, settings: LLMSettings) -> str:
+    """The provider's own words: no class names of libraries, no key, not endless."""
+    while match := _PREFIX.match(text):
+        text = text[match.end() :]
+    # Of {"error": {"message": "...", ...}} the message is what people want to read.
+    if found := _JSON_MESSAGE.search(text):
+        text = loads(found[1])
+    text = " ".join(text.split())
+    secrets = [settings.api_key.get_secret_value()] if settings.api_key else []
+    secrets += settings.extra_headers.values()
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "<secret hidden>")
+    return Masker().mask(text)[:MAX_DETAIL]
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds or an HTTP date, as RFC 9110 section 10.2.3 has it."""
+    value = next((v for k, v in headers.items() if k.lower() == "retry-after"), None)
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time())
+    except ValueError:
+        return None

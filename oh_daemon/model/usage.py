@@ -1,0 +1,48 @@
+"""What a call took, from the provider's figures. What is missing or absurd counts as unknown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from oh_daemon.contract.items import Cost, Usage
+from oh_daemon.core.ports import Json
+
+MAX_TOKENS = 100_000_000
+MAX_COST_USD = 10_000.0
+
+Price = Callable[[Usage], float | None]
+
+
+def read_usage(raw: Json | None, price: Price) -> Usage:
+    """One request's usage; `price` is asked when the provider does not say what it costs."""
+    raw = raw or {}
+    prompt: Json = raw.get("prompt_tokens_details") or {}
+    completion: Json = raw.get("completion_tokens_details") or {}
+    tokens = {
+        "input_tokens": raw.get("prompt_tokens"),
+        "output_tokens": raw.get("completion_tokens"),
+        "cache_read_tokens": prompt.get("cached_tokens") or raw.get("cache_read_input_tokens"),
+        "cache_write_tokens": raw.get("cache_creation_input_tokens"),
+        "reasoning_tokens": completion.get("reasoning_tokens"),
+    }
+    known = {name: n for name, n in tokens.items() if n is not None}
+    is_whole = "input_tokens" in known and "output_tokens" in known
+    if not is_whole or not all(_is_count(n) for n in known.values()):
+        return Usage(requests=1)
+    usage = Usage(**known, requests=1)
+    amount = raw.get("cost")
+    amount = amount if _is_amount(amount) else price(usage)
+    cost = Cost(amount=amount) if amount is not None and _is_amount(amount) else None
+    return usage.model_copy(update={"cost": cost})
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS
+
+
+def _is_amount(value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) and 0 <= value <= MAX_COST_USD

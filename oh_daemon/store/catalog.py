@@ -1,0 +1,113 @@
+"""The conversations of one folder: where they are, and what each is about without opening its log.
+
+`meta.json` beside a log is a cache of its summary; one that is missing, corrupt or behind its log
+is made again from the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import State, fold
+from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log
+from oh_daemon.store.private_files import disk_error, private_folder, replace_file
+
+logger = logging.getLogger(__name__)
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_META_NAME = "meta.json"
+
+
+def summary_of(state: State) -> Json:
+    """What a list shows of a conversation: the fields of `ConversationInfo` that its log knows."""
+    return {
+        "id": state.conversation_id,
+        "title": state.title,
+        "folders": list(state.folders),
+        "status": state.status,
+        "statusReason": state.status_reason,
+        "model": state.agent.get("model", ""),
+        "modelLabel": state.agent.get("label", ""),
+        "createdAt": state.created_at,
+        "updatedAt": state.updated_at,
+        "lastSeq": state.seq,
+        "messageCount": state.message_count,
+        "usage": state.usage or None,
+        "context": state.context,
+        "options": state.options,
+        "queueLength": len(state.queue),
+        "pendingCount": len(state.approvals),
+    }
+
+
+class Catalog:
+    """`home` is a folder's `.openhands`. Safe from any thread."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._conversations = home / "conversations"
+
+    def create(self, conversation_id: str) -> Path:
+        """Make the folder of a new conversation, for `open_log(..., create=True)`.
+
+        Raises `ReadOnlyError` and `StorageError`, with the way out.
+        """
+        if not _ID.fullmatch(conversation_id):
+            raise ConversationNotFoundError(conversation_id)
+        # A repository may hold a link of this name that leads out of it.
+        if self._home.is_symlink():
+            raise ReadOnlyError(f"{str(self._home)!r} is a link; replace it by a folder")
+        folder = self._conversations / conversation_id
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            private_folder(self._conversations)
+            private_folder(folder)
+            # Whoever has edited this file wants it so.
+            with suppress(FileExistsError), (self._home / ".gitignore").open("x") as file:
+                file.write("conversations/\nmemory/\n")
+        except OSError as exc:
+            raise disk_error(self._home, exc) from exc
+        return folder
+
+    def find(self, conversation_id: str) -> Path | None:
+        """The folder with the log of this conversation; None when it is not here."""
+        folder = self._conversations / conversation_id
+        is_here = _ID.fullmatch(conversation_id) and (folder / LOG_NAME).is_file()
+        return folder if is_here else None
+
+    def summaries(self) -> list[Json]:
+        """A summary of each conversation that can be read, newest first."""
+        try:
+            folders = [path for path in self._conversations.iterdir() if _ID.fullmatch(path.name)]
+        except OSError:
+            return []
+        found = [summary for folder in folders if (summary := self._summary(folder))]
+        return sorted(found, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
+
+    def write_meta(self, conversation_id: str, summary: Json) -> None:
+        """Keep the summary for the next list. It is a cache, so an error is only logged."""
+        try:
+            replace_file(self._conversations / conversation_id / _META_NAME, orjson.dumps(summary))
+        except OSError as exc:
+            logger.warning("no %s for conversation %s: %s", _META_NAME, conversation_id, exc)
+
+    def _summary(self, folder: Path) -> Json | None:
+        try:
+            last_seq = last_seq_of(folder)
+            with suppress(OSError, ValueError, LookupError, TypeError):
+                meta = orjson.loads((folder / _META_NAME).read_bytes())
+                if meta["lastSeq"] == last_seq:
+                    return {**meta, "id": folder.name}
+            summary = summary_of(fold(folder.name, read_log(folder)))
+        except (OSError, DaemonError) as exc:
+            logger.warning("conversation %s is not listed: %s", folder.name, exc)
+            return None
+        self.write_meta(folder.name, summary)
+        return summary

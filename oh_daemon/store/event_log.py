@@ -1,0 +1,291 @@
+"""One conversation's log on disk: lock, repair at opening, append, sync, read by seq.
+
+Besides events the file holds markers: a header at each opening, `closed` at a clean end. Invariant:
+the file ends with a whole line or, for the moment of one write, with a part of the next.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+import uuid
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+from oh_daemon.contract import errors
+from oh_daemon.contract.errors import StorageError
+from oh_daemon.contract.events import LOG_VERSION
+from oh_daemon.core.ports import Json
+from oh_daemon.store import private_files
+from oh_daemon.store.blobs import Blobs
+from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.log_scan import LOG_NAME, Repair, Scan, scan_file
+from oh_daemon.store.private_files import open_private, read_private, storage_error
+
+
+class LogFile:
+    """The `EventLog` of a conversation that this process owns. Made by `open_log`."""
+
+    def __init__(
+        self, folder: Path, fds: tuple[int, int], scan: Scan, commit: CommitThread
+    ) -> None:
+        self._path = folder / LOG_NAME
+        self._fd, self._lock_fd = fds
+        self._seqs = array("Q", [record["seq"] for record in scan.records])
+        self._starts = scan.starts
+        self._end = scan.end
+        self._commit = commit
+        self._blobs = Blobs(folder / "blobs")
+        self._writing = threading.Lock()
+        self._syncing = threading.Lock()
+        """Held during a sync, so that nobody closes the file under it."""
+        self._is_torn = False
+        self._unseen_error: StorageError | None = None
+        status = os.fstat(self._fd)
+        self._identity = (status.st_dev, status.st_ino)
+
+    def append(self, lines: bytes) -> None:
+        """Write one or several whole lines of events, numbered on from the last, in one piece.
+
+        Raises `StorageError`; then none of them is there, and the next append tries again.
+        """
+        with self._writing:
+            error, self._unseen_error = self._unseen_error, None
+            if error is not None:
+                raise error
+            start = self._end
+            self.write(lines)
+            for line in lines.split(b"\n")[:-1]:
+                self._seqs.append(self._seqs[-1] + 1 if self._seqs else 1)
+                self._starts.append(start)
+                start += len(line) + 1
+        self._commit.schedule(self)
+
+    def write(self, data: bytes) -> None:
+        """Put bytes at the end of the file, all or nothing. Raises `StorageError`."""
+        try:
+            if self._is_torn:
+                self._cut()
+            self._require_unchanged()
+            # The kernel takes everything in one write, or a part when it runs out of space; going
+            # on then tells the reason.
+            private_files.write_all(self._fd, data)
+        except OSError as exc:
+            self._is_torn = True
+            with suppress(OSError):
+                self._cut()
+            raise storage_error(self._path, exc) from exc
+        self._end += len(data)
+
+    def _cut(self) -> None:
+        os.ftruncate(self._fd, self._end)
+        self._is_torn = False
+
+    def _require_unchanged(self) -> None:
+        """Raise `StorageError` when what was written would not be found at the log's path."""
+        found = None
+        with suppress(OSError):
+            status = self._path.stat(follow_symlinks=False)
+            found = (status.st_dev, status.st_ino, status.st_size)
+        if found != (*self._identity, self._end):
+            what = "changed by another program" if found else "moved or deleted"
+            hint = "put it back and resume, or start a new conversation"
+            raise StorageError(f"the log {str(self._path)!r} was {what}; {hint}", hint=hint)
+
+    def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
+        """The lines of these events as stored, without newlines. Raises `StorageError`."""
+        with self._writing:
+            low, high = (bisect_left(self._seqs, seq) for seq in (first_seq, last_seq + 1))
+            starts = self._starts[low:high]
+        lines: list[bytes] = []
+        try:
+            with read_private(self._path) as file:
+                for start in starts:
+                    file.seek(start)
+                    lines.append(file.readline().rstrip(b"\n"))
+        except OSError as exc:
+            raise StorageError(f"cannot read {str(self._path)!r}: {exc.strerror}") from exc
+        return lines
+
+    def sync(self) -> None:
+        """Return when everything appended so far is durable. Raises `StorageError`."""
+        error = self._commit.request(self).result()
+        if error is not None:
+            raise error
+
+    def after_sync(self, callback: Callable[[StorageError | None], None]) -> None:
+        """Call back, on the commit thread, once everything appended so far is durable."""
+        self._commit.request(self, callback)
+
+    def commit(self) -> StorageError | None:
+        """Make everything written so far durable. For the commit thread."""
+        try:
+            with self._syncing:
+                if self._fd >= 0:
+                    with self._writing:
+                        self._require_unchanged()
+                    self._blobs.commit()
+                    os.fdatasync(self._fd)
+        except OSError as exc:
+            return storage_error(self._path, exc)
+        except StorageError as exc:
+            return exc
+        return None
+
+    def note_unseen_error(self, error: StorageError) -> None:
+        """A commit did not succeed and nobody waited for it: the next append must say so."""
+        self._unseen_error = error
+
+    def put_blob(self, data: bytes) -> str:
+        """Store bytes, durable with the next sync; the result is their SHA-256 in hex."""
+        return self._blobs.put(data)
+
+    def put_blob_file(self, path: Path) -> str:
+        """The same for a finished file, which is taken away from `path`."""
+        return self._blobs.put_file(path)
+
+    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
+        """At most `limit` bytes from `offset`. Raises `UserError` for a name that is not there."""
+        return self._blobs.read(sha256, offset, limit)
+
+    def close(self) -> None:
+        """Make all durable, note the clean end, free the lock; a later append raises."""
+        with self._syncing, self._writing:
+            if self._fd < 0:
+                return
+            # A log that cannot take the note is opened as after a crash, which loses nothing.
+            with suppress(OSError, StorageError):
+                self._blobs.commit()
+                self.write(_line(kind="closed"))
+                os.fdatasync(self._fd)
+            for fd in (self._fd, self._lock_fd):
+                os.close(fd)
+            self._fd = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """A log ready to be appended to, and what it holds."""
+
+    log: LogFile
+    records: list[Json]
+    """Plain dicts as stored, in order, each seq once."""
+    epoch: str
+    """Another one than before when whole lines may have been lost."""
+    repairs: tuple[Repair, ...]
+    """What was found wrong now, without what an earlier opening has reported."""
+
+
+def open_log(
+    folder: Path, commit: CommitThread, *, client: str = "", create: bool = False
+) -> OpenedLog:
+    """Lock, read and repair the log in `folder`. It blocks: a fifth of a second for 42 MB.
+
+    Raises `ConversationNotFoundError`, `ConversationLockedError` (then `read_log` still works),
+    `ReadOnlyError` (planted files, no permission, no locks, a later version) and `StorageError`.
+    """
+    if not (create or (folder / LOG_NAME).exists()):
+        raise errors.ConversationNotFoundError(folder.name)
+    try:
+        private_files.private_folder(folder)
+        private_files.private_folder(folder / "blobs")
+        with ExitStack() as on_failure:
+            lock_fd = open_private(folder / "lock", os.O_RDWR | os.O_CREAT)
+            on_failure.callback(os.close, lock_fd)
+            _take_lock(folder, lock_fd, client)
+            create_flag = os.O_CREAT if create else 0
+            fd = open_private(folder / LOG_NAME, os.O_RDWR | os.O_APPEND | create_flag)
+            on_failure.callback(os.close, fd)
+            opened = _open_locked(folder, (fd, lock_fd), commit)
+            on_failure.pop_all()
+            return opened
+    except OSError as exc:
+        raise private_files.disk_error(folder, exc) from exc
+
+
+def _take_lock(folder: Path, fd: int, client: str) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        # Empty for the moment in which the owner is just starting.
+        owner = orjson.loads(os.pread(fd, 4096, 0) or b"{}")
+        raise errors.ConversationLockedError(
+            f"conversation {folder.name!r} is open in process {owner.get('pid')} "
+            f"({owner.get('client') or 'oh-daemon'}); close it there, or only read it here",
+            data={"lock": owner},
+        ) from exc
+    except OSError as exc:
+        raise errors.ReadOnlyError(
+            f"the file system of {str(folder)!r} has no file locks ({exc.strerror}), so two "
+            "daemons could write the same log; open a folder on a local disk"
+        ) from exc
+    os.ftruncate(fd, 0)
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    os.pwrite(fd, _line(pid=os.getpid(), startedAt=started_at, client=client), 0)
+
+
+def _open_locked(folder: Path, fds: tuple[int, int], commit: CommitThread) -> OpenedLog:
+    fd = fds[0]
+    with os.fdopen(fd, "rb", closefd=False) as file:
+        scan = scan_file(file)
+    if scan.is_newer:
+        raise errors.ReadOnlyError(
+            f"a later version has written conversation {folder.name!r}; update oh-daemon to go on "
+            "with it, or only read it"
+        )
+    repairs = [] if scan.header.get("damage") == scan.damage else scan.repairs
+    if os.fstat(fd).st_size > scan.end:
+        repairs = [*repairs, _cut_torn_line(folder, fd, scan.end)]
+    for left_by_a_killed_process in folder.rglob(".*.tmp"):
+        left_by_a_killed_process.unlink(missing_ok=True)
+    log = LogFile(folder, fds, scan, commit)
+    boot = _boot_id()
+    epoch = _next_epoch(scan, boot)
+    header = _line(kind="header", epoch=epoch, boot=boot, damage=scan.damage)
+    log.write(b"\n" + header if scan.lacks_newline else header)
+    os.fdatasync(fd)
+    private_files.sync_folder(folder)
+    private_files.sync_folder(folder.parent)
+    return OpenedLog(log, scan.records, epoch, tuple(repairs))
+
+
+def _cut_torn_line(folder: Path, fd: int, end: int) -> Repair:
+    """Move the bytes after the last whole line into a file of their own, durable first."""
+    name = f"torn-{end}-{uuid.uuid4().hex[:8]}"
+    aside_fd = open_private(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with os.fdopen(fd, "rb", closefd=False) as log, os.fdopen(aside_fd, "wb") as aside:
+        log.seek(end)
+        shutil.copyfileobj(log, aside, 1 << 20)
+        aside.flush()
+        os.fsync(aside_fd)
+    os.ftruncate(fd, end)
+    return Repair(f"the last line was not finished; it was moved to {name}", end, name)
+
+
+def _next_epoch(scan: Scan, boot: str) -> str:
+    # The kernel keeps what a killed process wrote, but a machine that died loses what was not
+    # synced, and those numbers are then used again.
+    old = scan.header
+    is_complete = (scan.is_closed or old.get("boot") == boot) and old.get("damage") == scan.damage
+    return old["epoch"] if is_complete else uuid.uuid4().hex
+
+
+def _boot_id() -> str:
+    """The same until the machine restarts. Where the system has none, every start is another."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return uuid.uuid4().hex
+
+
+def _line(**fields: object) -> bytes:
+    return orjson.dumps({"v": LOG_VERSION, **fields}) + b"\n"

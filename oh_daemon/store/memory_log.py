@@ -1,0 +1,53 @@
+"""A log that lives and dies with its process, for conversations that have no workspace."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from oh_daemon.contract.errors import StorageError, UserError
+
+
+class MemoryLog:
+    """The `EventLog` without a disk. Safe from any thread: each method is one step on a list."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self._blobs: dict[str, bytes] = {}
+
+    def append(self, lines: bytes) -> None:
+        """Keep one or several whole lines, numbered on from the last."""
+        self._lines.extend(lines.split(b"\n")[:-1])
+
+    def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
+        """The lines of these events, without newlines."""
+        return self._lines[max(first_seq - 1, 0) : max(last_seq, 0)]
+
+    def sync(self) -> None:
+        """Nothing to do: there is no disk."""
+
+    def after_sync(self, callback: Callable[[StorageError | None], None]) -> None:
+        """Call back at once, on this thread."""
+        callback(None)
+
+    def put_blob(self, data: bytes) -> str:
+        """Keep bytes; the result is their SHA-256 in hex."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._blobs[sha256] = data
+        return sha256
+
+    def put_blob_file(self, path: Path) -> str:
+        """The same for a finished file, which is taken away from `path`."""
+        sha256 = self.put_blob(path.read_bytes())
+        path.unlink()
+        return sha256
+
+    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
+        """At most `limit` bytes from `offset`. Raises `UserError` for a name that is not there."""
+        if sha256 not in self._blobs:
+            raise UserError(f"output {sha256[:80]!r} is not in this conversation; use an item's")
+        return self._blobs[sha256][offset:][: None if limit < 0 else limit]
+
+    def close(self) -> None:
+        """Nothing to do: nothing is held."""

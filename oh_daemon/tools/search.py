@@ -1,0 +1,278 @@
+"""The tools `grep`, `glob` and `list`: what the folders hold, as the user sees it in the editor.
+
+Unsaved text counts, what git ignores does not, files with secrets are left out and said so. Which
+files there are is `workspace/listing`'s business; patterns run in `line_search`, a child process.
+Ripgrep is not used: its dialect differs, so one call would find other lines on other machines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.items import Location, ToolSubject
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools import line_search
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.listing import MAX_FILES, fits, list_files, parse_glob
+from oh_daemon.workspace.paths import Folders, shown, uri_from_path
+from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.workspace.text_changes import capped, escaped
+
+_MATCH_TIMEOUT_S = 20.0
+_SPAWN_TIMEOUT_S = 30.0
+_MAX_FOUND_BYTES = 64 << 20
+_MAX_NAMED = 3
+_MAX_ENTRIES = 400
+_DEFAULT_LIMIT = 100
+
+_PATH: Json = {"type": "string", "description": "file or folder; without it, all open folders"}
+_GLOB: Json = {"type": "string", "description": "only such files, such as *.{ts,tsx}"}
+_TEXT: Json = {"type": "string", "minLength": 1}
+
+
+def _number(minimum: int, maximum: int) -> Json:
+    return {"type": "integer", "minimum": minimum, "maximum": maximum}
+
+
+def _spec(name: str, description: str, required: list[str], **properties: Json) -> ToolSpec:
+    schema: Json = {"type": "object", "properties": properties, "required": required}
+    return ToolSpec(name, description, schema, kind="search", read_only=True)
+
+
+_GREP_SPEC = _spec(
+    "grep",
+    "Search the lines of text files, unsaved text too, for a Python regular expression. What git"
+    " ignores is left out unless path names it. mode: content (lines with their numbers), files"
+    ' (names), count (matching lines per file). Example: {"pattern": "def load_\\w+",'
+    ' "glob": "src/**/*.py", "context": 2}',
+    ["pattern"],
+    pattern=_TEXT,
+    path=_PATH,
+    glob=_GLOB,
+    mode={"enum": ["content", "files", "count"]},
+    context=_number(0, 20),
+    ignore_case={"type": "boolean"},
+    limit=_number(1, 1000),
+)
+_GLOB_SPEC = _spec(
+    "glob",
+    "Find files by name: *, ?, [a-z], ** for any folders, {a,b}. A pattern without / fits at any"
+    ' depth. What git ignores is left out. Example: {"pattern": "tests/**/test_*.py"}',
+    ["pattern"],
+    pattern=_TEXT,
+    path=_PATH,
+)
+_LIST_SPEC = _spec(
+    "list",
+    "List folders. Those that git ignores are named but not entered.",
+    [],
+    path=_PATH,
+    depth=_number(1, 10),
+)
+
+
+def search_tools(
+    documents: Documents, folders: Folders, spawner: Spawner
+) -> tuple[SearchTool, ...]:
+    """The three, which implement `core.ports.Tool`."""
+    search = _Search(documents, folders, spawner)
+    finders = ((_GREP_SPEC, search.grep), (_GLOB_SPEC, search.glob), (_LIST_SPEC, search.list))
+    return tuple(SearchTool(spec, folders, find) for spec, find in finders)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTool:
+    """A read-only tool whose answer is a text."""
+
+    spec: ToolSpec
+    folders: Folders
+    find: Callable[[Json, CancelToken], str]
+
+    def plan(self, args: Json) -> Intent:
+        place, locations = "the open folders", ()
+        if "path" in args:
+            path = self.folders.resolve(args["path"], writing=False)
+            if secret := self.folders.is_protected(args["path"], writing=False):
+                raise ToolError(f"{secret}; view it with edit, which asks the user")
+            place = shown(self.folders.relative(path))
+            locations = (Location(uri=uri_from_path(self.folders.as_opened(path))),)
+        wanted = f" {shown(args['pattern'])!r} in" if "pattern" in args else ""
+        return Intent(
+            title=f"{self.spec.name.capitalize()}{wanted} {place}",
+            subject=ToolSubject(tool=self.spec.name, args=args),
+            risk="low",
+            footprint=Footprint(writes=False),
+            locations=locations,
+            item_fields={"kind": "toolCall", "tool_kind": "search"},
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        return ToolResult.of(capped(self.find(args, context.cancel), "the result"))
+
+
+class _Search:
+    def __init__(self, documents: Documents, folders: Folders, spawner: Spawner) -> None:
+        self._documents = documents
+        self._folders = folders
+        self._spawner = spawner
+
+    def grep(self, args: Json, cancel: CancelToken) -> str:
+        unsaved = dict(self._documents.unsaved_texts())
+        files, notes = self._files(args, args.get("glob", "**"), unsaved, cancel)
+        found = self._matches(args, files, unsaved, cancel)
+        hits: list[Json] = found["files"]
+        n_lines = sum(hit["count"] for hit in hits)
+        limit, n_found, unit = args.get("limit", _DEFAULT_LIMIT), len(hits), "files"
+        match args.get("mode", "content"):
+            case "content":
+                n_found, unit = n_lines, "matching lines"
+                blocks = [self._block(hit, unsaved) for hit in hits if hit["lines"]]
+            case "count":
+                blocks = [f"{self._title(hit, unsaved)}: {hit['count']}" for hit in hits[:limit]]
+            case _:
+                blocks = [self._title(hit, unsaved) for hit in hits[:limit]]
+        head = f"{n_lines:,} matching lines in {len(hits):,} of {len(files):,} files"
+        return _render(
+            head, blocks, (*_cut(limit, n_found, unit), *_gaps(found, len(files)), *notes)
+        )
+
+    def glob(self, args: Json, cancel: CancelToken) -> str:
+        unsaved = dict(self._documents.unsaved_texts())
+        files, notes = self._files(args, args["pattern"], unsaved, cancel)
+        names = [self._name(path) for path in files[:_MAX_ENTRIES]]
+        notes += _cut(_MAX_ENTRIES, len(files), "files")
+        return _render(f"{len(files):,} files", names, notes)
+
+    def list(self, args: Json, cancel: CancelToken) -> str:
+        lines: list[str] = []
+        for base in self._bases(args):
+            if not base.is_dir():
+                raise ToolError(f"{self._name(base)!r} is a file; view it with edit")
+            files = list_files(base, self._spawner, cancel).files
+            seen = {*files, *(above for path in files for above in path.parents)}
+            lines += (f"{shown(base)}/", *self._tree(base, args.get("depth", 1), seen, "  "))
+        notes = _cut(_MAX_ENTRIES, len(lines), "entries")
+        return _render("", lines[:_MAX_ENTRIES], notes)
+
+    def _tree(self, folder: Path, depth: int, seen: set[Path], indent: str) -> Iterator[str]:
+        """The entries down to `depth`; what git ignores is named and not entered."""
+        with self._folders.holding(folder / "*") as descriptor, os.scandir(descriptor) as entries:
+            kinds = {e.name: (e.is_symlink(), e.is_dir(follow_symlinks=False)) for e in entries}
+        for name, (is_link, is_folder) in sorted(kinds.items()):
+            path = folder / name
+            mark = "@ (link)" if is_link else "/" if is_folder else ""
+            ignored = "" if is_link or path in seen else " (ignored or empty)"
+            yield f"{indent}{shown(name)}{mark}{ignored}"
+            if is_folder and path in seen and depth > 1:
+                yield from self._tree(path, depth - 1, seen, indent + "  ")
+
+    def _bases(self, args: Json) -> tuple[Path, ...]:
+        if "path" not in args:
+            return self._folders.roots
+        path = self._folders.resolve(args["path"], writing=False)
+        if not path.exists():
+            raise ToolError(f"there is no {self._name(path)!r}; glob finds files by name")
+        return (path,)
+
+    def _files(
+        self, args: Json, pattern: str, unsaved: Iterable[Path], cancel: CancelToken
+    ) -> tuple[list[Path], list[str]]:
+        """The files that fit, by name, and what the model must know about those left out."""
+        wanted = parse_glob(pattern)
+        files: set[Path] = set()
+        notes: list[str] = []
+        for base in self._bases(args):
+            if base.is_file():
+                files.add(base)
+                continue
+            listing = list_files(base, self._spawner, cancel)
+            if listing.is_cut:
+                notes.append(f"only {MAX_FILES:,} files of {self._name(base)!r} were considered")
+            new = (path for path in unsaved if path.is_relative_to(base) and not path.exists())
+            files |= {p for p in (*listing.files, *new) if fits(p.relative_to(base), wanted)}
+        secret = sorted(filter(self._folders.is_left_out, files))
+        if secret:
+            named = ", ".join(self._name(path) for path in secret[:_MAX_NAMED])
+            notes.append(f"{len(secret)} files that may hold secrets were left out: {named}")
+        return sorted(files.difference(secret)), notes
+
+    def _matches(
+        self, args: Json, files: list[Path], unsaved: dict[Path, str], cancel: CancelToken
+    ) -> Json:
+        is_content = args.get("mode", "content") == "content"
+        job = {
+            "pattern": args["pattern"],
+            "ignore_case": args.get("ignore_case", False),
+            "paths": [str(path) for path in files],
+            "texts": {str(path): text for path, text in unsaved.items()},
+            "context": args.get("context", 0),
+            "limit": args.get("limit", _DEFAULT_LIMIT) if is_content else 0,
+            "timeout_s": _MATCH_TIMEOUT_S,
+        }
+        # A file for the job, since arguments are limited in size; only this user can read it.
+        with tempfile.NamedTemporaryFile(prefix="oh-grep-", suffix=".json") as file:
+            file.write(json.dumps(job).encode())
+            file.flush()
+            done = self._spawner.run(
+                (sys.executable, "-IS", line_search.__file__, file.name),
+                cwd=self._folders.roots[0],
+                timeout_s=_SPAWN_TIMEOUT_S,
+                cancel=cancel,
+                max_bytes=_MAX_FOUND_BYTES,
+            )
+        if done.exit_code != 0:
+            raise ToolError("the search ended early; narrow the pattern, path or glob")
+        found: Json = json.loads(done.stdout)
+        if "error" in found:
+            raise ToolError(
+                f"{args['pattern']!r} is no Python regular expression: {found['error']}; escape"
+                " characters that stand for themselves with a backslash"
+            )
+        return found
+
+    def _block(self, hit: Json, unsaved: Iterable[Path]) -> str:
+        lines = [self._title(hit, unsaved)]
+        last = None
+        for number, is_match, text in hit["lines"]:
+            if last is not None and number > last + 1:
+                lines.append("--")
+            lines.append(f"{number}{':' if is_match else '-'}{escaped(text)}")
+            last = number
+        return "\n".join((*lines, ""))
+
+    def _title(self, hit: Json, unsaved: Iterable[Path]) -> str:
+        path = Path(hit["path"])
+        return self._name(path) + (" (unsaved text)" if path in unsaved else "")
+
+    def _name(self, path: Path) -> str:
+        return shown(self._folders.relative(path))
+
+
+def _gaps(found: Json, n_files: int) -> Iterator[str]:
+    """What was not searched, and why."""
+    if found["late"]:
+        yield f"time ran out at file {found['n_searched']:,} of {n_files:,}; use a simpler pattern"
+    if found["n_binary"]:
+        yield f"{found['n_binary']:,} binary files skipped"
+    if large := found["too_large"]:
+        named = ", ".join(map(shown, large[:_MAX_NAMED]))
+        yield f"{len(large)} files skipped for their size: {named}; use grep in the terminal"
+
+
+def _cut(limit: int, n_found: int, unit: str) -> list[str]:
+    if n_found <= limit:
+        return []
+    return [f"only {limit} of {n_found:,} {unit} are shown; narrow the search by pattern or path"]
+
+
+def _render(head: str, blocks: Iterable[str], notes: Iterable[str]) -> str:
+    """The notes come before what may be cut."""
+    return "\n".join(filter(None, (head, *(f"[{note}]" for note in notes), *blocks)))

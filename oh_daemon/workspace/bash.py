@@ -1,0 +1,358 @@
+"""One persistent bash on a terminal of its own, and the command that runs in it.
+
+bash takes its commands from a pipe, so typed text can only ever reach the program in front; a
+command is a file to be sourced. It has ended when its status came by a second pipe and a mark,
+unknown to it, by the terminal: output cannot forge that. One thread reads both; nothing polls.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace import reaper
+from oh_daemon.workspace.output import Capture, CleanText, Output
+from oh_daemon.workspace.pty import Pty
+from oh_daemon.workspace.spawner import Spawner
+
+MAX_LIVE_CHARS = 1 << 20
+"""Live output per call; the rest is only in the result, or clients would drown."""
+_MAX_LATE_CHARS = 4096
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 0.4
+_MARK_DEADLINE_S = 0.5
+"""A program may flush the terminal and the mark with it; then the status alone counts."""
+_DRAIN_S = 0.05
+_INTERRUPTS = ((signal.SIGINT, 0.25), (signal.SIGTERM, 0.25), (signal.SIGKILL, 0.25))
+
+# Descriptors 240 and 241 are the terminal and the report pipe. What was exported, and the folder,
+# survive an `exit`: the trap saves them for the next shell. USR2 drops the rest of an interrupted
+# command, also when the program in front caught SIGINT and ended as if nothing had happened.
+_RC = r"""
+exec 240>&1 241>&3 3>&-
+set +o history +H
+__oh_quiet() { PS1= PS2= PROMPT_COMMAND=; return "$1"; }
+__oh_done() {
+  printf '\036%s\036' "$2" >&240
+  printf '%s %s %s\0' "$2" "$1" "$PWD" >&241
+  return "$1"
+}
+trap 'declare -px > @STATE@' EXIT
+trap 'kill -INT $$' USR2
+if [ -r @STATE@ ]; then . @STATE@; cd -- "$PWD"; rm -f @STATE@; fi 2>/dev/null
+__oh_quiet 0
+"""
+_LINES = """\
+. {file} <&240 240>&- 241>&-; {{ __oh_quiet $?; }} 2>/dev/null
+{{ __oh_done $? {mark}; }} 2>/dev/null
+"""
+
+State = Literal["done", "running", "waitingForInput"]
+OnOutput = Callable[[str], None]
+
+
+def ignore_output(_text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutcome:
+    """What one call saw of a command."""
+
+    state: State
+    output: Output
+    cwd: Path
+    duration_s: float
+    """Since the command began."""
+    exit_code: int | None = None
+    """Negative when a signal ended the shell itself."""
+    note: str = ""
+    """What happened to the shell, for the model."""
+    late: str = ""
+    """What background jobs wrote after the end of the command before."""
+
+
+@dataclass(slots=True, eq=False)
+class _Command:
+    """A command under way, or ended and not yet reported. Guarded by its shell's lock."""
+
+    text: str
+    capture: Capture
+    on_output: OnOutput
+    is_background: bool
+    note: str
+    late: str
+    mark: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
+    is_marked: bool = False
+    status: int | None = None
+    """What bash said; it counts once the mark shows that all output before it was read."""
+    cleaner: CleanText = field(default_factory=CleanText)
+    held: bytes = b""
+    """Output that may be the beginning of the mark."""
+    started: float = field(default_factory=time.monotonic)
+    active: float = field(default_factory=time.monotonic)
+    """When it last wrote, or was last typed into."""
+    live_left: int = MAX_LIVE_CHARS
+    exit_code: int | None = None
+    """Set once, when it has ended."""
+
+
+class Bash:
+    """Safe from any thread. Raises `ToolError` and `OSError` when it cannot start."""
+
+    def __init__(self, spawner: Spawner, scratch: Path, cwd: Path, env: Mapping[str, str]) -> None:
+        """`scratch` is where its files go, without a suffix."""
+        self.cwd = cwd
+        self.is_dead = False
+        self._scratch = scratch
+        self._changed = threading.Condition()
+        self._command: _Command | None = None
+        self._late = ""
+        self._late_cleaner = CleanText()
+        rc = scratch.with_suffix(".rc")
+        rc.write_text(_RC.replace("@STATE@", shlex.quote(f"{scratch}.state")))
+        argv = ["bash", "--noprofile", "--rcfile", str(rc), "--noediting", "-i"]
+        with ExitStack() as stack:
+            self._pty = Pty()
+            stack.callback(self._pty.close)
+            commands, self._control = _pipe(stack)
+            self._reports, self._report_write = _pipe(stack)
+            terminal = self._pty.slave
+            fds = [commands, terminal, terminal, self._report_write]
+            self._process = spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
+            self._descriptors = stack.pop_all()
+        name = f"shell-{self._process.pid}"
+        threading.Thread(target=self._read, name=name, daemon=True).start()
+        # The end of the shell travels as a report too, so that the reader waits in one place only.
+        self._process.exit_code.add_done_callback(self._report_exit)
+
+    def begin(self, text: str, note: str, on_output: OnOutput, *, is_background: bool) -> None:
+        """Start a command. Raises `ToolError` when one is running."""
+        with self._changed:
+            running = self._command
+            if running and running.exit_code is None:
+                raise ToolError(
+                    f"this terminal is busy with {running.text[:200]!r}: wait for it or type into"
+                    " it with is_input, or use another terminal_id"
+                )
+            file = self._scratch.with_suffix(".command")
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            file.write_text(text + "\n", "utf-8", "surrogateescape")
+            late, self._late = self._late, ""
+            command = _Command(text, self._capture(), on_output, is_background, note, late)
+            self._pty.prepare()
+            self._command = command
+            lines = _LINES.format(file=shlex.quote(str(file)), mark=command.mark.decode())
+            os.write(self._control, lines.encode())
+
+    def type(self, data: bytes) -> None:
+        with self._changed:
+            command = self._command
+            if command is None or command.exit_code is not None:
+                raise ToolError("no command runs in this terminal; call again without is_input")
+            command.active = time.monotonic()
+            self._pty.write(data)
+
+    def wait(
+        self, timeout_s: float, cancel: CancelToken, on_output: OnOutput, *, needs_output: bool
+    ) -> CommandOutcome:
+        """Wait for the command's end, for input or for the time; a cancel ends the command."""
+        with self._changed:
+            command = self._command
+            if command is None:
+                raise ToolError("no command runs in this terminal; call again without is_input")
+            command.on_output, command.live_left = on_output, MAX_LIVE_CHARS
+        forget = cancel.on_cancel(self._wake)
+        try:
+            state = self._await(command, timeout_s, cancel, needs_output=needs_output)
+        finally:
+            forget()
+        if cancel.is_cancelled and not command.is_background:
+            self._interrupt(command)
+        return self._outcome(command, state)
+
+    def hang_up(self) -> None:
+        """Ask the shell and everything that was started in it to end."""
+        # An interactive shell ignores SIGTERM.
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            self._process.signal_tree(number)
+
+    def kill(self, grace_s: float) -> None:
+        """End what is left after the grace."""
+        self._process.kill_tree(grace_s)
+
+    def _capture(self) -> Capture:
+        return Capture(self._scratch.with_suffix(f".{secrets.token_hex(8)}.output"))
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _await(
+        self, command: _Command, timeout_s: float, cancel: CancelToken, *, needs_output: bool
+    ) -> State:
+        began = time.monotonic()
+        deadline = began + timeout_s
+        pause_s, n_waiting = _FIRST_LOOK_S, 0
+        while True:
+            with self._changed:
+                left_s = deadline - time.monotonic()
+                if command.exit_code is None and not cancel.is_cancelled and left_s > 0:
+                    self._changed.wait(min(left_s, pause_s))
+            if command.exit_code is not None:
+                return "done"
+            if cancel.is_cancelled or time.monotonic() >= deadline:
+                return "running"
+            is_quiet = time.monotonic() - command.active >= _FIRST_LOOK_S
+            may_wait = is_quiet and (command.active > began or not needs_output)
+            # Twice in a row: what was just typed may not have been read yet.
+            n_waiting = n_waiting + 1 if may_wait and self._pty.is_waiting_for_input() else 0
+            if n_waiting > 1:
+                return "waitingForInput"
+            is_calm = is_quiet and not n_waiting
+            pause_s = min(2 * pause_s, _LAST_LOOK_S) if is_calm else _FIRST_LOOK_S
+
+    def _outcome(self, command: _Command, state: State) -> CommandOutcome:
+        with self._changed:
+            capture, command.capture = command.capture, self._capture()
+            command.on_output = ignore_output
+            note, command.note = command.note, ""
+            late, command.late = command.late, ""
+            exit_code = command.exit_code
+            if exit_code is not None:
+                self._command, state = None, "done"
+        seconds = time.monotonic() - command.started
+        return CommandOutcome(state, capture.finish(), self.cwd, seconds, exit_code, note, late)
+
+    def _interrupt(self, command: _Command) -> None:
+        """End the command, gently first; the shell itself only when nothing else helps."""
+        reaper.send_signal({self._process.pid}, signal.SIGUSR2)
+        for number, patience_s in _INTERRUPTS:
+            reaper.send_signal(self._in_front(number), number)
+            if self._ends_within(command, patience_s):
+                return
+        self.kill(0)
+        self._ends_within(command, _MARK_DEADLINE_S)
+
+    def _ends_within(self, command: _Command, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: command.exit_code is not None, timeout_s)
+
+    def _in_front(self, number: int) -> set[int]:
+        """The foreground group and all below it, but not the shell's jobs in the background."""
+        found = reaper.processes()
+        group = self._pty.foreground()
+        front = {pid for pid, row in found.items() if row[1] == group} - {self._process.pid}
+        # When it runs a builtin the shell is in front itself; it takes SIGINT, no more.
+        shell = {self._process.pid} if number == signal.SIGINT else set[int]()
+        return front | reaper.descendants(front, found) | shell
+
+    def _report_exit(self, exit_code: Future[int]) -> None:
+        os.write(self._report_write, b"- %d \0" % exit_code.result())
+
+    def _read(self) -> None:
+        """The reader thread, until the shell has ended."""
+        poll = select.poll()
+        poll.register(self._pty.master, select.POLLIN)
+        poll.register(self._reports, select.POLLIN)
+        exit_code: int | None = None
+        while exit_code is None:
+            command = self._command
+            is_overdue = command is not None and command.status is not None
+            fds = {fd for fd, _ in poll.poll(_MARK_DEADLINE_S * 1000 if is_overdue else None)}
+            if self._pty.master in fds:
+                self._on_bytes(self._pty.read())
+            if self._reports in fds:
+                exit_code = self._on_reports(os.read(self._reports, 1 << 16))
+            if not fds and command:
+                self._end(command)
+        poll.unregister(self._reports)
+        # Nobody marks the end of a dead shell's output, and its jobs may write on.
+        until = time.monotonic() + 4 * _DRAIN_S
+        while poll.poll(_DRAIN_S * 1000) and time.monotonic() < until:
+            self._on_bytes(self._pty.read())
+        self._on_exit(exit_code)
+
+    def _on_bytes(self, data: bytes) -> None:
+        command = self._command
+        if command is None or command.is_marked:
+            self._keep_late(data)
+            return
+        mark = b"\x1e%b\x1e" % command.mark
+        before, found, after = (command.held + data).partition(mark)
+        start = before.rfind(b"\x1e", -len(mark))
+        command.held = b""
+        if not found and start >= 0 and mark.startswith(before[start:]):
+            before, command.held = before[:start], before[start:]
+        self._emit(command, command.cleaner.feed(before))
+        if found:
+            command.is_marked = True
+            self._keep_late(after)
+            if command.status is not None:
+                self._end(command)
+
+    def _on_reports(self, data: bytes) -> int | None:
+        """The shell's exit code when it has ended."""
+        for report in data.split(b"\0")[:-1]:
+            mark, status, cwd = report.split(b" ", 2)
+            if mark == b"-":
+                return int(status)
+            command = self._command
+            if command is None or mark != command.mark:
+                continue
+            self.cwd, command.status = Path(os.fsdecode(cwd)), int(status)
+            if command.is_marked:
+                self._end(command)
+        return None
+
+    def _end(self, command: _Command) -> None:
+        held, command.held, command.is_marked = command.held, b"", True
+        self._emit(command, command.cleaner.feed(held) + command.cleaner.flush())
+        with self._changed:
+            command.exit_code = command.status
+            self._changed.notify_all()
+
+    def _on_exit(self, exit_code: int) -> None:
+        command = self._command
+        self.is_dead = True
+        if command and command.exit_code is None:
+            command.status = exit_code
+            command.note += (
+                "The shell itself ended with this command; the next one gets a new shell: variables"
+                " that were not exported, functions and options are gone."
+            )
+            self._end(command)
+        self._descriptors.close()
+
+    def _emit(self, command: _Command, text: str) -> None:
+        if not text:
+            return
+        with self._changed:
+            command.capture.add(text)
+            command.active = time.monotonic()
+            live, on_output = text[: command.live_left], command.on_output
+            command.live_left -= len(live)
+        if live:
+            on_output(live)
+
+    def _keep_late(self, data: bytes) -> None:
+        with self._changed:
+            self._late = (self._late + self._late_cleaner.feed(data))[-_MAX_LATE_CHARS:]
+
+
+def _pipe(stack: ExitStack) -> tuple[int, int]:
+    read, write = os.pipe2(os.O_CLOEXEC)
+    stack.callback(os.close, read)
+    stack.callback(os.close, write)
+    return read, write

@@ -1,0 +1,128 @@
+"""Which files of a folder count for a search: those that git tracks or would track.
+
+Links are never followed. Without git, and in a folder that git ignores as a whole, all files count.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.spawner import Spawner
+
+MAX_FILES = 100_000
+_GIT_TIMEOUT_S = 30.0
+_MAX_GIT_BYTES = 64 << 20
+_MAX_ALTERNATIVES = 100
+# What a hostile repository could make git run or read is switched off.
+_LIST = (
+    *("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "safe.bareRepository=explicit", "ls-files", "-z", "-co", "--exclude-standard"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Regular files below a folder, by name; `is_cut` when there are more than `MAX_FILES`."""
+
+    files: tuple[Path, ...]
+    is_cut: bool
+
+
+def list_files(folder: Path, spawner: Spawner, cancel: CancelToken) -> Listing:
+    """`folder` is a real path. Raises `Cancelled`."""
+    files: list[Path] = []
+    for path in _files(folder, spawner, cancel):
+        if len(files) == MAX_FILES:
+            return Listing(tuple(sorted(files)), is_cut=True)
+        files.append(path)
+    return Listing(tuple(sorted(files)), is_cut=False)
+
+
+def _files(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterator[Path]:
+    names = _tracked(folder, spawner, cancel)
+    if not names:
+        yield from _all_files(folder)
+        return
+    for name in names:
+        mode = _mode(path := folder / name)
+        if stat.S_ISREG(mode):
+            yield path
+        elif stat.S_ISDIR(mode) and path != folder:
+            # A repository inside this one, which git lists by its name only.
+            yield from _files(path, spawner, cancel)
+
+
+def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[str]:
+    """What git tracks or would track; nothing without git or outside of repositories."""
+    try:
+        done = spawner.run(
+            _LIST, cwd=folder, timeout_s=_GIT_TIMEOUT_S, cancel=cancel, max_bytes=_MAX_GIT_BYTES
+        )
+    except ToolError:  # There is no git, or it takes too long.
+        return ()
+    if done.exit_code != 0 or not done.stdout:
+        return ()
+    # A file with a merge conflict is listed once per side.
+    return dict.fromkeys(os.fsdecode(done.stdout).rstrip("\0").split("\0"))
+
+
+def _all_files(folder: Path) -> Iterator[Path]:
+    for above, folders, names, _ in os.fwalk(folder):  # Unlike os.walk never lured by a link.
+        folders[:] = sorted(name for name in folders if name != ".git")
+        paths = (Path(above, name) for name in sorted(names))
+        yield from (path for path in paths if stat.S_ISREG(_mode(path)))
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0  # Tracked but deleted, or gone just now.
+
+
+def parse_glob(pattern: str) -> tuple[tuple[str, ...], ...]:
+    """The alternatives of a pattern with `*`, `?`, `[a-z]`, `**` and `{a,b}`, split at `/`.
+
+    As in .gitignore, a pattern without a slash fits names at any depth. Raises `ToolError`.
+    """
+    alternatives = [pattern.removeprefix("./")]
+    while any("{" in one for one in alternatives):
+        alternatives = [new for one in alternatives for new in _without_last_brace(one, pattern)]
+        if len(alternatives) > _MAX_ALTERNATIVES:
+            raise ToolError(f"{pattern!r} has more than {_MAX_ALTERNATIVES} alternatives")
+    return tuple(
+        tuple(one.strip("/").split("/")) if "/" in one else ("**", one) for one in alternatives
+    )
+
+
+def fits(path: PurePath, alternatives: Iterable[tuple[str, ...]]) -> bool:
+    """Whether a relative path fits one alternative; takes linear time, whatever the pattern."""
+    return any(_fits(path.parts, pattern) for pattern in alternatives)
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    reached = {0}
+    """How many parts the pattern may have used up so far."""
+    for wanted in pattern:
+        if wanted == "**":
+            reached = set(range(min(reached), len(parts) + 1))
+        else:
+            reached = {n + 1 for n in reached if n < len(parts) and fnmatchcase(parts[n], wanted)}
+        if not reached:
+            return False
+    return len(parts) in reached
+
+
+def _without_last_brace(pattern: str, whole: str) -> list[str]:
+    head, brace, rest = pattern.rpartition("{")
+    inner, closing, tail = rest.partition("}")
+    if brace and not closing:
+        raise ToolError(f"{whole!r} opens a brace that it does not close")
+    return [head + one + tail for one in inner.split(",")] if brace else [pattern]

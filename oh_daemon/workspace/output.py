@@ -1,0 +1,146 @@
+"""What a terminal wrote, as text that is safe to show: cleaned, and kept within bounds.
+
+Terminal escapes and controls go, overwritten lines collapse; of a long text the head and the tail
+stay in memory and all of it (up to 100 MiB) goes to a file. Knows nothing of shells.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+HEAD_BYTES = TAIL_BYTES = 16 << 10
+MAX_SPILL_BYTES = 100 << 20
+_MAX_HELD_CHARS = 64 << 10
+"""No escape sequence and no progress bar is longer; beyond it is shown as text."""
+
+# ECMA-48, in the 7-bit forms and the 8-bit ones: CSI; OSC; DCS, SOS, PM and APC; the others.
+# Strings end at a line break too, or an unfinished one would swallow everything after it.
+_ESCAPE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-OQ-WYZ\\`a-~]"
+)
+_OPEN_ESCAPE = re.compile(
+    r"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c\n]*\x1b?"
+    r"|\x1b[ -/]*)\Z"
+)
+_TO_LINE_START = re.compile(r"(?:\x1b\[|\x9b)[01]?G")
+_OVERSTRIKE = re.compile(r"[^\n\x08]\x08")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_PLAIN = bytes([*range(0x20, 0x7F), 0x09, 0x0A])
+
+
+class CleanText:
+    """Bytes in pieces to text; a piece may end within a character, an escape or a line."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+        """The start of an escape, or of a line that is being overwritten."""
+
+    def feed(self, data: bytes) -> str:
+        if not self._held and not data.translate(None, _PLAIN) and not self._decoder.getstate()[0]:
+            return data.decode("ascii")
+        return self._clean(self._held + self._decoder.decode(data))
+
+    def flush(self) -> str:
+        """What is still held; the stream may go on."""
+        text = self._clean(self._held + self._decoder.decode(b"", final=True) + "\x1b")
+        held, self._held = self._held[:-1], ""
+        return text + _CONTROL.sub("", _collapsed(held))
+
+    def _clean(self, text: str) -> str:
+        text = text.replace("\r\n", "\n")
+        cut = len(text)
+        if match := _OPEN_ESCAPE.search(text, max(0, text.rfind("\n"))):
+            cut = match.start()
+        # A line with a carriage return is not final before its line break: the rest may be
+        # overwritten. What was on the screen when the return came has been shown already.
+        line_start = text.rfind("\n", 0, cut) + 1
+        plain = _TO_LINE_START.sub("\r", text[line_start:cut])
+        if "\r" in plain:
+            cut = line_start
+        if len(text) - cut > _MAX_HELD_CHARS:
+            cut = len(text)
+        self._held = text[cut:]
+        text = _ESCAPE.sub("", _TO_LINE_START.sub("\r", text[:cut]))
+        lines = [_collapsed(line) if "\r" in line else line for line in text.split("\n")]
+        return _CONTROL.sub("", _OVERSTRIKE.sub("", "\n".join(lines)))
+
+
+def _collapsed(line: str) -> str:
+    """The last state of a line that was written over, as a progress bar does."""
+    line = _ESCAPE.sub("", _TO_LINE_START.sub("\r", line))
+    return next((part for part in reversed(line.split("\r")) if part.strip()), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A captured text: all of it in `head`, or its two ends when it was long."""
+
+    head: str = ""
+    tail: str = ""
+    n_cut_bytes: int = 0
+    spill: Path | None = None
+    """All of it, or its first 100 MiB; the reader takes the file away or removes it."""
+
+
+class Capture:
+    """Keeps a text of any length in at most 64 KiB of memory. For one thread at a time."""
+
+    def __init__(self, spill: Path) -> None:
+        self._path = spill
+        self._file: BinaryIO | None = None
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._n_bytes = 0
+        self._is_spilled = True
+
+    def add(self, text: str) -> None:
+        data = text.encode("utf-8", "replace")
+        if self._n_bytes + len(data) > HEAD_BYTES + TAIL_BYTES and self._file is None:
+            self._open()
+        if self._file and self._n_bytes < MAX_SPILL_BYTES:
+            self._write(data[: MAX_SPILL_BYTES - self._n_bytes])
+        self._n_bytes += len(data)
+        room = HEAD_BYTES - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room > 0 else data
+        if len(self._tail) > 2 * TAIL_BYTES:
+            del self._tail[:-TAIL_BYTES]
+
+    def finish(self) -> Output:
+        """What was captured; the capture is over."""
+        if self._file:
+            self._file.close()
+        n_cut = self._n_bytes - HEAD_BYTES - TAIL_BYTES
+        if n_cut <= 0:
+            return Output((self._head + self._tail).decode("utf-8", "replace"))
+        # Bytes of a character that the cut went through count as cut.
+        head = self._head.decode("utf-8", "ignore")
+        tail = self._tail[-TAIL_BYTES:].decode("utf-8", "ignore")
+        n_cut = self._n_bytes - len(head.encode()) - len(tail.encode())
+        return Output(head, tail, n_cut, self._path if self._is_spilled else None)
+
+    def _open(self) -> None:
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = self._path.open("xb")
+            self._write(self._head + self._tail)
+        except OSError:
+            self._is_spilled = False
+
+    def _write(self, data: bytes | bytearray) -> None:
+        try:
+            if self._file and self._is_spilled:
+                self._file.write(data)
+        except OSError:
+            # A full disk must not take the command down: the two ends are still there.
+            self._is_spilled = False
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,138 @@
+"""A pseudo terminal and what the kernel says about it: who is in front, and who waits for input.
+
+Owns the two descriptors; leaves what runs on them to `shell`. Linux's /proc answers the questions;
+where it does not (another system, other rights), nobody seems to wait and the timeout decides.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import fcntl
+import os
+import platform
+import pty
+import struct
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.workspace import reaper
+
+_ROWS, _COLUMNS = 50, 200
+_READ_BYTES = 1 << 16
+# read; then poll, select, pselect6, ppoll, epoll_wait, epoll_pwait, epoll_pwait2.
+_SYSCALLS = {
+    "x86_64": (0, {7, 23, 270, 271, 232, 281, 441}),
+    "aarch64": (63, {72, 73, 22, 441}),
+}
+KEYS = {
+    **{f"C-{chr(code + 0x60)}": bytes([code]) for code in range(1, 27)},
+    "C-\\": b"\x1c",
+    "Enter": b"\r",
+    "Tab": b"\t",
+    "Escape": b"\x1b",
+    "Backspace": b"\x7f",
+    "Up": b"\x1b[A",
+    "Down": b"\x1b[B",
+    "Right": b"\x1b[C",
+    "Left": b"\x1b[D",
+}
+
+
+class Pty:
+    """Raises `OSError` when there are no more terminals or descriptors."""
+
+    def __init__(self) -> None:
+        self.master, self.slave = pty.openpty()
+        self._name = os.ttyname(self.slave)
+        os.set_blocking(self.master, False)
+        size = struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, size)
+
+    def close(self) -> None:
+        os.close(self.master)
+        os.close(self.slave)
+
+    def prepare(self) -> None:
+        """Make it plain again, whatever the last program did: no echo, lines, bytes as written."""
+        termios.tcflush(self.slave, termios.TCIFLUSH)
+        settings = termios.tcgetattr(self.slave)
+        settings[0] = termios.ICRNL
+        settings[1] = 0
+        settings[3] = termios.ICANON | termios.ISIG
+        termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+
+    def read(self) -> bytes:
+        """What is there, up to 64 KiB; empty when nothing is."""
+        chunks: list[bytes] = []
+        size = 0
+        while size < _READ_BYTES:
+            try:
+                # The kernel hands out 4 KiB at most, however much is asked for.
+                chunk = os.read(self.master, _READ_BYTES)
+            except OSError as exc:
+                if exc.errno not in {errno.EAGAIN, errno.EIO}:
+                    raise
+                break
+            chunks.append(chunk)
+            size += len(chunk)
+        return b"".join(chunks)
+
+    def write(self, data: bytes) -> None:
+        """Type `data`. Raises `ToolError` when the program does not take it."""
+        try:
+            n_written = os.write(self.master, data)
+        except BlockingIOError:
+            n_written = 0
+        if n_written < len(data):
+            raise ToolError(
+                f"only {n_written} of {len(data)} bytes were typed: the program reads no input"
+                " now; wait for it, or write the text into a file"
+            )
+
+    def foreground(self) -> int:
+        """The process group that has the terminal, or 0."""
+        try:
+            return os.tcgetpgrp(self.master)
+        except OSError:
+            return 0
+
+    def is_waiting_for_input(self) -> bool:
+        """Whether a foreground process sleeps until someone types, and nothing is typed yet."""
+        unread = array.array("i", [0])
+        fcntl.ioctl(self.slave, termios.FIONREAD, unread)
+        if unread[0]:
+            return False
+        group = self.foreground()
+        is_raw = not termios.tcgetattr(self.slave)[3] & termios.ICANON
+        members = (pid for pid, row in reaper.processes().items() if row[1] == group)
+        return any(self._waits(pid, is_raw=is_raw) for pid in members)
+
+    def _waits(self, pid: int, *, is_raw: bool) -> bool:
+        read, polls = _SYSCALLS.get(platform.machine(), (-1, set[int]()))
+        for number, first in _sleeping_calls(pid):
+            if number == read and self._is_ours(pid, first):
+                return True
+            # Who reads keys (readline, vim, less) switches the terminal to raw and then polls.
+            if is_raw and number in polls:
+                return True
+        return False
+
+    def _is_ours(self, pid: int, fd: int) -> bool:
+        try:
+            return str(Path(f"/proc/{pid}/fd/{fd}").readlink()) in {self._name, "/dev/tty"}
+        except OSError:
+            return False
+
+
+def _sleeping_calls(pid: int) -> Iterator[tuple[int, int]]:
+    """The system call, by number, and its first argument, of each thread of `pid` that sleeps."""
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            number, *arguments = (thread / "syscall").read_text().split()
+            if number.isdecimal():  # else it is `running`, or sleeps outside a call.
+                yield int(number), int(arguments[0], 16)
+    except OSError:
+        return

@@ -1,0 +1,159 @@
+"""The parent of every process the daemon starts; runs by file path as a child of the daemon.
+
+Owns starting, exit reports and the end of all: when its socket closes (the daemon may have been
+killed) it ends every descendant, however detached. It imports little, so that it starts fast;
+`spawner` is its only client and documents the packets.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import termios
+import time
+from pathlib import Path
+
+GRACE_S = 0.5
+MAX_REQUEST_BYTES = 1 << 18
+MAX_FDS = 8
+_PR_SET_CHILD_SUBREAPER = 36
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def processes() -> dict[int, tuple[int, int, int]]:
+    """All living processes: pid -> (parent, process group, session). Zombies do not count."""
+    found: dict[int, tuple[int, int, int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - twice as fast.
+        try:
+            stat = Path("/proc", name, "stat").read_bytes()
+        except OSError:
+            continue  # It ended while we looked.
+        # The program's name stands in brackets and may itself hold brackets and spaces.
+        state, parent, group, session = stat[stat.rindex(b")") + 2 :].split(maxsplit=4)[:4]
+        if state not in b"ZX":
+            found[int(name)] = (int(parent), int(group), int(session))
+    return found
+
+
+def descendants(roots: set[int], among: dict[int, tuple[int, int, int]]) -> set[int]:
+    """The living processes below `roots`, without them."""
+    family = set(roots)
+    while new := {pid for pid, row in among.items() if row[0] in family and pid not in family}:
+        family |= new
+    return family - roots
+
+
+def send_signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue  # It ended, or it is another user's (sudo) and not ours to end.
+
+
+def main(daemon: socket.socket) -> None:
+    daemon.set_inheritable(False)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        while _serve(daemon, wake):
+            pass
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # The daemon is gone.
+    _end_all(wake)
+
+
+def _serve(daemon: socket.socket, wake: int) -> bool:
+    """Wait for one request or exit and handle it; false when the daemon has hung up."""
+    readable, _, _ = select.select([daemon, wake], [], [])
+    if wake in readable:
+        os.read(wake, 4096)
+        for pid, code in _reap():
+            daemon.send(b"exit %d %d" % (pid, code))
+    if daemon not in readable:
+        return True
+    # Space for as many descriptors as the kernel passes at most: what does not fit would be lost.
+    request, extra, flags, _ = daemon.recvmsg(
+        MAX_REQUEST_BYTES, socket.CMSG_LEN(4 * MAX_FDS), socket.MSG_CMSG_CLOEXEC
+    )
+    data = b"".join(payload for _, _, payload in extra)
+    fds = [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
+    if request:
+        is_cut = bool(flags & socket.MSG_CTRUNC)
+        daemon.send(_start(request, fds, is_cut=is_cut))
+    for fd in fds:
+        os.close(fd)
+    return bool(request)
+
+
+def _start(request: bytes, fds: list[int], *, is_cut: bool) -> bytes:
+    """The report: `started ID PID` or `failed ID ERRNO`."""
+    number, n_args, cwd, *words = request.split(b"\0")
+    if is_cut:
+        return b"failed %b %d" % (number, errno.EMFILE)
+    try:
+        pid = os.fork()
+    except OSError as exc:
+        return b"failed %b %d" % (number, exc.errno)
+    if pid == 0:
+        _become(cwd, words[: int(n_args)], words[int(n_args) :], fds)
+    return b"started %b %d" % (number, pid)
+
+
+def _become(cwd: bytes, argv: list[bytes], env: list[bytes], fds: list[int]) -> None:
+    """Turn this fork into the program, with `fds` as descriptors 0, 1, 2 … and no others."""
+    try:
+        # Far above all targets first, so that no dup2 overwrites a descriptor still needed.
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in fds]
+        for target, fd in enumerate(high):
+            os.dup2(fd, target)
+        os.setsid()
+        if os.isatty(1):
+            fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+        for number in (*_ENDS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.chdir(cwd)
+        os.execve(argv[0], argv, dict(entry.split(b"=", 1) for entry in env))  # noqa: S606 - its job.
+    except OSError as exc:
+        os.write(2, b"%b: %b\n" % (argv[0], os.strerror(exc.errno or 0).encode()))
+    finally:
+        os._exit(127)
+
+
+def _reap() -> list[tuple[int, int]]:
+    """Collect the children that ended, orphans included: pid and exit code (-signal)."""
+    ended: list[tuple[int, int]] = []
+    try:
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.append((found[0], os.waitstatus_to_exitcode(found[1])))
+    except ChildProcessError:
+        pass
+    return ended
+
+
+def _end_all(wake: int) -> None:
+    """SIGTERM, a grace, then SIGKILL until nobody is left, whoever is started meanwhile."""
+    deadline = time.monotonic() + GRACE_S
+    # An interactive shell ignores SIGTERM and a stopped process hears nothing before SIGCONT.
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):
+        send_signal(descendants({os.getpid()}, processes()), number)
+    while (_reap(), below := descendants({os.getpid()}, processes()))[1]:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            send_signal(below, signal.SIGKILL)
+        if select.select([wake], [], [], max(left_s, 0.01))[0]:
+            os.read(wake, 4096)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))

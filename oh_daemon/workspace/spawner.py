@@ -1,0 +1,358 @@
+"""The only place that starts processes, as the client of one small child, the reaper.
+
+Owns the packets to and from it; leaves ptys to `pty` and shells to `shell`. Nothing is started
+before the first use; when the daemon ends in any way, so does everything started here.
+A request is `id, argc, cwd, argv…, env…` joined by NUL, with the descriptors beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.workspace import reaper
+
+RUN_TAG = "OH_DAEMON_RUN"
+GRACE_S = 0.5
+_LINGER_S = 0.2
+"""How long output is read on after the program's end when an orphan of it holds the pipe."""
+_START_DEADLINE_S = 10.0
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_QUIET = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "VIRTUAL_ENV_DISABLE_PROMPT": "1",
+}
+_WAYS_OUT = {
+    errno.EAGAIN: "no more processes can be started; end some background commands and try again",
+    errno.ENOMEM: "memory is short; end some background commands and try again",
+    errno.EMFILE: "too many files are open; close some terminals and try again",
+    errno.ENFILE: "too many files are open on this machine; try again later",
+    errno.EMSGSIZE: "the command line is too long; write the text into a file and name the file",
+}
+
+
+def clean_env(base: Mapping[str, str]) -> dict[str, str]:
+    """`base` without secrets, and set so that pagers, editors and password prompts cannot hang."""
+    kept = {name: value for name, value in base.items() if not _SECRET_NAME.search(name)}
+    return kept | _QUIET
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A program that ran to its end."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    is_cut: bool = False
+    """There was more output than wanted, so the program was ended early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A started program, leader of its own session. Safe from any thread."""
+
+    pid: int
+    tag: str
+    exit_code: Future[int] = field(default_factory=Future[int])
+    """Negative for a signal."""
+
+    def wait(self, timeout_s: float | None = None, cancel: CancelToken | None = None) -> int | None:
+        """The exit code, or None when the time was up or `cancel` came first."""
+        wake = threading.Event()
+        self.exit_code.add_done_callback(lambda _: wake.set())
+        forget = cancel.on_cancel(wake.set) if cancel else lambda: None
+        wake.wait(timeout_s)
+        forget()
+        return self.exit_code.result() if self.exit_code.done() else None
+
+    def interrupt(self) -> None:
+        """SIGINT for the whole tree, SIGKILL for what lives on after 0.5 s."""
+        self._end_tree(signal.SIGINT, GRACE_S)
+
+    def kill_tree(self, grace_s: float = GRACE_S) -> None:
+        """SIGTERM for the whole tree, SIGKILL for what lives on after the grace."""
+        self._end_tree(signal.SIGTERM, grace_s)
+
+    def _end_tree(self, first: signal.Signals, grace_s: float) -> None:
+        self.signal_tree(first)
+        self.wait(grace_s)
+        # Twice: a process may fork between the look and the signal.
+        for _ in range(2):
+            self.signal_tree(signal.SIGKILL)
+
+    def signal_tree(self, number: int) -> None:
+        """Signal every living process that comes from this one, also after setsid and forks."""
+        found = reaper.processes()
+        roots = {pid for pid, row in found.items() if row[2] == self.pid or self._is_tagged(pid)}
+        if not self.exit_code.done():
+            roots.add(self.pid)
+        reaper.send_signal(roots | reaper.descendants(roots, found), number)
+
+    def _is_tagged(self, pid: int) -> bool:
+        try:
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+        return f"{RUN_TAG}={self.tag}".encode() in environ.split(b"\0")
+
+
+class Spawner:
+    """Starts programs. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self.run_id = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._reaper: subprocess.Popen[bytes] | None = None
+        self._n_started = 0
+        self._is_closed = False
+        self._starting: dict[int, tuple[str, Future[Process]]] = {}
+        self._running: dict[int, Process] = {}
+
+    def spawn(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], fds: Sequence[int | None]
+    ) -> Process:
+        """Start `argv` in a session of its own with `fds` as its descriptors 0, 1, 2 and so on.
+
+        None is /dev/null. A terminal as descriptor 1 becomes the controlling one. The caller keeps
+        its descriptors. Raises `ToolError`, with the way out, when it cannot be started.
+        """
+        program = shutil.which(argv[0], path=env.get("PATH"))
+        if program is None:
+            raise ToolError(f"there is no program {argv[0]!r} here; install it or use another")
+        if not cwd.is_dir():
+            raise ToolError(f"the folder {str(cwd)!r} is gone; use one that exists")
+        with refusals(argv[0]), ExitStack() as stack:
+            null = os.open(os.devnull, os.O_RDWR)
+            stack.callback(os.close, null)
+            words = [os.path.abspath(program), *argv[1:]]  # noqa: PTH100 - links stay as they are.
+            started = self._request(words, cwd, env, [null if fd is None else fd for fd in fds])
+            return started.result(_START_DEADLINE_S)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        timeout_s: float,
+        cancel: CancelToken,
+        env: Mapping[str, str] | None = None,
+        max_bytes: int = 8 << 20,
+    ) -> Completed:
+        """Run `argv` to its end with stdin empty.
+
+        Beyond `max_bytes` of output the program is ended and the result says so. Raises `ToolError`
+        when it cannot start or takes too long, and `Cancelled`; both leave no process behind.
+        """
+        with ExitStack() as stack:
+            with refusals(argv[0]):
+                out, err = _Pipe.open(stack), _Pipe.open(stack)
+            environ = clean_env(os.environ) if env is None else env
+            process = self.spawn(argv, cwd=cwd, env=environ, fds=[None, out.write, err.write])
+            out.close_write()
+            err.close_write()
+            try:
+                is_cut = _read_all(process, (out, err), timeout_s, cancel, max_bytes)
+            finally:
+                if not process.exit_code.done():
+                    process.kill_tree()
+            exit_code = process.exit_code.result(_START_DEADLINE_S)
+            return Completed(exit_code, bytes(out.data), bytes(err.data), is_cut)
+
+    def close(self) -> None:
+        """End everything: SIGTERM at once, SIGKILL after 0.5 s; returns when nobody is left."""
+        with self._lock:
+            self._is_closed = True
+            sock, child = self._socket, self._reaper
+        if sock and child:
+            sock.shutdown(socket.SHUT_WR)
+            child.wait(_START_DEADLINE_S)
+
+    def _request(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], fds: list[int]
+    ) -> Future[Process]:
+        with self._lock:
+            if self._is_closed:
+                raise ToolError("the daemon is stopping; nothing can be started any more")
+            sock = self._socket or self._start_reaper()
+            self._n_started += 1
+            number, tag = self._n_started, f"{self.run_id}.{self._n_started}"
+            entries = [f"{name}={value}" for name, value in {**env, RUN_TAG: tag}.items()]
+            words = [str(number), str(len(argv)), str(cwd), *argv, *entries]
+            packet = b"\0".join(os.fsencode(word) for word in words)
+            if len(packet) > reaper.MAX_REQUEST_BYTES:
+                raise OSError(errno.EMSGSIZE, "too long")
+            started: Future[Process] = Future()
+            self._starting[number] = (tag, started)
+            socket.send_fds(sock, [packet], fds)
+        return started
+
+    def _start_reaper(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with closing(theirs):
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
+            self._reaper = subprocess.Popen(
+                [sys.executable, "-I", "-S", reaper.__file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        self._socket = ours
+        args = (ours, self._reaper)
+        threading.Thread(target=self._read_reports, args=args, name="reaper", daemon=True).start()
+        return ours
+
+    def _read_reports(self, sock: socket.socket, child: subprocess.Popen[bytes]) -> None:
+        with sock:
+            while report := _receive(sock):
+                self._on_report(*report.split())
+            child.wait()
+            self._on_reaper_gone()
+
+    def _on_report(self, verb: bytes, subject: bytes, value: bytes) -> None:
+        if verb == b"exit":
+            process = self._running.pop(int(subject), None)
+            if process:  # Orphans that the reaper inherited are nobody's process.
+                process.exit_code.set_result(int(value))
+            return
+        with self._lock:
+            tag, started = self._starting.pop(int(subject))
+        if verb == b"started":
+            process = self._running[int(value)] = Process(int(value), tag)
+            started.set_result(process)
+        else:
+            started.set_exception(OSError(int(value), os.strerror(int(value))))
+
+    def _on_reaper_gone(self) -> None:
+        """Someone killed it, or we closed: nobody waits for ever, the next start has a new one."""
+        with self._lock:
+            self._socket = self._reaper = None
+            starting, self._starting = self._starting, {}
+        for _, started in starting.values():
+            started.set_exception(OSError(errno.EAGAIN, "the reaper ended"))
+        while self._running:
+            _, process = self._running.popitem()
+            process.signal_tree(signal.SIGKILL)
+            process.exit_code.set_result(-signal.SIGKILL)
+
+
+def _receive(sock: socket.socket) -> bytes:
+    try:
+        return sock.recv(256)
+    except ConnectionResetError:
+        return b""
+
+
+@contextmanager
+def refusals(name: str) -> Generator[None]:
+    """What the system refuses to `name` becomes an observation that names the way out."""
+    try:
+        yield
+    except OSError as exc:
+        hint = _WAYS_OUT.get(exc.errno or 0, exc.strerror)
+        raise ToolError(f"cannot start {name!r}: {hint}") from exc
+
+
+@dataclass(slots=True)
+class _Pipe:
+    read: int
+    write: int
+    data: bytearray = field(default_factory=bytearray)
+
+    @staticmethod
+    def open(stack: ExitStack) -> _Pipe:
+        pipe = _Pipe(*os.pipe2(os.O_CLOEXEC))
+        stack.callback(os.close, pipe.read)
+        stack.callback(pipe.close_write)
+        return pipe
+
+    def close_write(self) -> None:
+        if self.write >= 0:
+            os.close(self.write)
+            self.write = -1
+
+
+def _read_all(
+    process: Process,
+    pipes: tuple[_Pipe, _Pipe],
+    timeout_s: float,
+    cancel: CancelToken,
+    max_bytes: int,
+) -> bool:
+    """Fill the pipes' data until the program's end; true when `max_bytes` ended it first."""
+    until = time.monotonic() + timeout_s
+    with closing(selectors.DefaultSelector()) as selector, _wake_pipe(process, cancel) as wake:
+        for pipe in pipes:
+            selector.register(pipe.read, selectors.EVENT_READ, pipe)
+        selector.register(wake, selectors.EVENT_READ, _Pipe(wake, -1))
+        while len(selector.get_map()) > 1 or not process.exit_code.done():
+            ready = selector.select(max(0.0, until - time.monotonic()))
+            if cancel.is_cancelled:
+                raise Cancelled
+            if not ready and process.exit_code.done():
+                break  # An orphan holds the pipe; what it writes later is not ours.
+            if not ready:
+                raise ToolError(f"the program took more than {timeout_s:g} s and was ended")
+            if process.exit_code.done():
+                until = min(until, time.monotonic() + _LINGER_S)
+            _take(selector, ready)
+            if sum(len(pipe.data) for pipe in pipes) > max_bytes:
+                return True
+    return False
+
+
+def _take(
+    selector: selectors.BaseSelector, ready: list[tuple[selectors.SelectorKey, int]]
+) -> None:
+    for key, _ in ready:
+        if chunk := os.read(key.fd, 1 << 16):
+            key.data.data.extend(chunk)
+        else:
+            selector.unregister(key.fd)
+
+
+@contextmanager
+def _wake_pipe(process: Process, cancel: CancelToken) -> Generator[int]:
+    """A descriptor that becomes readable when the program ends or the token is cancelled."""
+    read, write = socket.socketpair()
+    with read, write:
+        process.exit_code.add_done_callback(lambda _: _poke(write))
+        forget = cancel.on_cancel(lambda: _poke(write))
+        yield read.fileno()
+        forget()
+
+
+def _poke(sock: socket.socket) -> None:
+    try:
+        sock.send(b".")
+    except OSError:
+        return  # The reader is done and has closed it.

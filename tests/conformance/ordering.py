@@ -1,0 +1,199 @@
+"""The order rules of protocol.md, as far as the traffic of one client shows them.
+
+Seen: O1 and the epoch, O3, O4, O5, O6, O7. Not seen: O2 (disk), O8 (no rule), O9 and O10 (effects).
+Only what is surely wrong counts: a conversation may be followed from its middle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass
+class _Request:
+    method: str
+    params: Json
+    sent_at: int
+
+
+@dataclass
+class _Conversation:
+    epoch: str | None = None
+    last_seq: int | None = None
+    status: str | None = None
+    started_turns: dict[str, int] = field(default_factory=dict[str, int])
+    ended_turns: set[str] = field(default_factory=set[str])
+    started_items: set[str] = field(default_factory=set[str])
+    ended_items: set[str] = field(default_factory=set[str])
+    streamed_items: set[str] = field(default_factory=set[str])
+    n_streamed: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    approvals: dict[str, str] = field(default_factory=dict[str, str])
+    """Each one that was requested, and the item that waits for it until it is resolved."""
+
+
+class OrderingChecker:
+    """Feed it everything that is sent and received; `violations` says what was out of order."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self._clock = 0
+        self._requests: dict[str, _Request] = {}
+        self._conversations: defaultdict[str, _Conversation] = defaultdict(_Conversation)
+        self._has_opted_out = False
+
+    def on_sent(self, message: Json) -> None:
+        self._clock += 1
+        if "id" not in message or "method" not in message:
+            return
+        params = message.get("params")
+        params = params if isinstance(params, dict) else {}
+        self._requests[json.dumps(message["id"])] = _Request(
+            str(message["method"]), params, self._clock
+        )
+        if message["method"] == "initialize":
+            self._has_opted_out = '"optOut": ["' in json.dumps(params)
+
+    def on_received(self, message: Json) -> None:
+        self._clock += 1
+        params = message.get("params") or {}
+        match message.get("method"):
+            case "conversation/event":
+                self._on_event(self._conversations[params["conversationId"]], params)
+            case "conversation/delta":
+                self._on_delta(self._conversations[params["conversationId"]], params)
+            case "conversation/gap":
+                self._on_gap(self._conversations[params["conversationId"]], params)
+            case "approval/request":
+                known = self._conversations[params["conversationId"]]
+                if known.last_seq is not None and params["id"] not in known.approvals:
+                    self._violation("O5", f"{params['id']} is asked before approval.requested")
+            case None if "result" in message:
+                request = self._requests.pop(json.dumps(message["id"]), None)
+                if request is not None and isinstance(message["result"], dict):
+                    self._on_result(request, message["result"])
+            case _:
+                pass
+
+    def _on_event(self, known: _Conversation, params: Json) -> None:
+        self._check_seq(known, params)
+        self._check_cause(params)
+        event, turn_id = params["event"], params.get("turnId")
+        if turn_id in known.ended_turns and event["type"] != "status.changed":
+            self._violation("O6", f"{event['type']} after turn.completed, seq {params['seq']}")
+        match event["type"].split("."):
+            case ["turn", _]:
+                self._on_turn(known, turn_id, event)
+            case ["item", _]:
+                item_id = (event.get("item") or {}).get("id") or params["itemId"]
+                self._on_item(known, item_id, event)
+            case ["approval", "requested"]:
+                known.approvals[event["approval"]["id"]] = event["approval"]["itemId"]
+            case ["approval", "resolved"]:
+                known.approvals[event["approvalId"]] = ""
+            case ["status", "changed"]:
+                self._on_status(known, event)
+            case _:
+                pass
+
+    def _check_seq(self, known: _Conversation, params: Json) -> None:
+        seq, epoch = params["seq"], params["epoch"]
+        if known.epoch not in (None, epoch):
+            self._violation("epoch", f"{epoch} at seq {seq} after {known.epoch}")
+        expected = seq if known.last_seq is None else known.last_seq + 1
+        if seq < expected or (seq > expected and not self._has_opted_out):
+            self._violation("O1", f"seq {seq}, expected {expected}")
+        known.epoch, known.last_seq = epoch, seq
+
+    def _check_cause(self, params: Json) -> None:
+        """An event that names the request it comes from follows that request's answer."""
+        wanted = (params.get("cause") or {}).get("clientRequestId")
+        for request in self._requests.values():
+            is_cause = wanted is not None and request.params.get("clientRequestId") == wanted
+            if is_cause and not _reports_an_end(request):
+                self._violation("O3", f"seq {params['seq']} before the answer that caused it")
+
+    def _on_status(self, known: _Conversation, event: Json) -> None:
+        if known.status not in (None, event["from"]) and not self._has_opted_out:
+            self._violation("O7", f"status from {event['from']}, it was {known.status}")
+        known.status = event["to"]
+
+    def _on_turn(self, known: _Conversation, turn_id: Any, event: Json) -> None:
+        if event["type"] == "turn.started":
+            known.started_turns[turn_id] = self._clock
+        if event["type"] == "turn.completed":
+            known.ended_turns.add(turn_id)
+
+    def _on_item(self, known: _Conversation, item_id: str, event: Json) -> None:
+        if item_id in known.ended_items:
+            self._violation("O4", f"{event['type']} of {item_id} after its end")
+        if item_id in known.approvals.values():
+            self._violation("O5", f"{event['type']} of {item_id} before approval.resolved")
+        if event["type"] == "item.started":
+            known.started_items.add(item_id)
+            if item_id in known.streamed_items:
+                self._violation("O4", f"delta of {item_id} before item.started")
+        if event["type"] == "item.completed":
+            known.ended_items.add(item_id)
+
+    def _on_delta(self, known: _Conversation, params: Json) -> None:
+        item_id, stream = params["itemId"], (params["itemId"], params["channel"])
+        known.streamed_items.add(item_id)
+        if item_id in known.ended_items:
+            self._violation("O4", f"delta of {item_id} after item.completed")
+        # Dropped text leaves a hole; text that comes twice is wrong.
+        if params["offset"] < known.n_streamed[stream]:
+            self._violation("delta", f"{stream}: offset {params['offset']} was sent before")
+        known.n_streamed[stream] = params["offset"] + len(params["text"])
+
+    def _on_gap(self, known: _Conversation, params: Json) -> None:
+        if known.last_seq not in (None, params["fromSeq"] - 1):
+            self._violation("O1", f"gap from {params['fromSeq']} after seq {known.last_seq}")
+        known.last_seq = params["toSeq"]
+        known.status = None
+        # What happened in between is not known: items may have begun or ended.
+        known.started_items.clear()
+        known.streamed_items.clear()
+        known.approvals = dict.fromkeys(known.approvals, "")
+
+    def _on_result(self, request: _Request, result: Json) -> None:
+        known = self._conversations[str(request.params.get("conversationId"))]
+        match request.method:
+            case "conversation/open" | "conversation/subscribe":
+                self._on_subscribed(known, result)
+            case "conversation/interrupt" if result.get("status") == "interrupting":
+                pass
+            case "conversation/interrupt" | "conversation/sendMessage" if _reports_an_end(request):
+                turn_id = result.get("turnId")
+                if turn_id in known.started_turns and turn_id not in known.ended_turns:
+                    self._violation("O3", f"the end of {turn_id} is answered before it is told")
+            case "conversation/sendMessage" | "conversation/resume":
+                starts = "tarted" in result.get("disposition", "started")
+                started_at = known.started_turns.get(str(result.get("turnId")), 0)
+                if starts and started_at > request.sent_at:
+                    self._violation("O3", f"turn.started of {result['turnId']} before the answer")
+            case "conversation/start" if not result.get("duplicate"):
+                if self._conversations[result["conversation"]["id"]].last_seq is not None:
+                    self._violation("O3", "an event before the answer to conversation/start")
+            case _:
+                pass
+
+    def _on_subscribed(self, known: _Conversation, result: Json) -> None:
+        """The answer holds everything up to `lastSeq`; live events go on from there."""
+        if known.last_seq is not None and known.last_seq > result["lastSeq"]:
+            self._violation("O3", f"seq {known.last_seq} before the answer that precedes it")
+        known.last_seq = result["lastSeq"]
+        known.epoch = (result.get("conversation") or {}).get("epoch", known.epoch)
+        known.status = None
+
+    def _violation(self, rule: str, text: str) -> None:
+        self.violations.append(f"{rule}: {text}")
+
+
+def _reports_an_end(request: _Request) -> bool:
+    is_interrupt = request.method == "conversation/interrupt"
+    return is_interrupt or request.params.get("wait") == "completed"

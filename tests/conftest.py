@@ -1,0 +1,80 @@
+"""What holds for every suite: the long loops, no skips in CI, and no process left behind."""
+
+import os
+import uuid
+from collections.abc import Generator
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+import pytest
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+RUN_VARIABLE = "OH_TEST_RUN"
+"""Every child inherits it, so what outlives the run can be told from everybody else's processes."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="also run the tests marked `full`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _is_controller(config):
+        os.environ[RUN_VARIABLE] = uuid.uuid4().hex
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long loops are deselected rather than skipped: a skip is a failure in CI."""
+    if config.getoption("--full"):
+        return
+    long_loops = [item for item in items if item.get_closest_marker("full")]
+    config.hook.pytest_deselected(items=long_loops)
+    items[:] = [item for item in items if item not in long_loops]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _without_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _without_skip((yield))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not _is_controller(session.config):
+        return
+    # The daemon promises to leave nothing behind two seconds after its end; xdist's workers are
+    # still ending here and are covered by the same wait.
+    _, survivors = psutil.wait_procs(_processes_of_this_run(), timeout=5)
+    for process in survivors:
+        print(f"\nleft behind by a test: {process}")  # noqa: T201 - the session's last word.
+        process.kill()
+    if survivors and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _is_controller(config: pytest.Config) -> bool:
+    return not hasattr(config, "workerinput")
+
+
+def _without_skip(report: Report) -> Report:
+    if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
+    return report
+
+
+def _processes_of_this_run() -> list[psutil.Process]:
+    mark = f"{RUN_VARIABLE}={os.environ[RUN_VARIABLE]}".encode()
+    return [process for process in psutil.process_iter() if mark in _environment(process)]
+
+
+def _environment(process: psutil.Process) -> bytes:
+    try:
+        return Path(f"/proc/{process.pid}/environ").read_bytes()
+    except OSError:
+        return b""  # Ended meanwhile, a kernel thread, or another user's.

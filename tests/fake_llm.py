@@ -1,0 +1,414 @@
+"""The one fake: an HTTP server that speaks OpenAI's chat completions from a script.
+
+A script is a list of steps, taken in the order requests arrive, or a function from a request's JSON
+to a step. Every request is recorded. Nothing here knows the daemon, so benchmarks use it too.
+
+    with FakeLLM([call("terminal", command="ls"), say("Done.")]) as fake:
+        settings = LLMSettings(model="openai/fake", base_url=fake.url, api_key="sk-test")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+Json = dict[str, Any]
+USAGE: Json = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One reply: `deltas` of the assistant's message, or `body` as it is."""
+
+    deltas: tuple[Json, ...] = ()
+    finish: str | None = "stop"
+    usage: Json | None = field(default_factory=lambda: dict(USAGE))
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    cut_after: int | None = None
+    is_cut_clean: bool = False
+    hang_after: int | None = None
+    """Chunks to send before waiting for the client to close."""
+    gate: threading.Event | None = None
+    """With `gate_after`: chunks to send before waiting for this event."""
+    gate_after: int = 0
+    pause_s: float = 0
+
+
+Script = Sequence[Step] | Callable[[Json], Step]
+
+
+# Steps
+
+
+def say(text: str, *, n_chunks: int = 1) -> Step:
+    return Step(tuple({"content": piece} for piece in _pieces(text, n_chunks)))
+
+
+def chunks(n: int, text: str = "x") -> Step:
+    """The same piece of text, n times."""
+    return Step(tuple({"content": text} for _ in range(n)))
+
+
+def call(tool: str, /, **args: Any) -> Step:
+    return raw_call(tool, json.dumps(args))
+
+
+def raw_call(tool: str, arguments: str, *, call_id: str | None = None, n_chunks: int = 3) -> Step:
+    """A call whose arguments need not be JSON; an id of None makes a new one per reply."""
+    head: Json = {"index": 0, "id": call_id, "type": "function"}
+    head["function"] = {"name": tool, "arguments": ""}
+    pieces = [{"index": 0, "function": {"arguments": p}} for p in _pieces(arguments, n_chunks)]
+    return Step(tuple({"tool_calls": [piece]} for piece in [head, *pieces]), finish="tool_calls")
+
+
+def calls(*steps: Step) -> Step:
+    """Several replies as one: texts and calls in order, the last one's finish reason."""
+    deltas: list[Json] = []
+    n_calls = 0
+    for step in steps:
+        for delta in step.deltas:
+            moved = [{**c, "index": c["index"] + n_calls} for c in delta.get("tool_calls", ())]
+            deltas.append({**delta, "tool_calls": moved} if moved else delta)
+        n_calls += len({c["index"] for d in step.deltas for c in d.get("tool_calls", ())})
+    return replace(steps[-1], deltas=tuple(deltas))
+
+
+def reason(text: str, then: Step | None = None) -> Step:
+    thought = Step(({"reasoning_content": text},))
+    return calls(thought, then) if then else thought
+
+
+def reply(status: int, body: bytes | Json = b"", headers: Mapping[str, str] | None = None) -> Step:
+    """An answer sent as it is; a dict becomes JSON."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    kind = "text/plain" if isinstance(body, bytes) else "application/json"
+    return Step(status=status, body=data, headers={"content-type": kind, **(headers or {})})
+
+
+def error(
+    status: int,
+    message: str = "scripted error",
+    headers: Mapping[str, str] | None = None,
+    *,
+    code: str | None = None,
+) -> Step:
+    body = {"error": {"message": message, "type": "scripted", "param": None, "code": code}}
+    return reply(status, body, headers)
+
+
+def raw(body: bytes) -> Step:
+    """A stream whose bytes are given, for instance another provider's events."""
+    return reply(200, body, {"content-type": "text/event-stream"})
+
+
+def hang(after: Step | None = None) -> Step:
+    """Send `after` without its end, or not even headers, then wait for the client to close."""
+    return replace(after, hang_after=len(after.deltas)) if after else Step(hang_after=0)
+
+
+def slow(step: Step, pause_s: float) -> Step:
+    return replace(step, pause_s=pause_s)
+
+
+def held(step: Step, gate: threading.Event, *, after: int = 1) -> Step:
+    """Send `after` pieces, wait for `gate`, send the rest."""
+    return replace(step, gate=gate, gate_after=after)
+
+
+def cut(step: Step, after_bytes: int, *, clean: bool = False) -> Step:
+    """Only the first bytes of the body; `clean` ends the response as if that were all."""
+    return replace(step, cut_after=after_bytes, is_cut_clean=clean)
+
+
+def with_usage(step: Step, usage: Json | None) -> Step:
+    return replace(step, usage=usage)
+
+
+def with_finish(step: Step, finish: str | None) -> Step:
+    return replace(step, finish=finish)
+
+
+def keyed(key: Callable[[Json], str], scripts: Mapping[str, Sequence[Step]]) -> Script:
+    """One script per conversation; `key` tells from a request which."""
+    left = {name: iter(steps) for name, steps in scripts.items()}
+    lock = threading.Lock()
+
+    def next_step(request: Json) -> Step:
+        with lock:
+            return next(left[key(request)])
+
+    return next_step
+
+
+def first_user_text(request: Json) -> str:
+    """The usual key of a conversation: what the user said first."""
+    content = next(m["content"] for m in request["messages"] if m["role"] == "user")
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+# Bodies
+
+
+def stream_parts(step: Step, *, n: int = 0, include_usage: bool = True) -> list[bytes]:
+    """The server-sent events of a reply, one per element."""
+    base: Json = {
+        "id": f"chatcmpl-{n}",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": "fake",
+    }
+
+    def event(choices: list[Json], **more: Any) -> bytes:
+        payload = json.dumps({**base, "choices": choices, **more}, separators=(",", ":"))
+        return b"data: " + payload.encode() + b"\n\n"
+
+    role = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+    parts = [event([role])]
+    parts += [
+        event([{"index": 0, "delta": delta, "finish_reason": None}])
+        for delta in _with_ids(step.deltas, n)
+    ]
+    if step.finish is not None:
+        parts.append(event([{"index": 0, "delta": {}, "finish_reason": step.finish}]))
+    if include_usage and step.usage is not None:
+        parts.append(event([], usage=step.usage))
+    return [*parts, b"data: [DONE]\n\n"]
+
+
+def whole_body(step: Step, n: int = 0) -> bytes:
+    """The reply to a request that did not ask for a stream."""
+    message: Json = {"role": "assistant", "content": None}
+    tool_calls: dict[int, Json] = {}
+    for delta in _with_ids(step.deltas, n):
+        for key in ("content", "reasoning_content"):
+            if delta.get(key):
+                message[key] = (message.get(key) or "") + delta[key]
+        for piece in delta.get("tool_calls", ()):
+            made = tool_calls.setdefault(piece["index"], {"type": "function", "function": {}})
+            made["id"] = piece.get("id") or made.get("id")
+            function = piece["function"]
+            made["function"]["name"] = function.get("name") or made["function"]["name"]
+            before = made["function"].get("arguments", "")
+            made["function"]["arguments"] = before + function["arguments"]
+    if tool_calls:
+        message["tool_calls"] = list(tool_calls.values())
+    choice = {"index": 0, "message": message, "finish_reason": step.finish}
+    body: Json = {"id": f"chatcmpl-{n}", "object": "chat.completion", "created": 1_700_000_000}
+    body |= {"model": "fake", "choices": [choice], "usage": step.usage}
+    return json.dumps(body).encode()
+
+
+def _pieces(text: str, n_chunks: int) -> list[str]:
+    size = max(1, -(-len(text) // n_chunks))
+    return [text[start : start + size] for start in range(0, len(text), size)] or [""]
+
+
+def _with_ids(deltas: Sequence[Json], n: int) -> Iterator[Json]:
+    for delta in deltas:
+        made = [
+            {**c, "id": c["id"] or f"call_{n}_{c['index']}"} if "id" in c else c
+            for c in delta.get("tool_calls", ())
+        ]
+        yield {**delta, "tool_calls": made} if made else delta
+
+
+# Server
+
+
+@dataclass
+class Recorded:
+    """One request, and what became of its answer. Times are `time.monotonic()`."""
+
+    index: int
+    method: str
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: Json
+    raw_body: bytes
+    arrived: float
+    ended: float | None = None
+    answered: threading.Event = field(default_factory=threading.Event)
+    """Set when all of the answer is sent, or the client is gone."""
+    closed: threading.Event = field(default_factory=threading.Event)
+    """Set when the client closed the socket before the answer's end."""
+
+
+class FakeLLM:
+    """Listens on a free port from construction to `close` (or the end of its `with`)."""
+
+    def __init__(self, script: Script = ()) -> None:
+        self._script: Script = script
+        self._changed = threading.Condition()
+        self._requests: list[Recorded] = []
+        self._threads: list[threading.Thread] = []
+        self._sockets: set[socket.socket] = set()
+        self._is_closed = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port: int = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        self._acceptor = threading.Thread(target=self._accept, name="fake-llm", daemon=True)
+        self._acceptor.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def requests(self) -> list[Recorded]:
+        with self._changed:
+            return list(self._requests)
+
+    def wait_for_requests(self, n: int, timeout_s: float = 30) -> list[Recorded]:
+        """Block until n requests have come, and return all there are."""
+        with self._changed:
+            done = self._changed.wait_for(lambda: len(self._requests) >= n, timeout_s)
+            assert done, f"{len(self._requests)} of {n} requests came within {timeout_s} s"
+            return list(self._requests)
+
+    def add(self, *steps: Step) -> None:
+        """Append to a script that is a list."""
+        with self._changed:
+            assert not callable(self._script)
+            self._script = [*self._script, *steps]
+
+    def close(self) -> None:
+        self._is_closed.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._acceptor.join()
+        with self._changed:
+            for connection in self._sockets:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._changed:
+                self._sockets.add(connection)
+            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, connection.makefile("rb") as reader:
+                while (request := self._read(reader)) is not None:
+                    if not self._answer(connection, request):
+                        return
+        except OSError:
+            return
+        finally:
+            with self._changed:
+                self._sockets.discard(connection)
+
+    def _read(self, reader: Any) -> Recorded | None:
+        first = reader.readline()
+        if not first:
+            return None
+        method, path, _ = first.decode().split(" ", 2)
+        headers: dict[str, str] = {}
+        while (line := reader.readline()) not in (b"\r\n", b""):
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.lower()] = value.strip()
+        data = reader.read(int(headers.get("content-length", 0)))
+        arrived = time.monotonic()
+        with self._changed:
+            index = len(self._requests)
+            parsed = json.loads(data) if data else {}
+            request = Recorded(index, method, path, headers, parsed, data, arrived)
+            self._requests.append(request)
+            self._changed.notify_all()
+        return request
+
+    def _answer(self, connection: socket.socket, request: Recorded) -> bool:
+        """Send the step's answer; true when the connection can take another request."""
+        try:
+            return self._send(connection, request, self._step(request))
+        except OSError:
+            request.closed.set()
+            return False
+        finally:
+            request.ended = time.monotonic()
+            request.answered.set()
+
+    def _step(self, request: Recorded) -> Step:
+        with self._changed:
+            script = self._script
+        if callable(script):
+            return script(request.body)
+        if request.index < len(script):
+            return script[request.index]
+        return error(400, f"fake_llm: the script has no step {request.index + 1}")
+
+    def _send(self, connection: socket.socket, request: Recorded, step: Step) -> bool:
+        if step.hang_after == 0:
+            return _wait_for_close(connection, request)
+        if step.body is not None:
+            parts = [step.body]
+            headers = dict(step.headers)
+        elif request.body.get("stream"):
+            options = request.body.get("stream_options") or {}
+            include_usage = bool(options.get("include_usage"))
+            parts = stream_parts(step, n=request.index, include_usage=include_usage)
+            headers = {"content-type": "text/event-stream", **step.headers}
+        else:
+            parts = [whole_body(step, request.index)]
+            headers = {"content-type": "application/json", **step.headers}
+        if step.cut_after is not None:
+            parts = [b"".join(parts)[: step.cut_after]]
+        head = f"HTTP/1.1 {step.status} Scripted\r\ntransfer-encoding: chunked\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + "\r\n"
+        self._send_parts(connection, head.encode(), parts, step)
+        if step.hang_after is not None:
+            return _wait_for_close(connection, request)
+        if step.cut_after is not None and not step.is_cut_clean:
+            return False
+        connection.sendall(b"0\r\n\r\n")
+        return True
+
+    def _send_parts(
+        self, connection: socket.socket, head: bytes, parts: list[bytes], step: Step
+    ) -> None:
+        if step.hang_after is not None:
+            parts = parts[: step.hang_after + 1]
+        framed = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts if part]
+        if step.gate is not None:
+            n_first = step.gate_after + 1
+            connection.sendall(head + b"".join(framed[:n_first]))
+            step.gate.wait(60)
+            connection.sendall(b"".join(framed[n_first:]))
+        elif step.pause_s:
+            connection.sendall(head)
+            for part in framed:
+                connection.sendall(part)
+                self._is_closed.wait(step.pause_s)
+        else:
+            connection.sendall(head + b"".join(framed))
+
+
+def _wait_for_close(connection: socket.socket, request: Recorded) -> bool:
+    while connection.recv(4096):
+        pass
+    request.closed.set()
+    return False

@@ -1,0 +1,301 @@
+"""The layers, the owner of each library and the size limits, as data; a failure says what to move.
+
+Imports are read from the syntax tree, so lazy ones and those for type checkers count too.
+"""
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "oh_daemon"
+ROOT = Path(__file__).parents[2] / PACKAGE
+
+ADAPTERS = {"model", "tools", "store", "workspace", "mcp_servers"}
+LAYERS: dict[str, set[str]] = {
+    "contract": set(),
+    "core": {"contract"},
+    "model": {"contract", "core"},
+    "store": {"contract", "core"},
+    "workspace": {"contract", "core"},
+    "tools": {"contract", "core", "workspace"},
+    "mcp_servers": {"contract", "core", "workspace"},
+    "fronts": {"contract", "core", *ADAPTERS},
+    "": {"contract", "core", *ADAPTERS, "fronts"},
+}
+"""Folder -> the folders below it that it may import; "" is the package's own top."""
+
+PROCESSES = ("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell")
+OWNERS: dict[str, tuple[str, ...]] = {
+    "litellm": ("model/client",),
+    "mcp": ("mcp_servers/",),
+    "pygls": ("fronts/lsp/",),
+    "lsprotocol": ("fronts/lsp/",),
+    "acp": ("fronts/acp/",),
+    "typer": ("fronts/cli/",),
+    "rich": ("fronts/cli/",),
+    "tree_sitter": ("core/risk",),
+    "tree_sitter_bash": ("core/risk",),
+    **dict.fromkeys(("subprocess", "pty", "multiprocessing"), PROCESSES),
+}
+"""Library -> the folders (with a slash) or modules (the start of their path) that may import it."""
+
+PROCESS_CALLS = ("fork", "forkpty", "exec", "posix_spawn", "spawn", "system", "popen")
+"""Functions of `os` that start a process begin with these words."""
+
+CONTRACT_LIBRARIES = {PACKAGE, "pydantic", "pydantic_core"} | set(sys.stdlib_module_names)
+CORE_HAS_NO = {
+    *("asyncio", "http", "os", "select", "shutil", "signal", "socket", "sqlite3", "tempfile"),
+    *("httpx", "requests"),
+}
+"""Libraries that do I/O; core asks for it through its ports."""
+
+LAST_RESORTS = {
+    "core/actions": "a tool call: whatever a tool does wrong is an observation",
+    "core/agent": "the turn loop: a bug ends the turn, not the daemon",
+    "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
+    "fronts/lsp/rpc": "the request handler: a bug is an answer with a reference",
+}
+"""The only modules with `except Exception`, and what each protects."""
+
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 50
+SHORT_FUNCTION_LINES = 30
+SHORT_SHARE = 0.95
+MAX_DOCSTRING_LINES = 4
+LONG_DOCSTRINGS = {"contract/errors"}
+"""Its docstring draws the tree of exceptions."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One parsed file of the package."""
+
+    name: str
+    """Path below the package without the suffix, as in "core/state"."""
+    source: str
+    tree: ast.Module
+
+    @property
+    def folder(self) -> str:
+        return self.name.partition("/")[0] if "/" in self.name else ""
+
+    @property
+    def is_init(self) -> bool:
+        return self.name.endswith("__init__")
+
+    def imports(self) -> Iterator[tuple[str, int]]:
+        """Every imported dotted name with its line, relative ones resolved."""
+        here = [PACKAGE, *self.name.split("/")[:-1]]
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((alias.name, node.lineno) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                parents = here[: len(here) + 1 - node.level] if node.level else []
+                base = ".".join([*parents, *filter(None, [node.module])])
+                yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
+
+
+@dataclass(frozen=True)
+class Function:
+    where: str
+    n_lines: int
+    """Without decorators and docstring."""
+
+
+@cache
+def _modules() -> tuple[Module, ...]:
+    # The demo project is a file tree that the demo copies, not a part of the program.
+    paths = [path for path in sorted(ROOT.rglob("*.py")) if "demo_project" not in path.parts]
+    sources = [(path, path.read_text("utf-8")) for path in paths]
+    return tuple(
+        Module(path.relative_to(ROOT).with_suffix("").as_posix(), source, ast.parse(source))
+        for path, source in sources
+    )
+
+
+def _functions(module: Module) -> Iterator[Function]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            has_docstring = ast.get_docstring(node) is not None
+            n_docstring = (first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0
+            n_lines = (node.end_lineno or 0) - node.lineno + 1 - n_docstring
+            yield Function(f"{module.name}.py:{node.lineno} {node.name}", n_lines)
+
+
+def _check(problems: Iterable[str]) -> None:
+    if text := "\n".join(problems):
+        pytest.fail(text, pytrace=False)
+
+
+def test_imports_go_down_only() -> None:
+    problems: list[str] = []
+    for module in _modules():
+        for name, line in module.imports():
+            target = _folder_of(name)
+            allowed = LAYERS.get(module.folder, set()) | {module.folder}
+            if name.startswith(f"{PACKAGE}.") and target in LAYERS and target not in allowed:
+                problems.append(
+                    f"{module.name}.py:{line} imports {name}: {module.folder}/ may not know "
+                    f"{target}/; move the shared part down, or take it as a port of core/ports"
+                )
+    _check(problems)
+
+
+def test_every_folder_of_the_package_has_a_layer() -> None:
+    unknown = {module.folder for module in _modules()} - LAYERS.keys()
+    _check(
+        [f"{folder}/ has no layer; add it to LAYERS and docs/decisions.md" for folder in unknown]
+    )
+
+
+def test_nothing_inside_imports_from_the_package_itself() -> None:
+    _check(
+        f"{module.name}.py:{line} imports {name} from the package's top, which loads the public "
+        "API; import it from the module that defines it"
+        for module in _modules()
+        for name, line in module.imports()
+        if name.partition(".")[0] == PACKAGE and _folder_of(name) not in LAYERS
+    )
+
+
+def _folder_of(name: str) -> str:
+    """The folder of the package that a dotted name points into; the package itself is "?"."""
+    return f"{name}.?".split(".")[1]
+
+
+def test_every_library_has_one_owner() -> None:
+    _check(
+        f"{module.name}.py:{line} imports {name}; only {' and '.join(owners)} may: ask it instead"
+        for module in _modules()
+        for name, line in module.imports()
+        if (owners := OWNERS.get(name.partition(".")[0])) and not module.name.startswith(owners)
+    )
+
+
+def test_only_the_spawner_and_its_helpers_start_processes() -> None:
+    _check(
+        f"{module.name}.py:{line} calls os.{call}; start processes through workspace/spawner"
+        for module in _modules()
+        if not module.name.startswith(PROCESSES)
+        for call, line in _uses_of_os(module)
+        if call.startswith(PROCESS_CALLS)
+    )
+
+
+def _uses_of_os(module: Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == "os":
+                yield node.attr, node.lineno
+        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+            yield from ((alias.name, node.lineno) for alias in node.names)
+
+
+def test_the_contract_needs_nothing_but_pydantic() -> None:
+    _check(
+        f"{module.name}.py:{line} imports {name}; contract/ is stdlib and pydantic, "
+        "move what needs more into an adapter"
+        for module in _modules()
+        if module.folder == "contract"
+        for name, line in module.imports()
+        if name.partition(".")[0] not in CONTRACT_LIBRARIES
+    )
+
+
+def test_core_does_no_io_of_its_own() -> None:
+    _check(
+        f"{module.name}.py:{line} uses {name}; core asks for I/O through a port, "
+        "move the act into an adapter"
+        for module in _modules()
+        if module.folder == "core"
+        for name, line in [*module.imports(), *_calls_of_open(module)]
+        if name.partition(".")[0] in {*CORE_HAS_NO, "open()"}
+    )
+
+
+def _calls_of_open(module: Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "open":
+            yield "open()", node.lineno
+
+
+def test_everything_is_caught_in_the_last_resorts_only() -> None:
+    _check(
+        f"{module.name}.py:{node.lineno} catches everything; catch what can happen there, "
+        "or say in LAST_RESORTS what it protects"
+        for module in _modules()
+        if module.name not in LAST_RESORTS
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ExceptHandler) and _swallows_everything(node)
+    )
+
+
+def _swallows_everything(handler: ast.ExceptHandler) -> bool:
+    caught = "BaseException" if handler.type is None else ast.unparse(handler.type)
+    # Cleaning up and raising again hides nothing.
+    raises_again = isinstance(handler.body[-1], ast.Raise) and handler.body[-1].exc is None
+    return caught in {"Exception", "BaseException"} and not raises_again
+
+
+def test_no_module_reaches_the_limit_of_lines() -> None:
+    sizes = {module.name: len(module.source.splitlines()) for module in _modules()}
+    _check(
+        f"{name}.py has {n_lines} lines, the limit is {MAX_MODULE_LINES - 1}; "
+        "it holds two concepts: give the second a module"
+        for name, n_lines in sizes.items()
+        if n_lines >= MAX_MODULE_LINES
+    )
+
+
+def test_no_function_is_too_long_and_nearly_all_are_short() -> None:
+    functions = [function for module in _modules() for function in _functions(module)]
+    longer = [function for function in functions if function.n_lines >= SHORT_FUNCTION_LINES]
+    problems = [
+        f"{function.where} has {function.n_lines} lines, the limit is {MAX_FUNCTION_LINES}; split "
+        "what it decides from what it does"
+        for function in longer
+        if function.n_lines > MAX_FUNCTION_LINES
+    ]
+    if len(longer) > (1 - SHORT_SHARE) * len(functions):
+        longest = sorted(longer, key=lambda function: -function.n_lines)[:5]
+        problems.append(
+            f"{len(longer)} of {len(functions)} functions have {SHORT_FUNCTION_LINES} lines or "
+            f"more, {1 - SHORT_SHARE:.0%} may; split "
+            + ", ".join(f"{function.where} ({function.n_lines})" for function in longest)
+        )
+    _check(problems)
+
+
+def test_every_init_but_the_package_s_own_is_empty() -> None:
+    _check(
+        f"{module.name}.py is not empty; move it to a module named after what it holds"
+        for module in _modules()
+        if module.is_init and module.folder and module.source
+    )
+
+
+def test_every_module_opens_with_what_it_owns() -> None:
+    problems: list[str] = []
+    for module in _modules():
+        docstring = ast.get_docstring(module.tree) or ""
+        n_lines = len([line for line in docstring.splitlines() if line])
+        if not n_lines and not (module.is_init and module.folder):
+            problems.append(f"{module.name}.py does not say what it owns; give it a docstring")
+        if n_lines > MAX_DOCSTRING_LINES and module.name not in LONG_DOCSTRINGS:
+            problems.append(
+                f"{module.name}.py opens with {n_lines} lines; {MAX_DOCSTRING_LINES} are enough, "
+                "move the rest to docs/architecture.md"
+            )
+    _check(problems)
+
+
+def test_the_lists_of_exceptions_name_modules_that_exist() -> None:
+    names = {module.name for module in _modules()}
+    stale = (LAST_RESORTS.keys() | LONG_DOCSTRINGS) - names
+    _check(f"{name} is listed here and does not exist; remove the entry" for name in stale)

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import codecs
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
+from oh_daemon.workspace.files import MAX_TEXT_BYTES, Files, FileText, parse_text, sha256_of
+from oh_daemon.workspace.paths import Folders
+from oh_daemon.workspace.text_changes import Replace, Replacement, applied
+
+
+class Kept:
+    """Where bytes are made durable before a file is overwritten in place."""
+
+    def __init__(self) -> None:
+        self.data: list[bytes] = []
+
+    def __call__(self, data: bytes) -> None:
+        self.data.append(data)
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def files(tmp_path: Path, kept: Kept) -> Files:
+    return Files(Folders((tmp_path,)), kept)
+
+
+def write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return sha256_of(data)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "encoding", "eol", "final"),
+    [
+        (b"a\nb\n", "a\nb\n", "utf-8", "lf", True),
+        (b"a\r\nb", "a\r\nb", "utf-8", "crlf", False),
+        (b"a\rb\r", "a\rb\r", "utf-8", "cr", True),
+        (b"a\r\nb\n", "a\r\nb\n", "utf-8", "mixed", True),
+        (b"", "", "utf-8", "none", False),
+        (codecs.BOM_UTF8 + "ä".encode(), "ä", "utf-8", "none", False),
+        (codecs.BOM_UTF16_LE + "ä\n".encode("utf-16-le"), "ä\n", "utf-16-le", "lf", True),
+        (codecs.BOM_UTF16_BE + "😀".encode("utf-16-be"), "😀", "utf-16-be", "none", False),
+        (codecs.BOM_UTF32_LE + "x".encode("utf-32-le"), "x", "utf-32-le", "none", False),
+    ],
+)
+def test_a_text_is_read_with_its_form(
+    raw: bytes, text: str, encoding: str, eol: str, *, final: bool
+) -> None:
+    found = parse_text(raw)
+    assert found is not None
+    assert (found.text, found.encoding, found.eol) == (text, encoding, eol)
+    assert found.final_newline == final
+    assert found.encode(found.text) == raw
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ["é".encode("latin-1"), "中文".encode("gbk"), b"a\0b", b"\x89PNG\r\n\x1a\n", b"\xff\xfea"],
+)
+def test_what_is_not_surely_text_is_refused(files: Files, tmp_path: Path, raw: bytes) -> None:
+    write(tmp_path / "x", raw)
+    with pytest.raises(ToolError, match="binary file"):
+        files.read(tmp_path / "x")
+    assert (tmp_path / "x").read_bytes() == raw
+
+
+MARKS = st.sampled_from(
+    [
+        (b"", "utf-8"),
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ]
+)
+PIECES = st.lists(
+    st.one_of(st.sampled_from(["\n", "\r\n", "\r", "\t", "👩‍👧", "漢", "\u2028", "a"]),
+              st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0§"))),
+    max_size=12,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(head=PIECES, tail=PIECES, new=PIECES, mark=MARKS)
+def test_bytes_outside_the_edited_span_stay_the_same(
+    head: str, tail: str, new: str, mark: tuple[bytes, str]
+) -> None:
+    bom, encoding = mark
+    raw = bom + f"{head}§§{tail}".encode(encoding)
+    file = parse_text(raw)
+    # A text that begins like the mark of another encoding is that encoding's.
+    if file is None or file.encoding != encoding or file.bom != bom:
+        return
+    try:
+        edits = Replace((Replacement("§§", new),)).edits(file.text)
+    except EditRejectedError:  # A lone CR and a LF would join.
+        return
+    done = file.encode(applied(file.text, edits))
+    front, back = bom + head.encode(encoding), tail.encode(encoding)
+    assert done.startswith(front)
+    assert done.endswith(back)
+    middle = done[len(front) : len(done) - len(back)].decode(encoding)
+    assert middle.replace("\r\n", "\n").replace("\r", "\n") == new.replace("\r\n", "\n").replace(
+        "\r", "\n"
+    )
+
+
+def test_a_write_keeps_mode_attributes_and_owner(files: Files, tmp_path: Path, kept: Kept) -> None:
+    path = tmp_path / "run.sh"
+    sha256 = write(path, b"old\n")
+    path.chmod(0o4755)
+    os.setxattr(path, "user.note", b"mine")
+    if os.geteuid() == 0:
+        os.chown(path, -1, 1234)
+    before = path.stat()
+    files.replace(path, b"new\n", sha256)
+    after = path.stat()
+    assert path.read_bytes() == b"new\n"
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode, before.st_uid, before.st_gid,
+    )  # fmt: skip
+    assert os.getxattr(path, "user.note") == b"mine"
+    assert after.st_ino != before.st_ino, "this file was replaced in one step"
+    assert kept.data == []
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.sh"]
+
+
+def test_a_hard_link_stays_one_and_the_old_bytes_are_kept_first(
+    files: Files, tmp_path: Path, kept: Kept
+) -> None:
+    path, other = tmp_path / "a", tmp_path / "b"
+    for old, new in ((b"old\n", b"longer than old\n"), (b"longer than old\n", b"x")):
+        sha256 = write(path, old)
+        if not other.exists():
+            os.link(path, other)
+        files.replace(path, new, sha256)
+        assert other.read_bytes() == new
+        assert path.samefile(other)
+        assert kept.data[-1] == old
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_somebody_else_keeps_its_owner(files: Files, tmp_path: Path, kept: Kept) -> None:
+    path = tmp_path / "theirs"
+    sha256 = write(path, b"old")
+    os.chown(path, 4321, 4321)
+    files.replace(path, b"new", sha256)
+    assert (path.stat().st_uid, path.read_bytes(), kept.data) == (4321, b"new", [b"old"])
+
+
+def test_a_change_on_disk_of_the_same_size_and_time_is_noticed(
+    files: Files, tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    sha256 = write(path, b"one\n")
+    status = path.stat()
+    write(path, b"two\n")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(StaleDocumentError, match="changed on disk"):
+        files.replace(path, b"three", sha256)
+    with pytest.raises(StaleDocumentError, match="changed on disk"):
+        files.delete(path, sha256)
+    assert path.read_bytes() == b"two\n"
+    path.unlink()
+    with pytest.raises(StaleDocumentError, match="was removed"):
+        files.replace(path, b"three", sha256)
+
+
+def test_a_new_file_gets_its_folders_and_never_replaces_another(
+    files: Files, tmp_path: Path
+) -> None:
+    path = tmp_path / "deep" / "er" / "a.py"
+    files.create(path, b"x\n")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+    with pytest.raises(EditRejectedError, match="exists already"):
+        files.create(path, b"y\n")
+    assert path.read_bytes() == b"x\n"
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.py"]
+
+
+def test_a_read_only_file_is_left_alone(files: Files, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    sha256 = write(path, b"x")
+    path.chmod(0o444)
+    with pytest.raises(EditRejectedError, match="read-only"):
+        files.replace(path, b"y", sha256)
+    assert path.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "ä" * 128])
+def test_a_name_too_long_is_said(files: Files, tmp_path: Path, name: str) -> None:
+    with pytest.raises(EditRejectedError, match="File name too long"):
+        files.create(tmp_path / name, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_look_alike_are_different_files(files: Files, tmp_path: Path) -> None:
+    names = ("a", "A", "a.", "é", "e\u0301", "n" * 200)
+    for name in names:
+        files.create(tmp_path / name, name.encode())
+    assert {path.name: path.read_bytes().decode() for path in tmp_path.iterdir()} == {
+        name: name for name in names
+    }
+
+
+def test_pipes_sockets_devices_folders_and_giants_are_refused_at_once(
+    files: Files, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        # A short relative name: the path of a socket has 108 bytes.
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        server.bind(f"/proc/self/fd/{descriptor}/socket")
+        os.close(descriptor)
+        (tmp_path / "folder").mkdir()
+        with (tmp_path / "giant").open("wb") as file:
+            file.truncate(5 << 30)
+        for name, why in (
+            ("pipe", "is a pipe"),
+            ("socket", "cannot be opened"),
+            ("folder", "is a folder"),
+            ("giant", f"more than the {MAX_TEXT_BYTES >> 20} MiB"),
+        ):
+            with pytest.raises(ToolError, match=why):
+                files.read(tmp_path / name)
+    with pytest.raises(ToolError, match="pipe, socket or device"):
+        Files(Folders((Path("/dev"),)), Kept()).read(Path("/dev/zero"))
+
+
+def test_the_sweep_takes_what_the_dead_left_and_nothing_else(files: Files, tmp_path: Path) -> None:
+    orphan = tmp_path / ".oh-0123456789abcdef.tmp"
+    for path in (orphan, tmp_path / "a.tmp", tmp_path / ".oh-notes"):
+        path.write_bytes(b"x")
+    (tmp_path / ".oh-link.tmp").symlink_to("a.tmp")
+    assert files.sweep(tmp_path) == (orphan,)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".oh-link.tmp",
+        ".oh-notes",
+        "a.tmp",
+    ]
+
+
+def test_nothing_is_read_through_a_link(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    with pytest.raises(ToolError, match="cannot be opened"):
+        files.read(tmp_path / "link")
+    assert files.read(tmp_path / "none") is None
+    write(tmp_path / "a", b"x")
+    assert files.read(tmp_path / "a") == FileText("x", sha256_of(b"x"))
