@@ -15,7 +15,11 @@ DEV := .venv/.dev-$(call hash,requirements-dev.lock pyproject.toml)
 READY = $(or $(wildcard $(DEV)),$(RUN))
 
 UV := .venv/bin/uv
-INSTALL = UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
+# uv does not read pip's variable for a mirror.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
 PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
 # The programs that the tests start, each with the Debian package that has it.
 PROGRAMS := bash:bash git:git rg:ripgrep strace:strace

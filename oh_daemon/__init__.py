@@ -25,7 +25,6 @@ __all__ = [
     "Tool",
     "ToolResult",
     "Workspace",
-    "__version__",
 ]
 
 

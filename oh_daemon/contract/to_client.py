@@ -56,38 +56,18 @@ class DaemonStatusChangedParams(Contract):
 # Requests, and what the client answers
 
 
-class ExpectedText(Contract):
-    """The text an edit was made for, by the hash of its UTF-8 bytes as synced."""
-
-    uri: str
-    sha256_before: str
-
-
 class ApplyEditParams(Contract):
     """An LSP WorkspaceEdit with versions; one call is one undo step."""
 
     label: Annotated[str, Field(max_length=40)]
-    group_id: str
-    edits: dict[str, Any]
-    save: Literal["always", "ifWasClean", "never"]
-    expect: tuple[ExpectedText, ...]
-
-
-class EditedDocument(Contract):
-    uri: str
-    version: int | None = None
-    saved: bool = False
-
-
-class EditFailure(Contract):
-    reason: Literal["stale", "readonly", "rejected", "missing"]
-    uri: str | None = None
+    edit: dict[str, Any]
+    save: Literal["ifWasClean", "never"]
 
 
 class ApplyEditResult(Contract):
     applied: bool
-    documents: tuple[EditedDocument, ...] = ()
-    failure: EditFailure | None = None
+    saved: bool = False
+    failure_reason: str | None = None
 
 
 class ReadDocumentParams(Contract):

@@ -28,11 +28,12 @@ from oh_daemon.contract.items import ConversationState, Option
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.approval import APPROVAL_CHOICES, MODE_CHOICES, option_pickers
 from oh_daemon.core.conversation import BUSY, Conversation
-from oh_daemon.core.journal import Listener, new_id
-from oh_daemon.core.ports import Json, Model, Tool
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import Json, Model
 from oh_daemon.core.state import State, fold
 from oh_daemon.fronts.wiring import (
     Birth,
+    Ledger,
     Live,
     Recipe,
     Shared,
@@ -60,8 +61,6 @@ class House:
     user_folder: Path
     """Home of conversations that have no folder."""
     client_name: str = ""
-    more_tools: Sequence[Tool] = ()
-    listeners: Sequence[Listener] = ()
 
 
 class Conversations:
@@ -102,7 +101,7 @@ class Conversations:
         )
         instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))
         recipe = recipe or self._recipe(instructions, params.tools)
-        shared, listeners = self._house.shared, self._house.listeners
+        shared = self._house.shared
         if params.ephemeral:
             log, epoch = MemoryLog(), new_id()
         else:
@@ -110,15 +109,8 @@ class Conversations:
             opened = open_log(place, shared.commit, client=self._house.client_name, create=True)
             log, epoch = opened.log, opened.epoch
         try:
-            live = start_conversation(
-                shared,
-                recipe,
-                birth,
-                log,
-                conversation_id=conversation_id,
-                epoch=epoch,
-                listeners=listeners,
-            )
+            ledger = Ledger(conversation_id, log, epoch)
+            live = start_conversation(shared, recipe, ledger, birth)
         except BaseException:
             log.close()
             raise
@@ -145,20 +137,13 @@ class Conversations:
         try:
             own = _folders_of(opened.records)
             settings = self._house.settings(own[0] if own else None).settings
-            live = reopen_conversation(
-                self._house.shared,
-                recipe or self._recipe(settings.instructions, None),
-                opened.records,
-                own,
-                opened.log,
-                conversation_id=conversation_id,
-                epoch=opened.epoch,
-                listeners=self._house.listeners,
-            )
+            recipe = recipe or self._recipe(settings.instructions, None)
+            ledger = Ledger(conversation_id, opened.log, opened.epoch, opened.records)
+            live = reopen_conversation(self._house.shared, recipe, ledger, own)
         except BaseException:
             opened.log.close()
             raise
-        live.repaired = tuple(repair.detail for repair in opened.repairs)
+        live.repaired = tuple(repair.text for repair in opened.repairs)
         return self._add(live, at_work=at_work)
 
     def find_live(self, conversation_id: str) -> Live | None:
@@ -258,7 +243,6 @@ class Conversations:
             self._house.model_for,
             instructions=instructions,
             tool_filter=tools or m.ToolFilter(),
-            more_tools=self._house.more_tools,
         )
 
     def _require_room(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
@@ -69,8 +69,9 @@ class LLM(LLMSettings):
 
 def _find_callback(value: object, info: ValidationInfo) -> Callable[..., object]:
     if callable(value):
-        return cast("Callable[..., object]", value)
-    known: Mapping[str, Callable[..., object]] = (info.context or {}).get("callbacks", {})
+        return value
+    context = cast("dict[str, Any]", info.context or {})
+    known: Mapping[str, Callable[..., object]] = context.get("callbacks", {})
     if isinstance(value, str) and value in known:
         return known[value]
     raise ValueError(f"no callback {value!r}; pass it in `callbacks` when loading from JSON")
@@ -167,7 +168,11 @@ class Workspace:
     def run_command(self, command: str, timeout_s: float = _FOREVER_S) -> CommandResult:
         """Run `command` in one lasting shell. Safe from a tool's callback."""
         ran = self._shells.run(command, timeout_s=timeout_s, cancel=CancelToken())
-        return CommandResult(ran.output.text, ran.exit_code)
+        output = ran.output
+        cut = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
+        if output.spill is not None:
+            output.spill.unlink(missing_ok=True)
+        return CommandResult(f"{output.head}{cut}{output.tail}", ran.exit_code)
 
     def close(self) -> None:
         """End the shell and whatever runs in it."""
@@ -352,6 +357,7 @@ def _compose(
         masker=Masker([key.get_secret_value()] if key else []),
         environment=workspace.environment if workspace else {},
         can_ask=lambda: agent.approval != "askNever",
+        listeners=(calls,),
     )
     settings = Settings(
         model=agent.llm.model,
@@ -367,7 +373,6 @@ def _compose(
         settings=lambda _folder: Merged(settings, {}, ()),
         user_folder=(folder or Path()) / ".openhands",
         client_name="python",
-        listeners=(calls,),
     )
     return shared, Conversations(house)
 

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.items import FileChange, SaveDocumentsSubject, Scope, TrustSubject
+from oh_daemon.contract.items import (
+    FileChange,
+    Risk,
+    SaveDocumentsSubject,
+    Scope,
+    TrustSubject,
+)
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.approval import Gate
@@ -73,6 +79,7 @@ class Shared:
     can_ask: Callable[[], bool] = lambda: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
     save_grant: Callable[[Path, str], None] = lambda _folder, _key: None
+    listeners: Sequence[Listener] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class Recipe:
 
     model_for: Callable[[str], Model]
     instructions: str = ""
-    tool_filter: ToolFilter = ToolFilter()
+    tool_filter: ToolFilter = field(default_factory=ToolFilter)
     more_tools: Sequence[Tool] = ()
     tool_choice: Literal["auto", "required"] = "auto"
 
@@ -148,7 +155,7 @@ class Workbench:
                     self.documents.history.remember(FileChange.model_validate(change))
 
 
-def _rate(command: str, folders: Folders, cwd: Path | None) -> tuple[Json, tuple[str, ...]]:
+def _rate(command: str, folders: Folders, cwd: Path | None) -> tuple[Risk, tuple[str, ...]]:
     rating = rate_command(command, folders.roots, cwd)
     return rating.risk, rating.reasons
 
@@ -177,19 +184,20 @@ class Live:
         self.conversation.log.close()
 
 
-def start_conversation(
-    shared: Shared,
-    recipe: Recipe,
-    birth: Birth,
-    log: EventLog,
-    *,
-    conversation_id: str,
-    epoch: str,
-    listeners: Sequence[Listener] = (),
-) -> Live:
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """An opened log and whose it is."""
+
+    conversation_id: str
+    log: EventLog
+    epoch: str
+    records: Sequence[Json] = ()
+
+
+def start_conversation(shared: Shared, recipe: Recipe, ledger: Ledger, birth: Birth) -> Live:
     """A new conversation on an empty log. Raises `StorageError`."""
-    workbench = Workbench(shared, log, birth.folders, recipe)
-    conversation = _conversation(shared, State(conversation_id), log, epoch, listeners)
+    workbench = Workbench(shared, ledger.log, birth.folders, recipe)
+    conversation = _conversation(shared, ledger, State(ledger.conversation_id))
     prompt = render_system_prompt(
         [str(folder) for folder in birth.folders],
         platform=sys.platform,
@@ -211,38 +219,29 @@ def start_conversation(
 
 
 def reopen_conversation(
-    shared: Shared,
-    recipe: Recipe,
-    records: Sequence[Json],
-    folders: Sequence[Path],
-    log: EventLog,
-    *,
-    conversation_id: str,
-    epoch: str,
-    listeners: Sequence[Listener] = (),
+    shared: Shared, recipe: Recipe, ledger: Ledger, folders: Sequence[Path]
 ) -> Live:
     """A conversation from its log; what a crash left open is closed. Raises `StorageError`."""
-    state = fold(conversation_id, records)
-    workbench = Workbench(shared, log, folders, recipe)
+    state = fold(ledger.conversation_id, ledger.records)
+    workbench = Workbench(shared, ledger.log, folders, recipe)
     workbench.learn_changes(state.items)
-    conversation = _conversation(shared, state, log, epoch, listeners)
+    conversation = _conversation(shared, ledger, state)
     closing = restart_events(state, shared.clock.now())
     if closing:
         conversation.append(*closing)
+    # The prompt stays to the byte what the provider may have cached.
     prompt = state.agent["systemPrompt"]
-    if recipe.instructions and recipe.instructions not in prompt:
-        prompt = f"{prompt}# From the user\n{recipe.instructions.strip()}\n"
     agent = _agent_info(recipe, state.options["model"], prompt, workbench)
     if agent.model_dump(mode="json") != state.agent:
         conversation.append(e.AgentChanged(agent=agent))
     return _set_to_work(shared, recipe, conversation, workbench)
 
 
-def _conversation(
-    shared: Shared, state: State, log: EventLog, epoch: str, listeners: Sequence[Listener]
-) -> Conversation:
-    conversation = Conversation(state, log, epoch=epoch, clock=shared.clock, masker=shared.masker)
-    conversation.listeners.extend(listeners)
+def _conversation(shared: Shared, ledger: Ledger, state: State) -> Conversation:
+    conversation = Conversation(
+        state, ledger.log, epoch=ledger.epoch, clock=shared.clock, masker=shared.masker
+    )
+    conversation.listeners.extend(shared.listeners)
     return conversation
 
 
@@ -295,7 +294,8 @@ def _gates(
     intent: Intent,
 ) -> list[Gate]:
     """Trust in every folder before anything changes it; saved buffers before a command."""
-    if not intent.footprint.writes or spec.read_only or workbench.folders is None:
+    acts = intent.footprint.writes or spec.kind == "execute"
+    if not acts or spec.read_only or workbench.folders is None:
         return []
     doubtful = [f for f in workbench.folders.folders if shared.trust.of(f) != "full"]
     gates = [_trust_gate(shared.trust, folder) for folder in doubtful]

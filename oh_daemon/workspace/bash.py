@@ -112,7 +112,7 @@ class Bash:
     """Safe from any thread. Raises `ToolError` and `OSError` when it cannot start."""
 
     def __init__(self, spawner: Spawner, scratch: Path, cwd: Path, env: Mapping[str, str]) -> None:
-        """`scratch` is where its files go, without a suffix."""
+        """`scratch` is the folder for its files; what an earlier shell left there is taken up."""
         self.cwd = cwd
         self.is_dead = False
         self._scratch = scratch
@@ -120,8 +120,9 @@ class Bash:
         self._command: _Command | None = None
         self._late = ""
         self._late_cleaner = CleanText()
-        rc = scratch.with_suffix(".rc")
-        rc.write_text(_RC.replace("@STATE@", shlex.quote(f"{scratch}.state")))
+        scratch.mkdir(mode=0o700, exist_ok=True)
+        rc = scratch / "rc"
+        rc.write_text(_RC.replace("@STATE@", shlex.quote(f"{scratch}/state")))
         argv = ["bash", "--noprofile", "--rcfile", str(rc), "--noediting", "-i"]
         with ExitStack() as stack:
             self._pty = Pty()
@@ -137,6 +138,11 @@ class Bash:
         # The end of the shell travels as a report too, so that the reader waits in one place only.
         self._process.exit_code.add_done_callback(self._report_exit)
 
+    @property
+    def is_idle(self) -> bool:
+        """No command runs, and none has ended without somebody having seen it."""
+        return self._command is None
+
     def begin(self, text: str, note: str, on_output: OnOutput, *, is_background: bool) -> None:
         """Start a command. Raises `ToolError` when one is running."""
         with self._changed:
@@ -146,8 +152,8 @@ class Bash:
                     f"this terminal is busy with {running.text[:200]!r}: wait for it or type into"
                     " it with is_input, or use another terminal_id"
                 )
-            file = self._scratch.with_suffix(".command")
-            file.parent.mkdir(mode=0o700, exist_ok=True)
+            file = self._scratch / "command"
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file.write_text(text + "\n", "utf-8", "surrogateescape")
             late, self._late = self._late, ""
             command = _Command(text, self._capture(), on_output, is_background, note, late)
@@ -193,7 +199,7 @@ class Bash:
         self._process.kill_tree(grace_s)
 
     def _capture(self) -> Capture:
-        return Capture(self._scratch.with_suffix(f".{secrets.token_hex(8)}.output"))
+        return Capture(self._scratch / f"output-{secrets.token_hex(8)}")
 
     def _wake(self) -> None:
         with self._changed:

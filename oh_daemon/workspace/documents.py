@@ -36,13 +36,15 @@ from oh_daemon.workspace.text_changes import (
     Restore,
     applied,
     capped,
-    is_nearer,
+    looks_applied,
     unified,
     with_newlines,
 )
 
 _VERIFY_TIMEOUT_S = 2.0
 _MAX_DIFFERENCE_BYTES = 4096
+_MOVED = (None, "stale", "missing")
+"""What an editor says that did nothing because the document is another one by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,9 +343,10 @@ class Documents:
             self._await_saved_text(planned.path, document.path, cancel)
         text = self._look(planned.path).text or ""
         landed = arrived is not None or (
-            outcome.applied and is_nearer(text, planned.after, planned.before)
+            outcome.applied
+            and looks_applied(planned.before, planned.after, text, was_saved=outcome.saved)
         )
-        if not landed and outcome.failure not in (None, "stale") and text == planned.before:
+        if not landed and outcome.failure not in _MOVED and text == planned.before:
             raise EditRejectedError(
                 f"the editor did not take the edit of {shown(planned.path)!r}: {outcome.failure}"
             )

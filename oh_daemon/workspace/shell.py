@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
@@ -74,26 +75,22 @@ class Shells:
 
         With `needs_output`, a program counts as waiting for input only after it wrote something.
         """
-        shell = self._shells.get(terminal_id)
-        if shell is None:
-            raise ToolError(f"there is no terminal {terminal_id!r}; run a command in it first")
+        shell = self._existing(terminal_id)
         return shell.wait(timeout_s, cancel, on_output, needs_output=needs_output)
 
     def type(self, terminal_id: str, text: str) -> None:
         """Press a key of `KEYS`, or type `text` and Enter, in the program that runs there."""
-        shell = self._shells.get(terminal_id)
-        if shell is None:
-            raise ToolError(f"there is no terminal {terminal_id!r}; run a command in it first")
-        shell.type(KEYS.get(text) or text.removesuffix("\n").encode() + b"\n")
+        data = KEYS.get(text) or text.removesuffix("\n").encode() + b"\n"
+        self._existing(terminal_id).type(data)
 
     def cwd(self, terminal_id: str) -> Path:
-        """Where the next command starts; as far as known while one runs."""
-        shell = self._shells.get(terminal_id)
+        """Where the next command starts; a new terminal starts where `main` is."""
+        shell = self._shells.get(terminal_id) or self._shells.get("main")
         return shell.cwd if shell else self._folder
 
     def free_name(self) -> str:
         """A terminal that does not exist yet, for a job in the background."""
-        return next(name for n in range(1, 99) if (name := f"job-{n}") not in self._shells)
+        return next(name for n in count(1) if (name := f"job-{n}") not in self._shells)
 
     def close(self) -> None:
         """End every shell and all that runs in them."""
@@ -108,19 +105,33 @@ class Shells:
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
 
+    def _existing(self, name: str) -> Bash:
+        if name not in self._shells:
+            raise ToolError(f"there is no terminal {name!r}; run a command in it first")
+        return self._shells[name]
+
     def _shell(self, name: str) -> tuple[Bash, str]:
         """The living shell of that name, and what the model must know about it."""
         old = self._shells.get(name)
         if old and not old.is_dead:
             return old, ""
         if not old and len(self._shells) >= MAX_SHELLS:
-            names = ", ".join(self._shells)
-            raise ToolError(f"{MAX_SHELLS} terminals are open, that is the limit; use one: {names}")
+            self._end_idle()
         with refusals("bash"):
             if self._scratch is None:
                 self._scratch = Path(tempfile.mkdtemp(prefix="oh-shells-"))
-            cwd = old.cwd if old and old.cwd.is_dir() else self._folder
-            number = str([*self._shells, name].index(name))
-            shell = Bash(self._spawner, self._scratch / number, cwd, self._env)
-        self._shells[name] = shell
-        return shell, "The shell had ended; this is a new one in the same folder." if old else ""
+            cwd = self.cwd(name)
+            cwd = cwd if cwd.is_dir() else self._folder
+            self._shells[name] = Bash(self._spawner, self._scratch / name, cwd, self._env)
+        note = "The shell had ended; this is a new one in the same folder." if old else ""
+        return self._shells[name], note
+
+    def _end_idle(self) -> None:
+        idle = (name for name, shell in self._shells.items() if name != "main" and shell.is_idle)
+        name = next(idle, None)
+        if name is None:
+            busy = ", ".join(self._shells)
+            raise ToolError(
+                f"{MAX_SHELLS} terminals are open, which is the limit; stop one: {busy}"
+            )
+        self._shells.pop(name).hang_up()

@@ -330,9 +330,7 @@ def _read_all(
     return False
 
 
-def _take(
-    selector: selectors.BaseSelector, ready: list[tuple[selectors.SelectorKey, int]]
-) -> None:
+def _take(selector: selectors.BaseSelector, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
     for key, _ in ready:
         if chunk := os.read(key.fd, 1 << 16):
             key.data.data.extend(chunk)

@@ -138,9 +138,14 @@ def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def is_nearer(text: str, this: str, that: str) -> bool:
-    """Whether fewer lines separate `text` from `this` than from `that`."""
-    return _distance(text, this) < _distance(text, that)
+def looks_applied(before: str, after: str, now: str, *, was_saved: bool) -> bool:
+    """Whether `now` comes from `after` rather than from `before`, both of which it differs from.
+
+    White space does not count. A tie means that the very lines were changed again: by a formatter
+    if they were saved, else by the user.
+    """
+    to_after, to_before = _distance(now, after), _distance(now, before)
+    return to_after < to_before or (was_saved and to_after == to_before)
 
 
 def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
@@ -242,15 +247,17 @@ def _line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
 
 def _trimmed(plain: str, edit: TextEdit) -> TextEdit:
     """The same edit without the characters that it replaces by themselves."""
-    start, end, new = edit.start, edit.end, edit.text
-    old = plain[start:end]
-    n_same = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
-    n_head = min(len(old), len(new)) if n_same is None else n_same
-    rest_old, rest_new = old[n_head:], new[n_head:]
-    pairs = zip(reversed(rest_old), reversed(rest_new), strict=False)
-    n_same = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
-    n_tail = min(len(rest_old), len(rest_new)) if n_same is None else n_same
-    return TextEdit(start + n_head, end - n_tail, rest_new[: len(rest_new) - n_tail])
+    old, new = plain[edit.start : edit.end], edit.text
+    n_head = _n_common(old, new)
+    old, new = old[n_head:], new[n_head:]
+    n_tail = _n_common(old[::-1], new[::-1])
+    return TextEdit(edit.start + n_head, edit.end - n_tail, new[: len(new) - n_tail])
+
+
+def _n_common(one: str, two: str) -> int:
+    """How many characters two texts have in common at their start."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(two)))
 
 
 def _eol_at(text: str, offset: int) -> str:
@@ -262,7 +269,8 @@ def _eol_at(text: str, offset: int) -> str:
 
 
 def _distance(first: str, second: str) -> int:
-    one, two = _lines(with_newlines(first)), _lines(with_newlines(second))
+    """How many lines separate two texts but for white space."""
+    one, two = (["".join(line.split()) for line in text.splitlines()] for text in (first, second))
     matcher = difflib.SequenceMatcher(None, one, two)
     return len(one) + len(two) - 2 * sum(block.size for block in matcher.get_matching_blocks())
 

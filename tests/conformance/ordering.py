@@ -165,12 +165,8 @@ class OrderingChecker:
         match request.method:
             case "conversation/open" | "conversation/subscribe":
                 self._on_subscribed(known, result)
-            case "conversation/interrupt" if result.get("status") == "interrupting":
-                pass
             case "conversation/interrupt" | "conversation/sendMessage" if _reports_an_end(request):
-                turn_id = result.get("turnId")
-                if turn_id in known.started_turns and turn_id not in known.ended_turns:
-                    self._violation("O3", f"the end of {turn_id} is answered before it is told")
+                self._on_reported_end(known, result)
             case "conversation/sendMessage" | "conversation/resume":
                 starts = "tarted" in result.get("disposition", "started")
                 started_at = known.started_turns.get(str(result.get("turnId")), 0)
@@ -181,6 +177,12 @@ class OrderingChecker:
                     self._violation("O3", "an event before the answer to conversation/start")
             case _:
                 pass
+
+    def _on_reported_end(self, known: _Conversation, result: Json) -> None:
+        turn_id = result.get("turnId")
+        is_running = turn_id in known.started_turns and turn_id not in known.ended_turns
+        if is_running and result.get("status") != "interrupting":
+            self._violation("O3", f"the end of {turn_id} is answered before it is told")
 
     def _on_subscribed(self, known: _Conversation, result: Json) -> None:
         """The answer holds everything up to `lastSeq`; live events go on from there."""

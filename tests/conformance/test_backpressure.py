@@ -69,8 +69,7 @@ def test_a_client_that_asks_and_never_reads_is_not_read_from_either(spawn_echo: 
     ids: list[int] = []
 
     def ask() -> None:
-        for _ in range(600):
-            ids.append(echo.send_request("test/echo", {"text": "x" * 100_000}))
+        ids.extend(echo.send_request("test/echo", {"text": "x" * 100_000}) for _ in range(600))
 
     asking = threading.Thread(target=ask)
     asking.start()

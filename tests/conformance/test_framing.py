@@ -256,7 +256,7 @@ def test_a_second_request_under_an_open_id_is_refused_and_the_first_answered(
 
 def test_unknown_methods_are_refused_and_unknown_notifications_ignored(client: RawClient) -> None:
     for method in ("no/suchMethod", "$/noSuchRequest", "exit", "$/cancelRequest"):
-        assert client.error(method)["code"] == -32601
+        assert client.error(method).code == -32601
     for method in ("no/suchNotification", "$/noSuchNotification", "shutdown"):
         client.notify(method)
     assert_alive(client)

@@ -10,69 +10,22 @@ from hypothesis import HealthCheck, example, given, note, seed, settings
 from hypothesis import strategies as st
 from raw_client import RawClient
 
+from oh_daemon.contract.protocol import REQUESTS
+
 Spawn = Callable[..., RawClient]
 SEED = int(os.environ.get("OH_TEST_SEED") or int.from_bytes(os.urandom(4), "big"))
 FRAMES_PER_EXAMPLE = 40
-METHODS = [
-    "conversation/start",
-    "conversation/open",
-    "conversation/close",
-    "conversation/list",
-    "conversation/read",
-    "conversation/events",
-    "conversation/sendMessage",
-    "conversation/pause",
-    "conversation/resume",
-    "conversation/interrupt",
-    "conversation/queue",
-    "conversation/setOption",
-    "conversation/subscribe",
-    "conversation/unsubscribe",
-    "approval/list",
-    "approval/respond",
-    "output/read",
-    "tool/list",
-    "model/list",
-    "config/read",
-    "daemon/status",
-    "workspace/setTrust",
-    "workspace/executeCommand",
-    "initialize",
-    "textDocument/didOpen",
-    "textDocument/didChange",
-    "textDocument/didClose",
-    "textDocument/didSave",
-    "workspace/didChangeWorkspaceFolders",
-    "$/cancelRequest",
-    "$/setTrace",
-    "test/echo",
-    "test/validate",
-]
-KEYS = [
-    "conversationId",
-    "content",
-    "folders",
-    "limit",
-    "afterSeq",
-    "textDocument",
-    "contentChanges",
-    "event",
-    "uri",
-    "id",
-    "options",
-    "approvalId",
-    "digest",
-    "clientRequestId",
-    "title",
-    "type",
-    "text",
-    "range",
-    "version",
-    "added",
-    "removed",
-    "command",
-    "arguments",
-]
+LSP_METHODS = (
+    *("initialize", "workspace/executeCommand", "workspace/didChangeWorkspaceFolders"),
+    *(f"textDocument/did{what}" for what in ("Open", "Change", "Close", "Save")),
+    *("$/cancelRequest", "$/setTrace", "test/echo", "test/validate"),
+)
+LSP_KEYS = ("textDocument", "contentChanges", "event", "uri", "id", "text", "range", "arguments")
+METHODS = (*(method.name for method in REQUESTS), *LSP_METHODS)
+KEYS = sorted(
+    {field.alias or name for m in REQUESTS for name, field in m.params.model_fields.items()}
+    | set(LSP_KEYS)
+)
 
 VALUES = st.recursive(
     st.none()

@@ -8,7 +8,7 @@ from ordering import OrderingChecker
 Json = dict[str, Any]
 
 
-def event(seq: int, kind: str, *, turn: str | None = "t", epoch: str = "e", **more: Any) -> Json:
+def event(seq: int, kind: str, *, turn: Any = "t", epoch: Any = "e", **more: Any) -> Json:
     params = {"conversationId": "c", "seq": seq, "epoch": epoch, "turnId": turn}
     for name in ("itemId", "cause"):
         if name in more:

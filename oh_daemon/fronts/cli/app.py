@@ -57,7 +57,7 @@ def _refuse_key(value: str | None) -> str | None:
 
 
 @app.command("run")
-def run_task(  # noqa: PLR0913 - one parameter per option of the command line.
+def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line.
     task: Annotated[str, typer.Argument(help="What to do; `-` reads it from stdin.")] = "",
     workspace: Folder = Path(),
     model: Annotated[str | None, typer.Option(help="The model by its litellm name.")] = None,

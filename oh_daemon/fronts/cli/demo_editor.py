@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.stdio import FrameReader, Message, encode
@@ -122,7 +122,7 @@ class DemoEditor:
         while data:
             data = data[os.write(self._out, data) :]
 
-    def _answer(self, message: Json) -> Any:
+    def _answer(self, message: Json) -> Json:
         params: Json = message["params"]
         match message["method"]:
             case "editor/applyEdit":
@@ -132,22 +132,18 @@ class DemoEditor:
             case "approval/request":
                 return {"optionId": self.on_approval(params)}
             case _:
-                return None
+                return {}
 
     def _apply(self, params: Json) -> Json:
-        documents: list[Json] = []
-        for change in params["edits"]["documentChanges"]:
-            uri = change["textDocument"]["uri"]
-            buffer = self.buffers.get(uri)
-            if buffer is None or buffer.version != change["textDocument"]["version"]:
-                return {"applied": False, "failure": {"uri": uri, "reason": "stale"}}
-            was_saved = buffer.is_saved
-            self._change(buffer, uri, _edited(buffer.text, change["edits"]))
-            saves = params["save"] == "ifWasClean" and was_saved
-            documents.append(
-                {"uri": uri, "version": buffer.version, "saved": saves and self._save(uri)}
-            )
-        return {"applied": True, "documents": documents}
+        [change] = params["edit"]["documentChanges"]
+        uri = change["textDocument"]["uri"]
+        buffer = self.buffers.get(uri)
+        if buffer is None or buffer.version != change["textDocument"]["version"]:
+            return {"applied": False, "failureReason": "stale"}
+        was_saved = buffer.is_saved
+        self._change(buffer, uri, _edited(buffer.text, change["edits"]))
+        saves = params["save"] == "ifWasClean" and was_saved
+        return {"applied": True, "saved": saves and self._save(uri)}
 
     def _change(self, buffer: Buffer, uri: str, text: str) -> None:
         buffer.text, buffer.version = text, buffer.version + 1
@@ -174,7 +170,7 @@ def _edited(text: str, edits: list[Json]) -> str:
     def offset(position: Json) -> int:
         return starts[position["line"]] + position["character"]
 
-    for edit in sorted(edits, key=lambda e: offset(e["range"]["start"]), reverse=True):
-        start, end = offset(edit["range"]["start"]), offset(edit["range"]["end"])
-        text = text[:start] + edit["newText"] + text[end:]
+    spans = [(offset(e["range"]["start"]), offset(e["range"]["end"]), e["newText"]) for e in edits]
+    for start, end, new_text in sorted(spans, reverse=True):
+        text = f"{text[:start]}{new_text}{text[end:]}"
     return text

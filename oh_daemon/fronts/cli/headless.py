@@ -5,6 +5,7 @@ stdout carries the result only: pure JSONL under `--json`. Everything else goes 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -78,16 +79,17 @@ def run_headless(request: Request) -> int:
     conversations, models = compose(request, environment, watcher)
     folders = [request.workspace]
     live = _begin(request, conversations, models, folders)
-    signal.signal(
-        signal.SIGINT, lambda *_: threading.Thread(target=live.conversation.interrupt).start()
-    )
-    signal.signal(
-        signal.SIGTERM, lambda *_: threading.Thread(target=live.conversation.interrupt).start()
-    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: _interrupt(live))
     try:
         return _watch(live, watcher, request)
     finally:
         conversations.close_all(1.0)
+
+
+def _interrupt(live: Live) -> None:
+    # On a thread of its own: the signal may have come while this one held the conversation's lock.
+    threading.Thread(target=live.conversation.interrupt, daemon=True).start()
 
 
 def compose(
@@ -112,6 +114,7 @@ def compose(
         can_ask=lambda: _can_ask(request),
         is_granted=user_state.is_granted,
         save_grant=user_state.add_grant,
+        listeners=(watcher,),
     )
     house = House(
         shared=shared,
@@ -120,7 +123,6 @@ def compose(
         settings=settings,
         user_folder=places.state_folder,
         client_name="oh-daemon run",
-        listeners=(watcher,),
     )
     problems = settings(request.workspace).problems
     if request.settings_file is not None and problems:
@@ -174,7 +176,7 @@ def _warn_of_cost(live: Live, models: Models) -> None:
 
 
 def _watch(live: Live, watcher: Watcher, request: Request) -> int:
-    """Print what happens until the turn rests."""
+    """Show what happens until the turn rests; the result is the exit code."""
     console = Console(highlight=False, soft_wrap=True)
     last_refused = False
     while True:
@@ -182,29 +184,39 @@ def _watch(live: Live, watcher: Watcher, request: Request) -> int:
         if "halted" in record:
             _say(record["halted"])
             return TURN_FAILED
-        event = record["event"]
         if request.as_json:
-            head = orjson.dumps(
-                {"conversationId": conversation_id, "epoch": live.conversation.epoch}
-            )
-            sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
-            sys.stdout.buffer.flush()
+            head = {"conversationId": conversation_id, "epoch": live.conversation.epoch}
+            _write_line(orjson.dumps(head)[:-1] + b"," + line[1:])
         else:
-            for text in render_record(record):
-                console.print(text)
-        match event["type"]:
-            case "item.completed" if event["item"].get("call"):
-                last_refused = last_refused and event["item"]["status"] == "rejected"
-            case "approval.requested" if _can_ask(request):
-                _ask(live, event["approval"], console)
-            case "approval.resolved":
-                last_refused = event["by"] == "noClient"
-            case "turn.completed":
-                return _exit_code(event["turn"], refused=last_refused)
-            case "turn.paused":
-                return NO_MODEL
-            case _:
-                pass
+            _print(console, record)
+        event = record["event"]
+        last_refused = _refused_last(event, before=last_refused)
+        if event["type"] == "approval.requested" and _can_ask(request):
+            _ask(live, event["approval"], console)
+        if event["type"] == "turn.completed":
+            return _exit_code(event["turn"], refused=last_refused)
+        if event["type"] == "turn.paused":
+            return NO_MODEL
+
+
+def _write_line(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _print(console: Console, record: Json) -> None:
+    for text in render_record(record):
+        console.print(text)
+
+
+def _refused_last(event: Json, *, before: bool) -> bool:
+    """Whether the last action was refused because there was nobody to ask."""
+    if event["type"] == "approval.resolved":
+        return event["by"] == "noClient"
+    if event["type"] == "item.completed" and event["item"].get("call"):
+        ends_turn = event["item"]["tool"] == "finish"
+        return before and (ends_turn or event["item"]["status"] == "rejected")
+    return before
 
 
 def _exit_code(turn: Json, *, refused: bool) -> int:
@@ -228,11 +240,10 @@ def _ask(live: Live, approval: Json, console: Console) -> None:
     options = {str(n): option for n, option in enumerate(approval["options"], 1)}
     for number, option in options.items():
         console.print(f"  {number}  {option['label']}", markup=False)
-    try:
+    decision = Decision(effect="reject")
+    with contextlib.suppress(EOFError):
         chosen = options[Prompt.ask("  Your answer", choices=list(options), console=console)]
-    except EOFError:
-        chosen = {"effect": "reject", "scope": "once"}
-    decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
+        decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
     live.conversation.respond(approval["id"], approval["digest"], decision)
 
 

@@ -13,6 +13,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 
 _MAX_OUTPUT_LINES = 12
+_WORTH_SAYING_MS = 100
 _MARKS = {"completed": "✓", "inProgress": "▸", "pending": "·"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -27,28 +28,35 @@ def render_record(record: Json) -> Iterator[Text]:
 
 def _item(event: Json) -> Iterator[Text]:
     item = event["item"]
-    match item["kind"]:
-        case "userMessage":
-            text = "\n".join(part.get("text", "") for part in item["content"])
-            yield Text(f"\n› {display_escaped(text)}", "bold")
-        case "agentMessage" if item.get("text"):
-            yield Text(f"\n{display_escaped(item['text'])}")
-        case "command":
-            yield from _command(item)
-        case "fileChange":
-            yield from _changes(item)
-        case "plan":
-            yield Text("\nPlan", "bold")
-            for entry in item.get("entries", ()):
-                yield Text(f"  {_MARKS[entry['status']]} {display_escaped(entry['text'])}")
-        case "toolCall" if item["tool"] == "finish":
-            yield Text(f"\n{display_escaped(_content(item))}")
-        case "toolCall":
-            yield _headline(item)
-        case "notice":
-            yield Text(f"! {display_escaped(item['title'])}", "yellow")
-        case _:
-            pass
+    render = _ITEM_RENDERERS.get(item["kind"])
+    if render is not None:
+        yield from render(item)
+
+
+def _user_message(item: Json) -> Iterator[Text]:
+    yield Text(f"\n> {display_escaped(_content(item))}", "bold")
+
+
+def _agent_message(item: Json) -> Iterator[Text]:
+    if item.get("text"):
+        yield Text(f"\n{display_escaped(item['text'])}")
+
+
+def _plan(item: Json) -> Iterator[Text]:
+    yield Text("\nPlan", "bold")
+    for entry in item.get("entries", ()):
+        yield Text(f"  {_MARKS[entry['status']]} {display_escaped(entry['text'])}")
+
+
+def _tool_call(item: Json) -> Iterator[Text]:
+    if item["tool"] == "finish":
+        yield Text(f"\n{display_escaped(_content(item))}")
+    else:
+        yield _headline(item)
+
+
+def _notice(item: Json) -> Iterator[Text]:
+    yield Text(f"! {display_escaped(item['title'])}", "yellow")
 
 
 def _command(item: Json) -> Iterator[Text]:
@@ -79,7 +87,11 @@ def _headline(item: Json) -> Text:
 
 
 def _ending(item: Json, said: str) -> Text:
-    took = f"{item['durationMs'] / 1000:.1f} s" if item.get("durationMs", 0) >= 100 else ""
+    took = (
+        f"{item['durationMs'] / 1000:.1f} s"
+        if item.get("durationMs", 0) >= _WORTH_SAYING_MS
+        else ""
+    )
     if item["status"] == "completed":
         failed = item.get("exitCode") not in (None, 0)
         text = ", ".join(filter(None, (said, took)))
@@ -133,13 +145,22 @@ def _retrying(event: Json) -> Iterator[Text]:
 
 def render_usage(turn: Json) -> str:
     """Steps, tokens and cost of a turn; an unknown cost is said to be unknown."""
-    usage = turn.get("usage") or {}
+    usage: Json = turn.get("usage") or {}
     tokens = f"{usage.get('inputTokens', 0):,} tokens in, {usage.get('outputTokens', 0):,} out"
     cost = usage.get("cost")
     price = f"${cost['amount']:.4f}" if cost else "unknown"
     return f"{turn['nSteps']} steps, {tokens}, cost {price}"
 
 
+_ITEM_RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
+    "userMessage": _user_message,
+    "agentMessage": _agent_message,
+    "command": _command,
+    "fileChange": _changes,
+    "plan": _plan,
+    "toolCall": _tool_call,
+    "notice": _notice,
+}
 _RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "item.completed": _item,
     "error.raised": _error,

@@ -113,7 +113,7 @@ def _methods(methods: Sequence[Method]) -> Iterator[str]:
 def _fields(model: type[Contract] | None) -> str:
     """Field names as on the wire; optional ones with a question mark."""
     if model is None:
-        return "–"
+        return "none"
     names = [
         f"`{field.serialization_alias or field.alias or name}{'' if field.is_required() else '?'}`"
         for name, field in model.model_fields.items()

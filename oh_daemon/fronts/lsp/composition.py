@@ -16,8 +16,8 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.conversations import Conversations, House
 from oh_daemon.fronts.lsp import handlers_conversation, handlers_daemon
+from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.client import ClientAnswer
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.editor import ClientEditor
 from oh_daemon.fronts.lsp.lifecycle import Server
@@ -38,6 +38,8 @@ _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list
 
 @dataclass(frozen=True, slots=True)
 class Composed:
+    """A daemon, and what its server is to call."""
+
     daemon: Daemon
     methods: dict[str, Method]
     notifications: dict[str, Callable[[Json], None]]
@@ -67,6 +69,7 @@ def compose(
         can_ask=publisher.asker.can_ask,
         is_granted=user_state.is_granted,
         save_grant=user_state.add_grant,
+        listeners=(publisher,),
     )
     house = House(
         shared=shared,
@@ -75,7 +78,6 @@ def compose(
         settings=settings,
         user_folder=places.state_folder,
         client_name=facts.name,
-        listeners=(publisher,),
     )
     daemon = Daemon(
         conversations=Conversations(house),
@@ -134,42 +136,55 @@ def _warm_up() -> None:
 def _notifications(
     daemon: Daemon, sources: SettingsSources, server: Server
 ) -> dict[str, Callable[[Json], None]]:
+    configuration = ClientConfiguration(sources, daemon.facts, server.client)
+
     def on_progress_cancel(params: Json) -> None:
         conversation_id = Progress.conversation_of(params.get("token"))
         live = daemon.conversations.find_live(conversation_id or "")
         if live is not None:
             live.conversation.interrupt()
 
-    def on_configuration(params: Json) -> None:
-        pushed = params.get("settings")
-        ours = cast("Json", pushed).get("ohDaemon") if isinstance(pushed, dict) else None
-        if isinstance(ours, dict):
-            sources.client = cast("Json", ours)
-        else:
-            ask_configuration({})
-
-    def ask_configuration(_params: Json) -> None:
-        if daemon.facts.offers("workspace", "configuration"):
-            wanted = {"items": [{"section": "ohDaemon"}]}
-            server.client.request_async("workspace/configuration", wanted, on_answer)
-
-    def on_answer(answer: ClientAnswer) -> None:
-        found = cast("list[Any]", answer.result) if isinstance(answer.result, list) else []
-        if answer.outcome == "answered" and found and isinstance(found[0], dict):
-            sources.client = {**_client_settings(daemon.facts), **cast("Json", found[0])}
-
     return {
         **daemon.documents.notifications(),
-        "initialized": ask_configuration,
-        "workspace/didChangeConfiguration": on_configuration,
+        "initialized": configuration.ask,
+        "workspace/didChangeConfiguration": configuration.on_change,
         "window/workDoneProgress/cancel": on_progress_cancel,
     }
 
 
+class ClientConfiguration:
+    """Keeps the settings that the client has for us, section `ohDaemon`."""
+
+    def __init__(self, sources: SettingsSources, facts: ClientFacts, client: Client) -> None:
+        self._sources = sources
+        self._facts = facts
+        self._client = client
+
+    def ask(self, _params: Json) -> None:
+        if self._facts.offers("workspace", "configuration"):
+            wanted = {"items": [{"section": "ohDaemon"}]}
+            self._client.request_async("workspace/configuration", wanted, self._on_answer)
+
+    def on_change(self, params: Json) -> None:
+        """Old clients push all settings; the others want to be asked."""
+        if settings := _object(_object(params.get("settings")).get("ohDaemon")):
+            self._sources.client = settings
+        else:
+            self.ask({})
+
+    def _on_answer(self, answer: ClientAnswer) -> None:
+        result: Any = answer.result
+        found = cast("list[Any]", result) if isinstance(result, list) else [None]
+        if answer.outcome == "answered" and found and (settings := _object(found[0])):
+            self._sources.client = {**_client_settings(self._facts), **settings}
+
+
 def _client_settings(facts: ClientFacts) -> Json:
-    block = facts.options.get("ohDaemon")
-    settings = cast("Json", block).get("settings") if isinstance(block, dict) else None
-    return cast("Json", settings) if isinstance(settings, dict) else {}
+    return _object(_object(facts.options.get("ohDaemon")).get("settings"))
+
+
+def _object(value: object) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def _path(name: str) -> Path | None:

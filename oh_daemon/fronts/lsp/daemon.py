@@ -125,7 +125,7 @@ def once_durable(live: Live, result: Json) -> Future[Json]:
 
 def parse_folder(name: str) -> Path:
     """A folder by URI or absolute path. Raises `InvalidParamsError`."""
-    path = path_from_uri(name) if ":" in name.split("/")[0] else Path(name)
+    path = path_from_uri(name) if ":" in name.split("/", maxsplit=1)[0] else Path(name)
     if path is None or not path.is_absolute():
         message = "must be a file URI or an absolute path"
         problem = {"path": "folders", "code": "not_a_path", "message": message}

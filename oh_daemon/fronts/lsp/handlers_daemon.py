@@ -22,7 +22,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import describe
 from oh_daemon.fronts.lsp.daemon import Daemon, once_durable, parse_folder
 from oh_daemon.fronts.lsp.rpc import Method, RequestContext
-from oh_daemon.fronts.wiring import Live, Workbench, Recipe, render_tool_info
+from oh_daemon.fronts.wiring import Live, Recipe, Workbench, render_tool_info
 from oh_daemon.store.memory_log import MemoryLog
 
 _HIDDEN = "***"
@@ -205,7 +205,8 @@ def execute_command(daemon: Daemon, methods: Mapping[str, Method]) -> Method:
             known = ", ".join(COMMANDS)
             problem = {"path": "command", "code": "unknown", "message": f"one of {known}"}
             raise InvalidParamsError(f"no command {params.get('command')!r}", (problem,))
-        given: object = (params.get("arguments") or [{}])[0]
+        arguments: list[object] = params.get("arguments") or [{}]
+        given = arguments[0]
         return methods[name](_command_params(daemon, name, given), context)
 
     return run

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import cast
 
 import orjson
 
 from oh_daemon.contract.errors import DaemonError, StorageError
 from oh_daemon.contract.events import Decision, ErrorInfo
+from oh_daemon.contract.messages import LockInfo
 from oh_daemon.contract.to_client import ApprovalAnswer
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.fronts.conversations import describe_state
-from oh_daemon.contract.messages import LockInfo
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.outbox import DeltaStream, Outbox
@@ -155,9 +155,10 @@ def _as_message(approval: Json) -> Json:
 
 
 def _take_answer(journal: Journal, approval: Json, answer: ClientAnswer) -> None:
-    if answer.outcome != "answered" or not isinstance(answer.result, dict):
+    answered: object = answer.result
+    if answer.outcome != "answered" or not isinstance(answered, dict):
         return
-    result: Mapping[str, Any] = answer.result
+    result = cast("Json", answered)
     by = {"id": result.get("optionId"), "label": result.get("title")}
     chosen = next(
         (o for o in approval["options"] for key in by if by[key] is not None and o[key] == by[key]),

@@ -6,14 +6,12 @@ its handlers come to life right after it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.lifecycle import Capabilities, Hooks, Server
-from oh_daemon.fronts.lsp.rpc import Json, Method, RequestContext
+from oh_daemon.fronts.lsp.rpc import Json, Method
 from oh_daemon.fronts.places import Places
 
 if TYPE_CHECKING:

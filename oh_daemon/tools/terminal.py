@@ -1,0 +1,209 @@
+"""The `terminal` tool: commands in persistent shells, polled, typed into and interrupted.
+
+Turns arguments into calls on `workspace/shell` and outcomes into text; all of a long output goes to
+a blob, masked like everything else. An exit code is a fact for the model, not an error of the tool.
+"""
+
+from __future__ import annotations
+
+import codecs
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.contract.items import CommandSubject, Risk
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.secrets import MaskedStream, Masker
+from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
+from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.pty import KEYS
+from oh_daemon.workspace.shell import CommandOutcome, Shells
+
+DEFAULT_TIMEOUT_S = 30.0
+_BACKGROUND_WAIT_S = 1.0
+_MAX_TITLE_CHARS = 200
+_PIECE_BYTES = 1 << 18
+_EXACT_KEYS = ", ".join(sorted(key for key in KEYS if not key.startswith("C-")))
+
+_DESCRIPTION = f"""Run a bash command in a shell that keeps its folder, variables and functions.
+command may have several lines, heredocs and pipes. The result has the output, the exit code, the \
+time and the folder. Long output is cut in the middle; to search all of it, send it to a file.
+timeout_s (default {DEFAULT_TIMEOUT_S:g}) is how long this call waits. Nothing is killed by time: \
+a command that takes longer stays alive. To go on with it set is_input and give as command: \
+"" to wait for more output; text, which is typed with Enter at its end; or one key, \
+C-c (stop it), C-d (end of input), C-z and so on, {_EXACT_KEYS}.
+background starts a server or a watcher in a terminal of its own and returns after a second.
+terminal_id names a shell, "main" by default; each runs one command at a time.
+There is no pager, editor or password prompt: use options like --yes and -m.
+Examples: {{"command": "pytest -q tests/test_api.py", "timeout_s": 120}}
+{{"command": "npm run dev", "background": true}}
+{{"command": "C-c", "is_input": true, "terminal_id": "job-1"}}"""
+
+_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "string"},
+        "timeout_s": {"type": "number", "minimum": 0, "maximum": 3600},
+        "background": {"type": "boolean"},
+        "is_input": {"type": "boolean"},
+        "terminal_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"},
+    },
+    "required": ["command"],
+}
+
+Rate = Callable[[str, Path | None], tuple[Risk, tuple[str, ...]]]
+
+
+class TerminalTool:
+    """Implements `core.ports.Tool`."""
+
+    spec = ToolSpec("terminal", _DESCRIPTION, _SCHEMA, kind="execute")
+
+    def __init__(
+        self,
+        shells: Shells,
+        *,
+        rate: Rate,
+        put_blob_file: Callable[[Path], str],
+        masker: Masker,
+        before_run: Callable[[ToolContext], str | None] | None = None,
+    ) -> None:
+        """`put_blob_file` takes a file into a blob; `before_run` gives a note for the model."""
+        self._shells = shells
+        self._rate = rate
+        self._put_blob_file = put_blob_file
+        self._masker = masker
+        self._before_run = before_run
+
+    def plan(self, args: Json) -> Intent:
+        command, terminal_id = args["command"], self._terminal_id(args)
+        cwd = self._shells.cwd(terminal_id)
+        risk, reasons, footprint = self._rated(args, cwd)
+        return Intent(
+            title=_title(args, terminal_id),
+            subject=CommandSubject(command=command, cwd=str(cwd)),
+            risk=risk,
+            reasons=reasons,
+            footprint=footprint,
+            digest_material=(args.get("terminal_id", ""), str(bool(args.get("is_input")))),
+            editable=True,
+            item_fields={
+                "kind": "command",
+                "tool_kind": "execute",
+                "command": command,
+                "cwd": str(cwd),
+                "terminal_id": terminal_id,
+            },
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        terminal_id, command = self._terminal_id(args), args["command"]
+        is_background = bool(args.get("background"))
+        timeout_s = args.get(
+            "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
+        )
+        note = None
+        if not args.get("is_input"):
+            note = self._before_run(context) if self._before_run else None
+            self._shells.begin(
+                command, terminal_id, on_output=context.on_output, is_background=is_background
+            )
+        elif command:
+            self._shells.type(terminal_id, command)
+        outcome = self._shells.wait(
+            terminal_id,
+            timeout_s=timeout_s,
+            cancel=context.cancel,
+            on_output=context.on_output,
+            needs_output=bool(args.get("is_input")) and not command,
+        )
+        return self._result(outcome, terminal_id, note)
+
+    def _terminal_id(self, args: Json) -> str:
+        """The wanted one; a job in the background gets one of its own when none is named."""
+        default = self._shells.free_name() if args.get("background") else "main"
+        return str(args.get("terminal_id", default))
+
+    def _rated(self, args: Json, cwd: Path) -> tuple[Risk, tuple[str, ...], Footprint]:
+        command, is_input = args["command"], args.get("is_input")
+        if is_input and not command:
+            return "low", (), Footprint(writes=False, paths=frozenset())
+        if is_input and command in KEYS:
+            return "low", (), Footprint()
+        risk, reasons = self._rate(command, cwd)
+        if is_input and risk == "low":
+            return "medium", ("typed into a running program",), Footprint()
+        return risk, reasons, Footprint(writes=risk != "low")
+
+    def _result(self, outcome: CommandOutcome, terminal_id: str, note: str | None) -> ToolResult:
+        output, code = outcome.output, outcome.exit_code
+        blob = self._keep(output.spill) if output.spill else None
+        late = (
+            f"[from jobs in the background]\n{outcome.late}\n[now]" if outcome.late.strip() else ""
+        )
+        end = f"[{_state_line(outcome, terminal_id)}]"
+        parts = (note, late, _render_output(output, blob), outcome.note, end)
+        text = self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part))
+        facts: Mapping[str, Any] = {
+            "exit_code": code,
+            "signal": -code if code is not None and code < 0 else None,
+            "terminal_id": terminal_id,
+            "truncated": output.n_cut_bytes > 0 or None,
+            "output_ref": blob,
+        }
+        meta = {"exitCode": code, "state": outcome.state, "terminalId": terminal_id}
+        return ToolResult(({"type": "text", "text": text},), meta=meta, item_fields=facts)
+
+    def _keep(self, spill: Path) -> str:
+        """All of the output as a blob, without the secrets."""
+        stream, decoder = (
+            MaskedStream(self._masker),
+            codecs.getincrementaldecoder("utf-8")("ignore"),
+        )
+        with (
+            tempfile.NamedTemporaryFile(
+                "w", dir=spill.parent, encoding="utf-8", delete=False
+            ) as out,
+            spill.open("rb") as file,
+        ):
+            while piece := file.read(_PIECE_BYTES):
+                out.write(stream.feed(decoder.decode(piece)))
+            out.write(stream.flush())
+        spill.unlink()
+        return self._put_blob_file(Path(out.name))
+
+
+def _title(args: Json, terminal_id: str) -> str:
+    command = shown(args["command"].strip())
+    if len(command) > _MAX_TITLE_CHARS:
+        command = f"{command[:_MAX_TITLE_CHARS]}…"
+    if not args.get("is_input"):
+        return f"Run {command}"
+    return f"Type {command} in {terminal_id}" if command else f"Wait for {terminal_id}"
+
+
+def _render_output(output: Output, blob: str | None) -> str:
+    if not output.n_cut_bytes:
+        return output.head
+    where = "the middle was not kept"
+    if blob:
+        cap = f"; of it the first {MAX_SPILL_BYTES >> 20} MiB" if _is_capped(output) else ""
+        where = f"all of it: output {blob}{cap}"
+    return f"{output.head}\n[… {output.n_cut_bytes:,} bytes cut; {where} …]\n{output.tail}"
+
+
+def _is_capped(output: Output) -> bool:
+    return output.n_cut_bytes > MAX_SPILL_BYTES
+
+
+def _state_line(outcome: CommandOutcome, terminal_id: str) -> str:
+    time = f"{outcome.duration_s:.1f} s"
+    again = f'with is_input and terminal_id "{terminal_id}"'
+    match outcome.state:
+        case "done":
+            return f"exit code {outcome.exit_code}, {time}, in {shown(outcome.cwd)}"
+        case "waitingForInput":
+            return f"waiting for input after {time}; type {again}, or press C-c or C-d"
+        case "running":
+            return f'still running after {time}; wait {again} and command "", or press C-c'

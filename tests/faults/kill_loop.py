@@ -1,0 +1,83 @@
+"""A process that owns a log and does what its stdin says, for faults that come from outside.
+
+Commands: `append SEQ SIZE`, `batch SEQ N SIZE`, `sync`, `blob SIZE`, `close`, `loop SEQ SEED`.
+"""
+
+import random
+import sys
+from pathlib import Path
+
+import orjson
+
+from oh_daemon.contract.errors import DaemonError, StorageError
+from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.event_log import LogFile, open_log
+
+
+def line(seq: int, size: int) -> bytes:
+    """An event whose bytes follow from its number and size alone."""
+    event = {"type": "notice", "severity": "info", "title": f"{seq}-" * (size // 3)}
+    record = {"v": 1, "seq": seq, "ts": "2026-01-01T00:00:00.000Z", "event": event}
+    return orjson.dumps(record) + b"\n"
+
+
+def sizes(seed: int) -> random.Random:
+    return random.Random(seed)
+
+
+def next_size(source: random.Random) -> int:
+    return source.choice((10, 300, 5_000, 100_000))
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def obey(log: LogFile, command: str, *numbers: int) -> None:
+    match (command, *numbers):
+        case ("append", int(seq), int(size)):
+            log.append(line(seq, size))
+        case ("batch", int(seq), int(n), int(size)):
+            log.append(b"".join(line(seq + i, size) for i in range(n)))
+        case ("sync",):
+            log.sync()
+        case ("blob", int(size)):
+            say(log.put_blob(b"x" * size))
+        case ("close",):
+            log.close()
+        case ("loop", int(seq), int(seed)):
+            run_until_killed(log, seq, seed)
+        case _:
+            raise ValueError(command)
+
+
+def run_until_killed(log: LogFile, seq: int, seed: int) -> None:
+    source = sizes(seed)
+    while True:
+        log.append(line(seq, next_size(source)))
+        if seq % 7 == 0:
+            log.sync()
+        say(str(seq))
+        seq += 1
+
+
+def main() -> None:
+    try:
+        opened = open_log(Path(sys.argv[1]), CommitThread(), client="child", create=True)
+    except DaemonError as exc:
+        say(f"refused {exc.kind}: {exc}")
+        return
+    say(f"open {len(opened.records)} {opened.epoch}")
+    for text in sys.stdin:
+        command, *numbers = text.split()
+        try:
+            obey(opened.log, command, *map(int, numbers))
+        except StorageError as exc:
+            say(f"error {exc}")
+        else:
+            say("ok")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Faults under the writing of files: kill -9, a full disk, links swapped during the work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import pytest
+from unit.scripted_editor import MemoryBlobs
+
+from oh_daemon.contract.errors import EditRejectedError, ToolError
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import ToolContext
+from oh_daemon.tools.edit import EditTool
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.files import Files, sha256_of
+from oh_daemon.workspace.path_locks import PathLocks
+from oh_daemon.workspace.paths import Folders
+
+OLD, NEW = b"old\n" * 3000, b"new text\n" * 3000
+# The whole program of the child: one write of one file.
+REPLACE = """
+import sys
+from pathlib import Path
+from oh_daemon.workspace.files import Files, sha256_of
+from oh_daemon.workspace.paths import Folders
+path = Path(sys.argv[1])
+files = Files(Folders((path.parent,)), lambda data: None)
+files.replace(path, b"new text\\n" * 3000, sha256_of(path.read_bytes()))
+"""
+# What a write does in this order and Python's own start does not.
+CALLS = ("flock", "fsync", "fchmod", "renameat", "unlinkat")
+
+
+def make_tool(root: Path) -> EditTool:
+    folders = Folders((root,))
+    history = EditHistory(folders, MemoryBlobs())
+    return EditTool(Documents(folders, None, history, PathLocks()))
+
+
+def context() -> ToolContext:
+    return ToolContext("c", "i", CancelToken(), lambda _: None)
+
+
+def kill_at(call: str, number: int, path: Path) -> int:
+    """Run the child under strace, which kills it inside that call; its exit code."""
+    inject = f"inject={call}:signal=KILL:when={number}"
+    argv = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject,
+            sys.executable, "-B", "-c", REPLACE, str(path))  # fmt: skip
+    return subprocess.run(argv, check=False, stderr=subprocess.DEVNULL, timeout=60).returncode
+
+
+def check_kill(path: Path, call: str, number: int) -> bool:
+    """Old or new text after a kill there, and no trace after a sweep; whether it was killed."""
+    path.write_bytes(OLD)
+    was_killed = kill_at(call, number, path) != 0
+    assert path.read_bytes() in (OLD, NEW)
+    Files(Folders((path.parent,)), lambda _: None).sweep(path.parent)
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    return was_killed
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_kill_inside_a_write_leaves_the_old_text_or_the_new(tmp_path: Path, call: str) -> None:
+    (tmp_path / "w").mkdir()
+    assert check_kill(tmp_path / "w" / "a.txt", call, 1)
+
+
+@pytest.mark.full
+def test_two_hundred_kills_inside_writes_leave_the_old_text_or_the_new(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    n_kills = 0
+    while n_kills < 200:
+        for call in CALLS:
+            n_kills += sum(check_kill(tmp_path / "w" / "a.txt", call, n) for n in (1, 2, 3))
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Generator[Path]:
+    """A folder with 64 KiB of room."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = subprocess.run(
+        ("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)),
+        check=False,
+        capture_output=True,
+    )
+    if mount.returncode != 0:
+        pytest.skip("only root can mount a small disk")
+    yield disk
+    subprocess.run(("umount", "-l", str(disk)), check=True)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_full_disk_leaves_the_file_as_it_was(full_disk: Path, *, linked: bool) -> None:
+    path = full_disk / "a"
+    path.write_bytes(OLD)
+    if linked:
+        (full_disk / "b").hardlink_to(path)
+    files = Files(Folders((full_disk,)), lambda _: None)
+    with pytest.raises(EditRejectedError, match="No space left"):
+        files.replace(path, b"x" * 200_000, sha256_of(OLD))
+    with pytest.raises(EditRejectedError, match="No space left"):
+        files.create(full_disk / "new", b"x" * 200_000)
+    assert path.read_bytes() == OLD
+    assert sorted(entry.name for entry in full_disk.iterdir()) == ["a", "b"][: 1 + linked]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
+def test_an_immutable_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(OLD)
+    done = subprocess.run(("chattr", "+i", str(path)), check=False, capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("this file system has no immutable files")
+    try:
+        with pytest.raises(ToolError):
+            Files(Folders((tmp_path,)), lambda _: None).replace(path, NEW, sha256_of(OLD))
+    finally:
+        subprocess.run(("chattr", "-i", str(path)), check=True)
+    assert path.read_bytes() == OLD
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+
+
+class Swapper:
+    """A thread that turns a folder into a link to the outside and back, as fast as it can."""
+
+    def __init__(self, inside: Path, outside: Path) -> None:
+        self.n_swaps = 0
+        self._inside, self._outside = inside, outside
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        parked = self._inside.with_name("parked")
+        while not self._end.is_set():
+            self._inside.rename(parked)
+            with suppress(FileExistsError):  # A tool may make the folder anew.
+                self._inside.symlink_to(self._outside)
+            while parked.exists():
+                self._clear()
+                with suppress(OSError):
+                    parked.rename(self._inside)
+            self.n_swaps += 1
+
+    def _clear(self) -> None:
+        try:
+            self._inside.unlink(missing_ok=True)
+        except IsADirectoryError:
+            shutil.rmtree(self._inside, ignore_errors=True)
+
+
+def check_race(tmp_path: Path, rounds: int) -> None:
+    root, outside = tmp_path / "work", tmp_path / "outside"
+    (root / "src").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "a.py").write_text("secret\n")
+    (root / "src" / "a.py").write_text("0\n")
+    tool, n_done = make_tool(root), 0
+    with Swapper(root / "src", outside) as swapper:
+        for number in range(rounds):
+            # A folder that is gone or a link for the moment is an error, and that is all.
+            with suppress(ToolError):
+                view = tool.run({"command": "view", "path": "src/a.py"}, context())
+                assert "secret" not in view.content[0]["text"]
+                args = {"command": "replace", "path": "src/a.py"}
+                tool.run(
+                    args | {"old_text": f"{n_done}\n", "new_text": f"{n_done + 1}\n"}, context()
+                )
+                n_done += 1
+            with suppress(ToolError):
+                args = {"command": "create", "path": f"src/new{number}.py", "text": "x"}
+                tool.run(args, context())
+    assert swapper.n_swaps > 0
+    assert n_done > 0
+    assert (outside / "a.py").read_text() == "secret\n"
+    assert [path.name for path in outside.iterdir()] == ["a.py"]
+    assert (root / "src" / "a.py").read_text() == f"{n_done}\n"
+
+
+def test_a_folder_swapped_for_a_link_during_edits_leads_nowhere(tmp_path: Path) -> None:
+    check_race(tmp_path, 500)
+
+
+@pytest.mark.full
+def test_a_folder_swapped_for_a_link_ten_thousand_times_leads_nowhere(tmp_path: Path) -> None:
+    check_race(tmp_path, 10_000)

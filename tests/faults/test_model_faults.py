@@ -1,0 +1,234 @@
+"""The faults L01 to L08, L12 and L14 to L16 at the model layer, each from outside, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+
+import pytest
+from fake_llm import (
+    FakeLLM,
+    Step,
+    calls,
+    chunks,
+    cut,
+    error,
+    hang,
+    raw,
+    raw_call,
+    reply,
+    say,
+    slow,
+    stream_parts,
+)
+from model_calls import KEY, ask
+from oh_daemon.contract.errors import (
+    AuthRequiredError,
+    ContextWindowExceededError,
+    ModelError,
+    ModelUnavailableError,
+    NetworkError,
+)
+from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.ports import ModelDelta
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"])
+def test_l01_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str):
+    url = url.format(port=closed_port())
+    with FakeLLM() as fake, pytest.raises(NetworkError) as caught:
+        ask(fake, base_url=url)
+    assert caught.value.retryable
+    assert url in caught.value.message
+    assert "llm.baseUrl" in str(caught.value.hint)
+
+
+def test_l01_an_endpoint_without_tls_is_an_error_of_the_network():
+    with FakeLLM([say("Never.")]) as fake, pytest.raises(NetworkError) as caught:
+        ask(fake, base_url=fake.url.replace("http:", "https:"))
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "setting"),
+    [
+        (error(401, f"Incorrect API key provided: {KEY}"), AuthRequiredError, "llm.apiKey"),
+        (error(403, f"Bearer {KEY} is not allowed"), AuthRequiredError, "llm.apiKey"),
+        (error(404, "no such model"), ModelUnavailableError, "`model`"),
+    ],
+)
+def test_l04_a_refusal_names_the_setting_and_never_the_key(
+    step: Step, kind: type[ModelError], setting: str
+):
+    with FakeLLM([step]) as fake, pytest.raises(kind) as caught:
+        ask(fake)
+    assert setting in str(caught.value.hint)
+    assert KEY not in f"{caught.value!r} {caught.value.hint} {caught.value.__cause__!r}"
+    assert not caught.value.retryable
+
+
+def test_l04_a_model_without_a_provider_is_told_how_to_write_it():
+    with FakeLLM() as fake, pytest.raises(ModelUnavailableError, match="'nonsense'") as caught:
+        ask(fake, model="nonsense", base_url=None)
+    assert "provider/name" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_l05_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool):
+    step = calls(say("Now."), raw_call("terminal", '{"command": "rm -r build"}', n_chunks=5))
+    body = b"".join(stream_parts(step, include_usage=False))
+    n_before_end = body.index(b'"finish_reason":"tool_calls"}]}') + len(b'"finish_reason":"tool_')
+    lengths = iter(range(n_before_end))
+    with FakeLLM(lambda _: cut(step, next(lengths), clean=is_clean)) as fake:
+        for _ in range(n_before_end):
+            with pytest.raises(NetworkError) as caught:
+                ask(fake)
+            assert caught.value.retryable
+
+
+def test_l05_a_clean_end_without_a_finish_reason_is_no_answer():
+    body = b"".join(stream_parts(raw_call("terminal", "{}")))
+    body = body.replace(b'"finish_reason":"tool_calls"', b'"finish_reason":null')
+    with FakeLLM([raw(body)]) as fake, pytest.raises(NetworkError, match="before it was complete"):
+        ask(fake)
+
+
+def test_l06_arguments_that_are_no_json_come_through_as_written():
+    with FakeLLM([raw_call("../rm", '{"command": ')]) as fake:
+        [called] = ask(fake).tool_calls
+    assert (called.name, called.arguments) == ("../rm", '{"command": ')
+
+
+def test_l08_a_first_token_that_does_not_come_has_a_deadline_and_the_socket_closes():
+    with FakeLLM([hang(), hang(say("Some."))]) as fake:
+        for n in (0, 1):
+            with pytest.raises(NetworkError, match=r"nothing came .* for 0.3 s") as caught:
+                ask(fake, first_token_timeout_s=0.3)
+            assert caught.value.retryable
+            assert fake.requests[n].closed.wait(10)
+
+
+def test_l08_an_answer_that_drips_has_a_total_deadline():
+    with FakeLLM([slow(chunks(10_000), 0.02)]) as fake:
+        with pytest.raises(NetworkError, match="longer than 0.5 s") as caught:
+            ask(fake, timeout_s=0.5)
+        assert not caught.value.retryable
+        assert fake.requests[0].closed.wait(10)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        error(400, "This model's maximum context length is 100 tokens."),
+        error(400, "no", code="context_length_exceeded"),
+        error(413, "Request Entity Too Large"),
+        error(500, "litellm.BadRequestError: prompt is too long: 210000 tokens > 200000 maximum"),
+        raw(b'data: {"error": {"message": "input is too long for the context window"}}\n\n'),
+    ],
+)
+def test_l09_a_prompt_that_does_not_fit_is_recognized(step: Step):
+    with FakeLLM([step]) as fake, pytest.raises(ContextWindowExceededError) as caught:
+        ask(fake)
+    assert not caught.value.retryable
+
+
+def test_an_error_inside_the_stream_is_an_error():
+    event = b'data: {"error": {"message": "Overloaded", "code": 529}}\n\n'
+    with FakeLLM([raw(stream_parts(say("Some."))[1] + event)]) as fake:
+        with pytest.raises(NetworkError, match="529: Overloaded") as caught:
+            ask(fake)
+    assert caught.value.retryable
+
+
+def test_l14_text_that_is_no_utf8_or_no_unicode_stays_sendable():
+    body = b"".join(stream_parts(calls(say("A?B"), say("\ud83d"), say("C"))))
+    with FakeLLM([raw(body.replace(b"A?B", b"A\xff\xfeB"))]) as fake:
+        answer = ask(fake)
+    assert answer.text == "A\ufffd\ufffdB\ufffdC"
+    json.dumps(answer.text, ensure_ascii=False).encode()
+
+
+def test_l14_a_delta_of_ten_megabytes_is_whole():
+    with FakeLLM([say("ab" * 5_000_000)]) as fake:
+        assert len(ask(fake).text) == 10_000_000
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_l15_a_redirect_is_not_followed(status: int):
+    with FakeLLM([say("Stolen.")]) as other:
+        moved = reply(status, b"", {"location": f"{other.url}/chat/completions"})
+        with FakeLLM([moved]) as fake, pytest.raises(ModelError) as caught:
+            ask(fake)
+        assert other.requests == []
+    assert not caught.value.retryable
+    assert "redirects" in str(caught.value.hint)
+
+
+def test_l15_a_redirect_of_another_dialect_is_not_followed():
+    with FakeLLM([say("Stolen.")]) as other:
+        moved = reply(307, b"", {"location": f"{other.url}/v1/messages"})
+        with FakeLLM([moved]) as fake, pytest.raises(ModelError):
+            ask(fake, model="anthropic/claude-x", base_url=fake.url.removesuffix("/v1"))
+        assert other.requests == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        reply(200, b"<html>Log in</html>", {"content-type": "text/html; charset=utf-8"}),
+        reply(200, {"detail": "Log in"}),
+    ],
+)
+def test_l15_a_page_instead_of_an_answer_is_an_error_that_shows_it(step: Step):
+    with FakeLLM([step]) as fake, pytest.raises(ModelError, match="Log in") as caught:
+        ask(fake)
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("step", [hang(), hang(say("Some.")), slow(chunks(100_000), 0.001)])
+def test_l16_a_cancel_ends_the_call_and_closes_the_socket(step: Step):
+    cancel, has_ended, has_begun = CancelToken(), threading.Event(), threading.Event()
+
+    def on_delta(_: ModelDelta) -> None:
+        has_begun.set()
+
+    def turn(fake: FakeLLM) -> None:
+        with pytest.raises(Cancelled):
+            ask(fake, on_delta=on_delta, cancel=cancel)
+        has_ended.set()
+
+    with FakeLLM([step]) as fake:
+        worker = threading.Thread(target=turn, args=(fake,))
+        worker.start()
+        [request] = fake.wait_for_requests(1)
+        assert step.hang_after == 0 or has_begun.wait(30)
+        cancel.cancel()
+        assert has_ended.wait(10)
+        worker.join()
+        assert request.closed.wait(10)
+
+
+def test_l16_a_call_that_was_cancelled_before_it_began_sends_nothing():
+    cancel = CancelToken()
+    cancel.cancel()
+    with FakeLLM([say("Never.")]) as fake:
+        with pytest.raises(Cancelled):
+            ask(fake, cancel=cancel)
+        assert ask(fake).text == "Never."
+        assert len(fake.requests) == 1
+
+
+def test_an_error_of_the_listener_ends_the_call():
+    def on_delta(_: ModelDelta) -> None:
+        raise LookupError("the listener broke")
+
+    with FakeLLM([hang(say("Some."))]) as fake:
+        with pytest.raises(LookupError):
+            ask(fake, on_delta=on_delta)
+        assert fake.requests[0].closed.wait(10)

@@ -1,0 +1,56 @@
+"""How the tests of the model layer reach the fake: settings for it, and one blocking call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fake_llm import FakeLLM, Json
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Retry
+from oh_daemon.model.client import LiteLLM
+from oh_daemon.model.retry import Retrying
+
+KEY = "sk-test-0123456789abcdefghijklmn"
+HELLO: list[Json] = [{"role": "user", "content": "Hello."}]
+TOOL: Json = {
+    "type": "function",
+    "function": {"name": "terminal", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+def settings_for(fake: FakeLLM, **changes: Any) -> LLMSettings:
+    given = {"model": "openai/fake", "api_key": KEY, "base_url": fake.url, **changes}
+    return LLMSettings.model_validate(given)
+
+
+def ask(
+    fake: FakeLLM,
+    request: ModelRequest | None = None,
+    on_delta: Callable[[ModelDelta], None] = lambda _: None,
+    cancel: CancelToken | None = None,
+    **changes: Any,
+) -> ModelAnswer:
+    """One attempt."""
+    model = LiteLLM(settings_for(fake, **changes))
+    return complete(model, request, on_delta=on_delta, cancel=cancel)
+
+
+def retrying(fake: FakeLLM, max_attempts: int = 4, **changes: Any) -> Retrying:
+    return Retrying(LiteLLM(settings_for(fake, **changes)), max_attempts, first_delay_s=0.001)
+
+
+def complete(
+    model: Model,
+    request: ModelRequest | None = None,
+    on_delta: Callable[[ModelDelta], None] = lambda _: None,
+    on_retry: Callable[[Retry], None] = lambda _: None,
+    cancel: CancelToken | None = None,
+) -> ModelAnswer:
+    return model.complete(
+        request or ModelRequest(messages=HELLO, tools=[TOOL]),
+        on_delta=on_delta,
+        on_retry=on_retry,
+        cancel=cancel or CancelToken(),
+    )

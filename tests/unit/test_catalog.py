@@ -1,0 +1,163 @@
+"""Listing and finding conversations without opening their logs."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from oh_daemon.contract.errors import ConversationNotFoundError, ReadOnlyError
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import fold
+from oh_daemon.store.catalog import Catalog, summary_of
+from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.event_log import open_log
+from oh_daemon.store.log_scan import LOG_NAME, read_log
+
+
+def lines(title: str, minute: int = 0) -> bytes:
+    agent = {"model": "m", "label": "M", "systemPrompt": "", "tools": []}
+    events: list[Json] = [
+        {
+            "type": "conversation.created",
+            "title": title,
+            "folders": ["/w"],
+            "agent": agent,
+            "options": {"mode": "ask"},
+            "maxSteps": 100,
+        },
+        {"type": "status.changed", "from": "idle", "to": "finished"},
+    ]
+    return b"".join(
+        orjson.dumps({"v": 1, "seq": seq, "ts": f"2026-01-01T00:{minute:02}:00.000Z", "event": e})
+        + b"\n"
+        for seq, e in enumerate(events, 1)
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "project" / ".openhands"
+
+
+@pytest.fixture
+def catalog(home: Path) -> Catalog:
+    return Catalog(home)
+
+
+@pytest.fixture
+def commit() -> Iterator[CommitThread]:
+    thread = CommitThread()
+    yield thread
+    thread.close()
+
+
+def add(catalog: Catalog, commit: CommitThread, name: str, minute: int = 0) -> Path:
+    folder = catalog.create(name)
+    log = open_log(folder, commit, create=True).log
+    log.append(lines(f"title of {name}", minute))
+    log.close()
+    return folder
+
+
+def titles(catalog: Catalog) -> list[str]:
+    return [summary["title"] for summary in catalog.summaries()]
+
+
+def test_a_new_conversation_is_found_and_private(catalog: Catalog, commit: CommitThread) -> None:
+    folder = add(catalog, commit, "a1")
+    assert catalog.find("a1") == folder
+    for path in (folder, folder.parent):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_git_ignores_conversations_and_memory_unless_the_user_edits_it(
+    catalog: Catalog, home: Path
+) -> None:
+    catalog.create("a1")
+    assert (home / ".gitignore").read_text() == "conversations/\nmemory/\n"
+    (home / ".gitignore").write_text("")
+    catalog.create("a2")
+    assert (home / ".gitignore").read_text() == ""
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a\0b", "a\n", "ä", "x" * 129])
+def test_an_id_that_is_a_path_trick_finds_nothing_and_makes_nothing(
+    catalog: Catalog, home: Path, name: str
+) -> None:
+    catalog.create("ok")
+    assert catalog.find(name) is None
+    with pytest.raises(ConversationNotFoundError):
+        catalog.create(name)
+    assert [path.name for path in (home / "conversations").iterdir()] == ["ok"]
+
+
+def test_an_empty_catalog_lists_nothing(catalog: Catalog, home: Path) -> None:
+    assert catalog.summaries() == []
+    assert catalog.find("a1") is None
+    assert not home.exists()
+
+
+def test_the_list_is_newest_first_and_made_from_the_logs(
+    catalog: Catalog, commit: CommitThread
+) -> None:
+    for name, minute in (("old", 1), ("newest", 9), ("middle", 5)):
+        add(catalog, commit, name, minute)
+    assert titles(catalog) == ["title of newest", "title of middle", "title of old"]
+    folder = catalog.find("newest")
+    assert folder is not None
+    assert catalog.summaries()[0] == summary_of(fold("newest", read_log(folder)))
+
+
+def test_a_current_summary_is_taken_without_reading_the_log(
+    catalog: Catalog, commit: CommitThread
+) -> None:
+    add(catalog, commit, "a1")
+    catalog.write_meta("a1", {"title": "kept", "lastSeq": 2, "updatedAt": "2026"})
+    kept = {"id": "a1", "title": "kept", "lastSeq": 2, "updatedAt": "2026"}
+    assert catalog.summaries() == [kept]
+
+
+@pytest.mark.parametrize(
+    "meta", [None, b"", b"{", b"[]", b"7", b"\xff", b"{}", b'{"title":"old","lastSeq":1}']
+)
+def test_a_summary_that_is_missing_corrupt_or_stale_is_made_again(
+    catalog: Catalog, commit: CommitThread, meta: bytes | None
+) -> None:
+    folder = add(catalog, commit, "a1")
+    if meta is not None:
+        (folder / "meta.json").write_bytes(meta)
+    assert titles(catalog) == ["title of a1"]
+    assert orjson.loads((folder / "meta.json").read_bytes())["lastSeq"] == 2
+    assert stat.S_IMODE((folder / "meta.json").stat().st_mode) == 0o600
+
+
+def test_what_cannot_be_read_does_not_hide_the_others(
+    catalog: Catalog, commit: CommitThread, home: Path
+) -> None:
+    add(catalog, commit, "good")
+    catalog.create("empty-folder")
+    (home / "conversations" / "a-file").touch()
+    catalog.create("piped")
+    os.mkfifo(home / "conversations" / "piped" / LOG_NAME)
+    (home / "conversations" / "not an id").mkdir()
+    assert titles(catalog) == ["title of good"]
+
+
+def test_a_home_that_is_a_link_is_refused(catalog: Catalog, home: Path, tmp_path: Path) -> None:
+    """A repository can hold such a link, and git would make it."""
+    (tmp_path / "elsewhere").mkdir()
+    home.parent.mkdir()
+    home.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ReadOnlyError, match="is a link"):
+        catalog.create("a1")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_summary_that_cannot_be_kept_is_no_error(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog.write_meta("gone", {"title": "x"})
+    assert "no meta.json for conversation gone" in caplog.text

@@ -1,0 +1,411 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fake_llm import (
+    FakeLLM,
+    Json,
+    call,
+    calls,
+    chunks,
+    raw,
+    raw_call,
+    reason,
+    say,
+    stream_parts,
+    with_finish,
+    with_usage,
+)
+from model_calls import HELLO, KEY, TOOL, ask, settings_for
+from oh_daemon.contract.items import Cost, Usage
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
+from oh_daemon.model.assembly import Assembly
+from oh_daemon.model.capabilities import Capabilities, find_capabilities
+from oh_daemon.model.client import LiteLLM, prepare_messages
+from pydantic import ValidationError
+
+CONVERSATION: list[Json] = [
+    {"role": "system", "content": "Be good."},
+    {"role": "user", "content": "Look."},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "a", "arguments": "{}"}}
+        ],
+        "thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "S1"}],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "seen"},
+]
+
+
+def anthropic(kind: str, **fields: Any) -> bytes:
+    data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
+    return f"event: {kind}\ndata: {data}\n\n".encode()
+
+
+def anthropic_block(index: int, start: Json, *deltas: Json) -> bytes:
+    events = [anthropic("content_block_start", index=index, content_block=start)]
+    events += [anthropic("content_block_delta", index=index, delta=delta) for delta in deltas]
+    return b"".join([*events, anthropic("content_block_stop", index=index)])
+
+
+ANTHROPIC_USAGE = {
+    "input_tokens": 10,
+    "output_tokens": 1,
+    "cache_read_input_tokens": 50,
+    "cache_creation_input_tokens": 5,
+}
+ANTHROPIC_ANSWER = b"".join(
+    [
+        anthropic(
+            "message_start",
+            message={
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "content": [],
+                "model": "claude",
+                "usage": ANTHROPIC_USAGE,
+            },
+        ),
+        anthropic_block(
+            0,
+            {"type": "thinking", "thinking": ""},
+            {"type": "thinking_delta", "thinking": "let me"},
+            {"type": "thinking_delta", "thinking": " see"},
+            {"type": "signature_delta", "signature": "SIG"},
+        ),
+        anthropic_block(1, {"type": "redacted_thinking", "data": "OPAQUE"}),
+        anthropic_block(
+            2, {"type": "text", "text": ""}, {"type": "text_delta", "text": "A\u2028B [DONE]"}
+        ),
+        anthropic_block(
+            3,
+            {"type": "tool_use", "id": "toolu_1", "name": "a", "input": {}},
+            {"type": "input_json_delta", "partial_json": '{"x": '},
+            {"type": "input_json_delta", "partial_json": "1}"},
+        ),
+    ]
+)
+ANTHROPIC_END = anthropic(
+    "message_delta", delta={"stop_reason": "tool_use"}, usage={"output_tokens": 20}
+) + anthropic("message_stop")
+
+
+def test_an_answer_has_everything_that_was_streamed():
+    script = [calls(reason("Let me see."), say("Two calls."), call("a", x=1), call("b", y="é"))]
+    deltas: list[ModelDelta] = []
+    with FakeLLM(script) as fake:
+        answer = ask(fake, on_delta=deltas.append)
+    assert answer == ModelAnswer(
+        text="Two calls.",
+        reasoning="Let me see.",
+        tool_calls=(
+            ToolCall("call_0_0", "a", '{"x": 1}'),
+            ToolCall("call_0_1", "b", '{"y": "\\u00e9"}'),
+        ),
+        finish_reason="tool_calls",
+        usage=Usage(input_tokens=100, output_tokens=10, requests=1),
+        response_id="chatcmpl-0",
+    )
+    assert [(d.channel, d.index, d.text) for d in deltas[:2]] == [
+        ("reasoning", 0, "Let me see."),
+        ("text", 0, "Two calls."),
+    ]
+    args = ["".join(d.text for d in deltas if d.channel == "args" and d.index == n) for n in (0, 1)]
+    assert args == ['{"x": 1}', '{"y": "\\u00e9"}']
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "value"),
+    [
+        ("temperature", "temperature", 0.25),
+        ("top_p", "top_p", 0.5),
+        ("top_k", "top_k", 7),
+        ("max_output_tokens", "max_tokens", 99),
+        ("reasoning_effort", "reasoning_effort", "low"),
+    ],
+)
+def test_a_setting_is_in_the_request_and_absent_when_not_set(setting: str, field: str, value: Any):
+    with FakeLLM([say("a"), say("b")]) as fake:
+        ask(fake, **{setting: value})
+        ask(fake)
+        first, second = (request.body for request in fake.requests)
+    assert first[field] == value
+    assert field not in second
+
+
+def test_headers_body_fields_key_and_cache_key_are_in_the_request():
+    request = ModelRequest(HELLO, [TOOL], tool_choice="required", cache_key="conversation-1")
+    with FakeLLM([say("a")]) as fake:
+        ask(fake, request, extra_headers={"x-team": "blue"}, extra_body={"seed": 3})
+        sent = fake.requests[0]
+    assert sent.path == "/v1/chat/completions"
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert sent.headers["x-team"] == "blue"
+    assert sent.body == {
+        "model": "fake",
+        "messages": HELLO,
+        "tools": [TOOL],
+        "tool_choice": "required",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "prompt_cache_key": "conversation-1",
+        "seed": 3,
+    }
+
+
+def test_another_dialect_can_be_chosen_for_an_endpoint():
+    with FakeLLM([raw(b"")]) as fake:
+        settings = {"base_url": fake.url.removesuffix("/v1"), "model": "claude-next"}
+        with pytest.raises(Exception, match="ended before it was complete"):
+            ask(fake, **settings, custom_llm_provider="anthropic")
+        assert fake.requests[0].path == "/v1/messages"
+        assert fake.requests[0].headers["x-api-key"] == KEY
+
+
+def test_an_api_version_reaches_the_endpoint():
+    with FakeLLM([say("a")]) as fake:
+        ask(fake, model="azure/deployment", api_version="2024-10-21")
+        assert fake.requests[0].path.endswith("api-version=2024-10-21")
+
+
+def test_thinking_blocks_and_cache_figures_of_another_dialect_are_kept():
+    with FakeLLM([raw(ANTHROPIC_ANSWER + ANTHROPIC_END)]) as fake:
+        answer = ask(
+            fake, model="anthropic/claude-sonnet-4-5", base_url=fake.url.removesuffix("/v1")
+        )
+    assert answer.text == "A\u2028B [DONE]"
+    assert answer.reasoning == "let me see"
+    assert answer.thinking_blocks == (
+        {"type": "thinking", "thinking": "let me see", "signature": "SIG"},
+        {"type": "redacted_thinking", "data": "OPAQUE"},
+    )
+    assert answer.tool_calls == (ToolCall("toolu_1", "a", '{"x": 1}'),)
+    assert answer.finish_reason == "tool_calls"
+    assert (answer.usage.cache_read_tokens, answer.usage.cache_write_tokens) == (50, 5)
+    assert answer.usage.cost is not None
+
+
+def test_a_stream_of_another_dialect_that_stops_early_is_no_answer():
+    with FakeLLM([raw(ANTHROPIC_ANSWER)]) as fake, pytest.raises(Exception, match="ended before"):
+        ask(fake, model="anthropic/claude-sonnet-4-5", base_url=fake.url.removesuffix("/v1"))
+
+
+def test_claude_gets_cache_marks_and_its_thinking_back():
+    mark = {"cache_control": {"type": "ephemeral"}}
+    with FakeLLM([raw(ANTHROPIC_ANSWER + ANTHROPIC_END)] * 2) as fake:
+        for is_caching in (True, False):
+            ask(
+                fake,
+                ModelRequest(CONVERSATION, [TOOL]),
+                model="anthropic/claude-sonnet-4-5",
+                base_url=fake.url.removesuffix("/v1"),
+                caching_prompt=is_caching,
+            )
+        marked, plain = (request.body for request in fake.requests)
+    thinking = marked["messages"][1]["content"][0]
+    assert thinking == {"type": "thinking", "thinking": "Hm.", "signature": "S1"}
+    assert marked["system"] == [{"type": "text", "text": "Be good.", **mark}]
+    result = marked["messages"][-1]["content"][0]
+    assert result["content"] == [{"type": "text", "text": "seen", **mark}]
+    assert "cache_control" not in json.dumps(plain)
+
+
+def test_an_image_is_sent_as_it_is_and_left_out_for_a_blind_model():
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    text = {"type": "text", "text": "What is this?"}
+    messages: list[Json] = [{"role": "user", "content": [text, image]}]
+    with FakeLLM([say("a")]) as fake:
+        ask(fake, ModelRequest(messages))
+        assert fake.requests[0].body["messages"] == messages
+    blind = Capabilities(None, True, False, False, None)
+    [message] = prepare_messages(messages, blind)
+    assert [part["type"] for part in message["content"]] == ["text", "text"]
+
+
+def test_a_piece_of_text_that_looks_like_the_end_of_a_stream_is_text():
+    said = ["data: [DONE]\n", "[DONE]", "\u2028", "\u0085", "\x00", "end"]
+    step = calls(*(say(piece) for piece in said), raw_call("a", '{"x": "[DONE]\u2028"}'))
+    body = b"".join(stream_parts(step)).replace(b"\\u2028", "\u2028".encode())
+    with FakeLLM([raw(body)]) as fake:
+        answer = ask(fake)
+    assert answer.text == "".join(said)
+    assert json.loads(answer.tool_calls[0].arguments) == {"x": "[DONE]\u2028"}
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_comments_and_both_line_ends_are_understood(end: bytes):
+    body = b": keep-alive\n\n" + b"".join(stream_parts(say("Hello.")))
+    with FakeLLM([raw(body.replace(b"\n", end))]) as fake:
+        assert ask(fake).text == "Hello."
+
+
+def test_a_long_run_of_equal_chunks_is_no_reason_to_stop():
+    with FakeLLM([chunks(20_000, "ab")]) as fake:
+        assert ask(fake).text == "ab" * 20_000
+
+
+def test_calls_that_all_have_index_zero_stay_apart():
+    pieces = [
+        {"index": 0, "id": "1", "function": {"name": "a", "arguments": '{"x":'}},
+        {"index": 0, "function": {"arguments": "1}"}},
+        {"index": 0, "id": "2", "function": {"name": "b", "arguments": "{}"}},
+    ]
+    assembly = Assembly(lambda _: None)
+    for piece in pieces:
+        assembly.feed({"choices": [{"delta": {"tool_calls": [piece]}, "finish_reason": "stop"}]})
+    answer = assembly.answer(Usage())
+    assert answer.tool_calls == (ToolCall("1", "a", '{"x":1}'), ToolCall("2", "b", "{}"))
+    assert answer.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["\ud83d", "\ude00!"], "\U0001f600!"),
+        (["a\ud83d", "b"], "a\ufffdb"),
+        (["\udc00"], "\ufffd"),
+        (["a\ud83d"], "a\ufffd"),
+    ],
+)
+def test_text_is_valid_unicode_wherever_it_was_split(pieces: list[str], text: str):
+    deltas: list[ModelDelta] = []
+    assembly = Assembly(deltas.append)
+    for piece in pieces:
+        assembly.feed({"choices": [{"delta": {"content": piece}}]})
+    assert assembly.answer(Usage()).text == text
+    for delta in deltas:
+        delta.text.encode()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("content_filter", "content_filter"),
+        ("function_call", "tool_calls"),
+        ("something new", "stop"),
+    ],
+)
+def test_a_finish_reason_is_one_of_four(theirs: str, ours: str):
+    with FakeLLM([with_finish(say("x"), theirs)]) as fake:
+        assert ask(fake).finish_reason == ours
+
+
+def test_a_refusal_is_text_and_says_so():
+    assembly = Assembly(lambda _: None)
+    assembly.feed({"choices": [{"delta": {"refusal": "I will not."}, "finish_reason": "stop"}]})
+    answer = assembly.answer(Usage())
+    assert (answer.text, answer.finish_reason) == ("I will not.", "content_filter")
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (None, Usage(requests=1)),
+        ({"prompt_tokens": -1, "completion_tokens": 5}, Usage(requests=1)),
+        ({"prompt_tokens": 10**12, "completion_tokens": 5}, Usage(requests=1)),
+        ({"prompt_tokens": 5}, Usage(requests=1)),
+        ({"prompt_tokens": "many", "completion_tokens": True}, Usage(requests=1)),
+        (
+            {"prompt_tokens": 5, "completion_tokens": 2, "cost": 0.25},
+            Usage(input_tokens=5, output_tokens=2, cost=Cost(amount=0.25), requests=1),
+        ),
+        (
+            {"prompt_tokens": 5, "completion_tokens": 2, "cost": -1},
+            Usage(input_tokens=5, output_tokens=2, requests=1),
+        ),
+        (
+            {
+                "prompt_tokens": 50,
+                "completion_tokens": 2,
+                "prompt_tokens_details": {"cached_tokens": 40},
+                "completion_tokens_details": {"reasoning_tokens": 1},
+            },
+            Usage(
+                input_tokens=50,
+                output_tokens=2,
+                cache_read_tokens=40,
+                reasoning_tokens=1,
+                requests=1,
+            ),
+        ),
+    ],
+)
+def test_usage_is_what_the_provider_says_or_unknown(usage: Json | None, expected: Usage):
+    with FakeLLM([with_usage(say("x"), usage)]) as fake:
+        assert ask(fake).usage == expected
+
+
+def test_cost_comes_from_the_settings_or_the_table():
+    with FakeLLM([say("x")] * 2) as fake:
+        own = ask(fake, input_cost_per_token=0.01, output_cost_per_token=0.1).usage.cost
+        listed = ask(fake, model="openai/gpt-4o").usage.cost
+    assert own == Cost(amount=2.0)
+    assert listed is not None
+    assert 0 < listed.amount < 0.01
+
+
+def test_a_model_that_is_not_known_to_call_functions_is_tried_with_a_warning():
+    with FakeLLM([call("terminal")]) as fake:
+        model = LiteLLM(settings_for(fake, native_tool_calling=False))
+        assert "nativeToolCalling" in model.warnings[0]
+        assert ask(fake, native_tool_calling=False).tool_calls
+        assert fake.requests[0].body["tools"] == [TOOL]
+        assert LiteLLM(settings_for(fake)).warnings == ()
+
+
+TABLE: dict[str, Json] = {
+    "gpt-x": {"max_input_tokens": 1000, "supports_function_calling": True},
+    "gemini/y": {"max_tokens": 500, "supports_vision": False},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"model": "openai/gpt-x"}, Capabilities(1000, True, True, False, "gpt-x")),
+        ({"model": "gpt-x", "context_window": 9}, Capabilities(9, True, True, False, "gpt-x")),
+        ({"model": "gemini/y"}, Capabilities(500, False, False, False, "gemini/y")),
+        (
+            {"model": "y", "custom_llm_provider": "gemini", "native_tool_calling": True},
+            Capabilities(500, True, False, False, "gemini/y"),
+        ),
+        ({"model": "vllm/Qwen3-Coder"}, Capabilities(262_144, True, True, False, None)),
+        ({"model": "bedrock/claude-z"}, Capabilities(None, True, True, True, None)),
+        (
+            {"model": "bedrock/claude-z", "caching_prompt": False},
+            Capabilities(None, True, True, False, None),
+        ),
+    ],
+)
+def test_capabilities_come_from_override_then_table_then_default(
+    given: Json, expected: Capabilities
+):
+    assert find_capabilities(LLMSettings.model_validate(given), TABLE) == expected
+
+
+def test_the_key_is_in_no_dump_and_no_repr():
+    settings = LLMSettings.model_validate(
+        {"model": "m", "apiKey": KEY, "extraHeaders": {"authorization": f"Bearer {KEY}"}}
+    )
+    for text in (repr(settings), str(settings), settings.model_dump_json()):
+        assert KEY not in text
+    assert "Bearer" not in str(settings.model_dump())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("temperature", 3), ("baseUrl", "localhost:8000"), ("maxAttempts", 0), ("temprature", 1)],
+)
+def test_a_bad_setting_is_named_and_its_value_is_not_shown(field: str, value: Any):
+    with pytest.raises(ValidationError) as caught:
+        LLMSettings.model_validate({"model": "m", "apiKey": KEY, field: value})
+    assert caught.value.errors()[0]["loc"] == (field,)
+    assert KEY not in str(caught.value)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from fake_llm import FakeLLM, Step, call, cut, error, raw, reason, say
+from model_calls import complete, retrying
+from oh_daemon.contract.errors import (
+    AuthRequiredError,
+    ContextWindowExceededError,
+    ModelError,
+    ModelUnavailableError,
+    NetworkError,
+    RateLimitError,
+)
+from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.ports import ModelDelta, Retry
+from oh_daemon.model.retry import plan_delay_s
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+def test_a_passing_failure_is_tried_again(status: int):
+    with FakeLLM([error(status), error(status), say("Done.")]) as fake:
+        assert complete(retrying(fake)).text == "Done."
+        assert len(fake.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        (error(400), ModelError),
+        (error(401), AuthRequiredError),
+        (error(403), AuthRequiredError),
+        (error(404), ModelUnavailableError),
+        (error(422), ModelError),
+        (error(429, "no", code="insufficient_quota"), RateLimitError),
+        (error(500, "prompt is too long: 9 tokens > 5 maximum"), ContextWindowExceededError),
+    ],
+)
+def test_a_lasting_failure_is_raised_at_once(step: Step, kind: type[ModelError]):
+    with FakeLLM([step, say("Never.")]) as fake:
+        with pytest.raises(ModelError) as caught:
+            complete(retrying(fake))
+        assert len(fake.requests) == 1
+    assert type(caught.value) is kind
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, RateLimitError), (503, NetworkError)])
+def test_the_last_failure_is_raised_when_no_attempt_is_left(status: int, kind: type[ModelError]):
+    with FakeLLM([error(status)] * 4) as fake:
+        with pytest.raises(kind):
+            complete(retrying(fake, 4))
+        assert len(fake.requests) == 4
+
+
+def test_each_new_attempt_is_announced_before_its_deltas():
+    seen: list[ModelDelta | Retry] = []
+    broken = cut(say("Lost."), 500)
+    with FakeLLM([broken, say("Kept.")]) as fake:
+        answer = complete(retrying(fake, 3), on_delta=seen.append, on_retry=seen.append)
+    assert answer.text == "Kept."
+    lost, retry, kept = seen
+    assert (lost, kept) == (ModelDelta("text", "Lost."), ModelDelta("text", "Kept."))
+    assert isinstance(retry, Retry)
+    assert (retry.attempt, retry.max_attempts, type(retry.error)) == (2, 3, NetworkError)
+
+
+@pytest.mark.parametrize("empty", [say(""), say(" \n")])
+def test_an_empty_answer_is_tried_again_and_returned_when_it_stays_empty(empty: Step):
+    with FakeLLM([empty, say("Here."), empty, empty]) as fake:
+        assert complete(retrying(fake, 2)).text == "Here."
+        assert complete(retrying(fake, 2)).text.strip() == ""
+        assert len(fake.requests) == 4
+
+
+@pytest.mark.parametrize("step", [reason("Only thoughts."), call("terminal")])
+def test_an_answer_without_text_is_not_empty(step: Step):
+    with FakeLLM([step]) as fake:
+        complete(retrying(fake))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b'data: {"choices": []}\n\n', b"data: {broken\n\n", b"data: [DONE]\n\n"]
+)
+def test_a_stream_without_an_end_is_tried_again(body: bytes):
+    with FakeLLM([raw(body), say("Done.")]) as fake:
+        assert complete(retrying(fake)).text == "Done."
+
+
+@pytest.mark.parametrize(
+    ("retry_after_s", "attempt", "jitter", "delay_s"),
+    [
+        (None, 1, 0.0, 0.5),
+        (None, 1, 1.0, 1.0),
+        (None, 3, 1.0, 4.0),
+        (None, 9, 1.0, 30.0),
+        (7.0, 1, 0.3, 7.0),
+        (0.0, 3, 0.3, 0.0),
+        (3600.0, 1, 0.3, 60.0),
+    ],
+)
+def test_the_delay_is_what_the_provider_asks_or_doubles(
+    retry_after_s: float | None, attempt: int, jitter: float, delay_s: float
+):
+    failure = RateLimitError("slow down", retryable=True, retry_after_s=retry_after_s)
+    assert plan_delay_s(failure, attempt, 1.0, jitter) == delay_s
+
+
+@pytest.mark.parametrize(
+    ("header", "delay_s"),
+    [("0", 0.0), ("30", 30.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None)],
+)
+def test_the_header_retry_after_is_read(header: str, delay_s: float | None):
+    with FakeLLM([error(429, headers={"Retry-After": header})]) as fake:
+        with pytest.raises(RateLimitError) as caught:
+            complete(retrying(fake, 1))
+    assert caught.value.retry_after_s == delay_s
+
+
+def test_a_cancel_ends_the_wait_for_the_next_attempt():
+    cancel, is_waiting = CancelToken(), threading.Event()
+    ended = threading.Event()
+
+    def turn(model_url: FakeLLM) -> None:
+        with pytest.raises(Cancelled):
+            complete(retrying(model_url), on_retry=lambda _: is_waiting.set(), cancel=cancel)
+        ended.set()
+
+    with FakeLLM([error(429, headers={"retry-after": "60"}), say("Never.")]) as fake:
+        worker = threading.Thread(target=turn, args=(fake,))
+        worker.start()
+        assert is_waiting.wait(30)
+        cancel.cancel()
+        assert ended.wait(10)
+        worker.join()
+        assert len(fake.requests) == 1
