@@ -316,7 +316,8 @@ class FakeLLM:
                 while (request := self._read(reader)) is not None:
                     if not self._answer(connection, request):
                         return
-        except OSError:
+        except (OSError, ValueError):
+            # The client is gone, or what it speaks is not HTTP.
             return
         finally:
             with self._changed:

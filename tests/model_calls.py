@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fake_llm import FakeLLM, Json
+
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Retry

@@ -72,7 +72,11 @@ def rate_command(
 def display_escaped(text: str) -> str:
     """The text with everything visible that a reader would not see or would see elsewhere."""
     return "".join(
-        c if c in "\n\t" or not _is_hidden(c) else f"\\x{ord(c):02x}" if ord(c) < 256 else f"\\u{{{ord(c):x}}}"
+        c
+        if c in "\n\t" or not _is_hidden(c)
+        else f"\\x{ord(c):02x}"
+        if ord(c) < 256
+        else f"\\u{{{ord(c):x}}}"
         for c in text
     )
 
@@ -80,7 +84,11 @@ def display_escaped(text: str) -> str:
 def _is_hidden(char: str) -> bool:
     if char.isascii():
         return not char.isprintable()
-    return unicodedata.category(char)[0] in "CZ" or char in "\u115f\u1160\u3164\uffa0\u2800\u034f" or "\ufe00" <= char <= "\ufe0f"
+    return (
+        unicodedata.category(char)[0] in "CZ"
+        or char in "\u115f\u1160\u3164\uffa0\u2800\u034f"
+        or "\ufe00" <= char <= "\ufe0f"
+    )
 
 
 def _find_hidden(command: str) -> str | None:
@@ -89,9 +97,14 @@ def _find_hidden(command: str) -> str | None:
             continue
         if _is_hidden(char):
             return f"it holds the hidden character U+{ord(char):04X}"
-        if not char.isascii() and re.search(r"[^\w\s]", unicodedata.normalize("NFKC", char), re.ASCII) and unicodedata.normalize("NFKC", char).isascii():
+        if (
+            not char.isascii()
+            and re.search(r"[^\w\s]", unicodedata.normalize("NFKC", char), re.ASCII)
+            and unicodedata.normalize("NFKC", char).isascii()
+        ):
             return f"it holds U+{ord(char):04X}, which looks like another character"
     return None
+
 
 class _Script:
     """Walks one script, and the code within it, and collects what it finds."""
@@ -120,7 +133,7 @@ class _Script:
     def rate_code(self, code: str) -> Finding:
         """Add what a text does that a shell runs; the result is the worst of it."""
         self._depth += 1
-        tree = _parser().parse(code.encode("utf-8", "surrogatepass"))
+        tree = Parser(_language()).parse(code.encode("utf-8", "surrogatepass"))
         if tree.root_node.has_error or self._depth > _MAX_DEPTH:
             finding = Finding("high", "it cannot be understood as a shell command")
             self.add(code, finding)
@@ -253,10 +266,21 @@ class _Script:
             elif child.type.endswith("_redirect"):
                 extra += self._visit_redirect(child)
             elif child.type == "heredoc_body":
-                self._compose(child)
+                self._visit_body(
+                    child, quoted=bool(re.search(r"['\"\\\\]", _text(node.children[1])))
+                )
             else:
                 self._walk(child)
         return extra if node.type == "heredoc_redirect" else []
+
+    def _visit_body(self, body: Node, *, quoted: bool) -> None:
+        """A heredoc without quotes at its start is expanded; the grammar misses some of it."""
+        if quoted:
+            return
+        self._compose(body)
+        parsed = sum(child.type == "command_substitution" for child in body.children)
+        if "`" in _text(body) or len(re.findall(r"\$\((?!\()", _text(body))) > parsed:
+            self.add(_text(body), Finding("high", "its heredoc runs commands"))
 
     def visit_command(self, node: Node, extra: Sequence[str] = ()) -> None:
         words: list[str] = []
@@ -309,7 +333,9 @@ class _Script:
         return " ".join(self._words(value)) if value is not None else ""
 
     def _is_assigned_once(self, name: str) -> bool:
-        if re.search(r"\b(eval|source|read|printf|unset|declare|let|getopts|mapfile)\b", self._code):
+        if re.search(
+            r"\b(eval|source|read|printf|unset|declare|let|getopts|mapfile)\b", self._code
+        ):
             return False
         return len(re.findall(rf"(?<![$\w{{]){re.escape(name)}(?!\w)", self._code)) == 1
 
@@ -325,8 +351,14 @@ class _Script:
     def _resolve(self, node: Node) -> str:
         text = _text(node)
         match node.type:
-            case "word" | "number" | "extglob_pattern" | "regex" | "test_operator" | "variable_name":
-                return re.sub(r"\\(?:\n|(.))", r"\1", text) if not node.named_children else self._compose(node)
+            case (
+                "word" | "number" | "extglob_pattern" | "regex" | "test_operator" | "variable_name"
+            ):
+                return (
+                    re.sub(r"\\(?:\n|(.))", r"\1", text)
+                    if not node.named_children
+                    else self._compose(node)
+                )
             case "raw_string":
                 return text[1:-1]
             case "ansi_c_string":
@@ -342,6 +374,9 @@ class _Script:
                 return "0"
             case "brace_expression":
                 return "0"
+            case "process_substitution":
+                self._walk(node)
+                return "/dev/fd/63"
             case _:
                 self._walk(node)
                 return UNKNOWN
@@ -377,7 +412,9 @@ _MAX_VALUES = 6
 _MAX_BRACED = 64
 _PLAIN_VALUE = re.compile(r"[\w./:@%+,*?-]*")
 
-_IGNORED = frozenset("comment heredoc_start heredoc_end file_descriptor special_variable_name".split())
+_IGNORED = frozenset(
+    "comment heredoc_start heredoc_end file_descriptor special_variable_name".split()
+)
 _INERT = ("special_variable_name", "number", "regex", "extglob_pattern")
 _SEQUENCES = frozenset(
     "program compound_statement do_group if_statement elif_clause else_clause case_statement"
@@ -396,7 +433,9 @@ _WORDS = frozenset(
 
 _VISITS: dict[str, Callable[[_Script, Node], None]] = {
     **dict.fromkeys(_WORDS, _Script.visit_word),
-    **dict.fromkeys(("subshell", "command_substitution", "process_substitution"), _Script.walk_apart),
+    **dict.fromkeys(
+        ("subshell", "command_substitution", "process_substitution"), _Script.walk_apart
+    ),
     "list": _Script.walk_list,
     "pipeline": _Script.walk_pipeline,
     "while_statement": _Script.walk_loop,
@@ -428,5 +467,5 @@ def _expand_braces(text: str) -> list[str]:
 
 
 @cache
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
+def _language() -> Language:
+    return Language(tree_sitter_bash.language())

@@ -112,6 +112,8 @@ class _Call(NamedTuple):
 
 
 def _rate_call(call: _Call) -> Finding:
+    if call.name in _EVALUATES and any(_CODE_IN_INDEX.search(a) for a in call.args):
+        return call.high("evaluates an index that runs a command")
     if call.args in (["--version"], ["--help"], ["-V"]) and call.rule.kind in _ANSWERS_VERSION:
         return Finding("low", "shows a version or help")
     effects: set[str] = set()
@@ -125,7 +127,22 @@ def _rate_call(call: _Call) -> Finding:
     return found
 
 
-_ANSWERS_VERSION = ("read", "pattern", "run", "code", "manager", "ask", "sed", "awk", "git", "cloud")
+# Bash evaluates the index of an array in a name, and what stands in it runs.
+_EVALUATES = "let test [ declare typeset local export readonly read printf unset mapfile".split()
+_CODE_IN_INDEX = re.compile(r"\[.*(\$\(|`)", re.DOTALL)
+
+_ANSWERS_VERSION = (
+    "read",
+    "pattern",
+    "run",
+    "code",
+    "manager",
+    "ask",
+    "sed",
+    "awk",
+    "git",
+    "cloud",
+)
 
 
 def _until_nested(call: _Call) -> list[str]:
@@ -164,15 +181,11 @@ def _rate_paths(args: Iterable[str], scene: Scene, *, writing: bool) -> Finding:
         values = [arg]
         if arg.startswith("-"):
             values = [arg.partition("=")[2], "" if arg.startswith("--") else arg[2:]]
-        elif "=" in arg or ":" in arg:
+        elif ("=" in arg or ":" in arg) and not re.match(r"(?!file)[a-z+]+://", arg):
             values = [arg, *re.split("[=:]", arg)]
         elif arg.startswith("@"):
             values = [arg[1:]]
-        found += [
-            rate_path(value, scene.ground, writing=writing)
-            for value in values
-            if value and "://" not in arg and not value.startswith("//")
-        ]
+        found += [rate_path(value, scene.ground, writing=writing) for value in values if value]
     return worst(*found)
 
 
@@ -199,7 +212,9 @@ def _without_pattern(call: _Call) -> list[str]:
 
 def _copy(call: _Call) -> Finding:
     operands = [a for a in call.args if not a.startswith("-")]
-    found = worst(call.finding("copy"), call.paths(call.args), call.paths(operands[-1:], writing=True))
+    found = worst(
+        call.finding("copy"), call.paths(call.args), call.paths(operands[-1:], writing=True)
+    )
     reads = call.name in ("xxd", "uniq") and len(operands) < len(("from", "to"))
     return call.paths(call.args) if reads else found
 
@@ -218,14 +233,19 @@ def _sed(call: _Call) -> Finding:
     in_place = any(re.match(r"-[nErsuz]*i|--in", a) for a in call.args)
     if any(re.match(r"-[nErsuz]*f|--fi", a) for a in call.args):
         return worst(call.medium("runs a script file"), call.paths(call.args, writing=in_place))
-    scripts = [b for a, b in zip(call.args, call.args[1:], strict=False) if a in ("-e", "--expression")]
+    scripts = [
+        b for a, b in zip(call.args, call.args[1:], strict=False) if a in ("-e", "--expression")
+    ]
     operands = [a for a in call.args if not a.startswith("-")]
     scripts = scripts or operands[:1]
     files = [a for a in operands if a not in scripts]
     found = call.paths(files, writing=in_place)
     if all(_SED.fullmatch(script) for script in scripts):
         return worst(found, call.medium("edits files in place")) if in_place else found
-    if any(re.search(r"(^|[;{}\d$/\s])e(\s|$)|[^\w\s]\w*e\w*\s*($|;|\})|[wWrR]\s*[/~]", s) for s in scripts):
+    if any(
+        re.search(r"(^|[;{}\d$/\s])e(\s|$)|[^\w\s]\w*e\w*\s*($|;|\})|[wW]\s*[\w/~.]", s)
+        for s in scripts
+    ):
         return call.high("may run commands or write files from its script")
     return worst(found, call.medium("runs a script that is not understood"))
 
@@ -238,16 +258,28 @@ _SED = re.compile(
 
 
 def _awk(call: _Call) -> Finding:
-    text = " ".join(call.args)
-    if re.search(r"""system|\||getline|@|ENVIRON|>+\s*["(]?\s*["(]\s*[/~.]|-[filEe]\b|--(?!version)""", text):
+    program, *files = [*call.operands(), ""]
+    options = call.args[: len(call.args) - len(files)]
+    if _AWK_ACTS.search(program) or any(re.match(r"-[filEedop]|--", a) for a in options):
         return call.high("may run commands or write files from its program")
-    operands = call.args[_first_operand(call.args, "Fv") + 1 :]
-    writes = call.medium("may write files from its program") if ">" in text else call.finding("read")
-    return worst(writes, call.paths(operands))
+    return worst(call.finding("read"), call.paths(files))
+
+
+_AWK_ACTS = re.compile(
+    r"""system|(?<!\|)\|(?!\|)|getline|@|ENVIRON|PROCINFO|ARGV|print[^;}]*>|\0""", re.VERBOSE
+)
+
+
+def _jq(call: _Call) -> Finding:
+    if re.search(r"\benv\b|\$ENV|strenv|\bload|\0", " ".join(call.args)):
+        return call.high("may show secrets of the environment")
+    return worst(call.finding("read"), call.paths(_without_pattern(call)))
 
 
 def _find(call: _Call) -> Finding:
-    index = next((n for n, a in enumerate(call.args) if re.match(r"-[a-zA-Z]{2}|[(!]", a)), len(call.args))
+    index = next(
+        (n for n, a in enumerate(call.args) if re.match(r"-[a-zA-Z]{2}|[(!]", a)), len(call.args)
+    )
     starts = [a for a in call.args[:index] if not a.startswith("-")] or ["."]
     tests = call.args[index:]
     names = [b for a, b in zip(tests, tests[1:], strict=False) if re.match(r"-i?(name|path)$", a)]
@@ -272,8 +304,17 @@ def _find(call: _Call) -> Finding:
 def _xargs(call: _Call) -> Finding:
     words = call.operands()
     if not words:
-        return call.medium("prints what it reads")
-    return worst(call.medium("runs a command on data"), call.nested([*words, UNKNOWN]))
+        return worst(call.medium("prints what it reads"), call.paths(call.args))
+    own = call.args[: -len(words)]
+    found = call.paths(own)
+    marks = [
+        a.partition("=")[2] or a[2:] or after
+        for a, after in zip(own, [*own[1:], ""], strict=False)
+        if a.startswith(("-I", "--replace="))
+    ]
+    for mark in {"{}", *filter(None, marks)}:
+        words = [word.replace(mark, UNKNOWN) for word in words]
+    return worst(call.medium("runs a command on data"), found, call.nested([*words, UNKNOWN]))
 
 
 def _cd(call: _Call) -> Finding:
@@ -305,9 +346,15 @@ def _variables(call: _Call) -> Finding:
 
 def rate_variable(name: str, value: str) -> Finding:
     """What it means to give a variable another value."""
+    if _CODE_IN_INDEX.search(name + value):
+        return Finding("high", f"sets {name} to what may run when it is used as a number")
     if _LOADED.fullmatch(name.rstrip("+")):
-        return Finding("high", f"sets {name}, which decides what other programs run or where they connect")
-    if re.fullmatch(r"(PYTHON|NODE_|CLASS|GO|\w+_)?PATH", name) and re.search(r"(^|:)[/~]|\.\.|\0", value):
+        return Finding(
+            "high", f"sets {name}, which decides what other programs run or where they connect"
+        )
+    if re.fullmatch(r"(PYTHON|NODE_|CLASS|GO|\w+_)?PATH", name) and re.search(
+        r"(^|:)[/~]|\.\.|\0", value
+    ):
         return Finding("high", f"lets programs load code from {value.replace(UNKNOWN, '…')}")
     return Finding("low", f"sets {name}")
 
@@ -325,7 +372,9 @@ _LOADED = re.compile(
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name usually holds a secret."""
-    return bool(re.search(r"(?i)key$|keys$|_key_|token|secret|passw|pwd_|credential|_pat$|auth", name))
+    return bool(
+        re.search(r"(?i)key$|keys$|_key_|token|secret|passw|pwd_|credential|_pat$|auth", name)
+    )
 
 
 def _trap(call: _Call) -> Finding:
@@ -339,7 +388,8 @@ def _wrap(call: _Call) -> Finding:
         return Finding("low", "shows where a command is")
     if not words:
         return call.medium("gets no command that is known") if how else call.finding("data")
-    nested = call.nested(words)
+    # Some of them, like watch, hand a text to a shell.
+    nested = _code_of(call, words) if len(words) == 1 and " " in words[0] else call.nested(words)
     return worst(nested, call.medium("starts a command")) if "medium" in how else nested
 
 
@@ -381,8 +431,14 @@ def _code(call: _Call) -> Finding:
     if "-m" in call.args:
         return _module(call, call.args[call.args.index("-m") + 1 :])
     operands = call.operands()
-    if call.name in ("node", "bun", "deno") and operands[:1] and operands[0] in ("test", "run", "install", "--test"):
+    if (
+        call.name in ("node", "bun", "deno")
+        and operands[:1]
+        and operands[0] in ("test", "run", "install", "--test")
+    ):
         return call.finding("run")
+    if any("://" in a for a in operands[:2]):
+        return call.high("runs code from the network")
     return worst(_script(call, operands[:1]), call.paths(operands[1:]))
 
 
@@ -394,19 +450,25 @@ def _module(call: _Call, words: Sequence[str]) -> Finding:
     known = find_rule(words[0]) if words else None
     if known and known.kind in ("manager", "run"):
         return worst(call.finding("run"), call.nested(words))
-    return worst(call.finding("run"), call.paths(words[1:]))
+    return worst(call.finding("run"), call.paths(words[1:], writing=True))
 
 
 def _curl(call: _Call) -> Finding:
     text = " ".join(call.args)
-    if re.search(r"(?i)169\.254\.|metadata\.|file:|gopher:|dict:|(^|\s)@|=@|\0|\$|authorization", text):
+    if re.search(
+        r"(?i)169\.254\.|metadata\.|file:|gopher:|dict:|(^|\s)@|=@|\0|\$|authorization", text
+    ):
         return call.high("sends data, or asks an address that is not for it")
-    return worst(call.finding("fetch"), call.paths([a for a in call.args if a.startswith(("/", "~", "."))]))
+    return worst(
+        call.finding("fetch"), call.paths([a for a in call.args if a.startswith(("/", "~", "."))])
+    )
 
 
 def _archive(call: _Call) -> Finding:
     operands = [a for a in call.args if not a.startswith("-")]
-    return worst(call.medium("packs or unpacks files"), call.paths(call.args[:0] + operands, writing=True))
+    return worst(
+        call.medium("packs or unpacks files"), call.paths(call.args[:0] + operands, writing=True)
+    )
 
 
 def _chmod(call: _Call) -> Finding:
@@ -423,7 +485,9 @@ def _git(call: _Call) -> Finding:
         option = args.pop(0)
         if option == "-C" and args:
             found.append(call.paths([args.pop(0)]))
-        elif option == "-c" and args and re.match(r"(user|color|advice|core\.quotepath)\b", args[0]):
+        elif (
+            option == "-c" and args and re.match(r"(user|color|advice|core\.quotepath)\b", args[0])
+        ):
             args.pop(0)
         elif option not in GIT_OPTIONS:
             return call.high("gets settings that may run programs")
@@ -436,6 +500,12 @@ def _git(call: _Call) -> Finding:
     if rule.kind == "data":
         return Finding("low", f"{name} shows help")
     return worst(_rate_call(_Call(name, args[1:], rule, call.scene)), *found)
+
+
+def _checkout(call: _Call) -> Finding:
+    if any(re.search(r"^\.|/$|\.[a-z]\w{0,4}$", a) for a in call.operands()):
+        return call.high("throws away changes")
+    return worst(call.medium("changes the work tree"), call.paths(call.args))
 
 
 def _restore(call: _Call) -> Finding:
@@ -453,7 +523,10 @@ def _config(call: _Call) -> Finding:
     operands = [a for a in call.args if not a.startswith("-")]
     options = [a for a in call.args if a.startswith("-")]
     if {*options} <= {"--get", "--list", "-l", "--get-all", "--show-origin", "--local"} and (
-        options and options != ["--local"] or len(operands) == 1 or operands[:1] in (["get"], ["list"])
+        options
+        and options != ["--local"]
+        or len(operands) == 1
+        or operands[:1] in (["get"], ["list"])
     ):
         return call.medium("reads settings")
     if not options and operands[0].startswith("user."):
@@ -476,12 +549,27 @@ _LOOKS = frozenset(
 
 def _manager(call: _Call) -> Finding:
     words = [a for a in call.args if not a.startswith("-")]
-    if {*words[:2]} & _PUBLISHES:
+    if {*words[:2]} & _PUBLISHES and words[0] not in ("run", "test", "start"):
         return call.high("publishes, or changes accounts or settings of the user")
-    if call.name in ("uv", "poetry", "pdm", "pipenv", "hatch", "rye", "bundle") and words[:1] in (["run"], ["exec"]):
+    if call.name in ("uv", "poetry", "pdm", "pipenv", "hatch", "rye", "bundle") and words[:1] in (
+        ["run"],
+        ["exec"],
+    ):
         return worst(call.finding("run"), call.nested(call.args[call.args.index(words[0]) + 1 :]))
-    if words[:1] and words[0] in ("dlx", "x", "create", "exec") or words[:2] == ["tool", "run"] or words[:2] == ["init", *words[1:2]] != ["init"] and call.name in ("npm", "yarn", "pnpm"):
+    if (
+        words[:1]
+        and words[0] in ("dlx", "x", "create", "exec")
+        or words[:2] == ["tool", "run"]
+        or words[:2] == ["init", *words[1:2]] != ["init"]
+        and call.name in ("npm", "yarn", "pnpm")
+    ):
         return call.high("fetches a program and runs it")
+    if (
+        words[:1] == ["install"]
+        and call.name in ("cargo", "go")
+        or any(re.match(r"\w.*\.\w+/.*@", w) for w in words)
+    ):
+        return call.high("fetches a program and installs it for the user")
     if any(re.match(r"(git\+|https?:|ssh:|git@|file:)", w) for w in words):
         return call.high("installs from an address instead of a registry")
     return worst(call.finding("run"), call.paths(call.args))
@@ -489,7 +577,7 @@ def _manager(call: _Call) -> Finding:
 
 _PUBLISHES = frozenset(
     "publish login logout adduser token owner access unpublish deprecate dist-tag yank set config"
-    " profile team auth release deploy self upload unlink hook".split()
+    " profile team auth release deploy self upload unlink hook global".split()
 )
 
 
@@ -502,7 +590,7 @@ def _package(call: _Call) -> Finding:
 
 
 _KINDS: dict[str, Callable[[_Call], Finding]] = {
-    "copy": _copy, "rm": _rm, "sed": _sed, "awk": _awk, "find": _find, "xargs": _xargs, "cd": _cd,
+    "copy": _copy, "rm": _rm, "sed": _sed, "awk": _awk, "jq": _jq, "checkout": _checkout, "find": _find, "xargs": _xargs, "cd": _cd,
     "printenv": _printenv, "env": _env, "variables": _variables, "trap": _trap, "wrap": _wrap,
     "eval": _eval, "source": _source, "shell": _shell, "code": _code, "curl": _curl,
     "archive": _archive, "chmod": _chmod, "git": _git, "restore": _restore, "clean": _clean,

@@ -36,16 +36,16 @@ KIND_RISK: dict[str, Literal["low", "medium", "high"]] = {
 # names | kind | letters of options that take a value | options or words = what they do
 # An effect is a risk, or `write`: the operands count as written. A letter matches in any cluster.
 _TABLE = r"""
-true false : sleep wait exit return break continue shift getopts umask times let nproc arch tty whoami id groups uname uptime locale getconf seq expr cal which type whereis logname jobs help clear pwd dirs echo basename dirname test [ ulimit | data | |
-date hostname | data | | s=high set=high F=high b=high file=high
+true false : sleep wait exit return break continue shift getopts umask times let nproc tty whoami id groups uname uptime locale getconf seq expr cal which type whereis logname help clear pwd dirs echo basename dirname test [ ulimit | data | |
+date hostname | read | | s=high set=high F=high b=high
 printf | data | | v=medium
-cat nl head tail wc tac rev od hexdump strings stat du df ls dir vdir cut paste join comm diff cmp tr fold fmt column expand unexpand md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum realpath readlink namei base64 base32 zcat bzcat xzcat tsort pr numfmt eza exa cloc tokei scc pgrep pidof free lscpu lsb_release | read | |
+cat nl head tail wc tac rev od hexdump strings stat du df ls dir vdir cut paste join comm diff cmp tr fold fmt column expand unexpand md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum realpath readlink namei base64 base32 zcat bzcat xzcat tsort pr numfmt eza exa pgrep pidof free lscpu lsb_release | read | |
 file iconv | read | | C=medium compile=medium o=write output=write
 tree | read | | o=write
 xxd uniq | copy | | r=medium
 sort shuf | read | | o=write output=write T=write temporary-directory=write compress-program=high
 grep egrep fgrep zgrep rg | pattern | ABCmtTgd | pre=high hostname-bin=high pager=high search-zip=medium z=low
-jq yq | pattern | | i=write inplace=write in-place=write
+jq yq | jq | | i=write inplace=write in-place=write split-exp=write
 bat batcat | read | | pager=high
 less more most ps top htop | ask | | o=write e=high
 fd fdfind ag ack ugrep | pattern | | x=high exec=high X=high exec-batch=high pager=high
@@ -90,7 +90,7 @@ nc ncat netcat telnet ssh scp sftp ftp tftp socat rsync rclone mosh autossh sshp
 xdg-open open xclip xsel pbcopy pbpaste wl-copy wl-paste xdotool wall write notify-send osascript | high | |
 psql mysql mariadb mongo mongosh redis-cli sqlcmd dropdb createdb pg_restore pg_dump mysqldump sqlite3 | high | |
 curl | curl | oTdFHXuAmwebKx | o=write output=write O=low output-dir=write D=write dump-header=write c=write cookie-jar=write T=high upload-file=high d=high data=high F=high form=high json=high K=high config=high x=high proxy=high u=high user=high n=high netrc=high b=high cookie=high E=high cert=high X=high request=high resolve=high connect-to=high unix-socket=high url-query=high H=medium k=high insecure=high trace=write
-wget | curl | OPtTQUAo | O=write output-document=write P=write directory-prefix=write post=high body=high method=high header=high e=high execute=high i=high input-file=high use-askpass=high user=high password=high config=high no-check-certificate=high load-cookies=high proxy-user=high
+wget | curl | OPtTQUAo | O=write output-document=write P=write directory-prefix=write post-file=high post-data=high body-file=high body-data=high method=high header=high e=high execute=high i=high input-file=high use-askpass=high user=high password=high config=high no-check-certificate=high load-cookies=high proxy-user=high
 tar bsdtar gtar zip unzip 7z 7za cpio pax | archive | | to-command=high checkpoint-action=high use-compress-program=high I=high rsh-command=high F=high info-script=high new-volume-script=high P=high absolute-names=high remove-files=high TT=high unzip-command=high
 chmod | chmod | | reference=low
 chown chgrp setfacl | write | | R=high recursive=high
@@ -112,14 +112,14 @@ version help --version --help --exec-path | data | |
 status log show blame annotate shortlog describe ls-files ls-tree rev-parse rev-list cat-file name-rev for-each-ref merge-base whatchanged count-objects var check-ignore check-attr diff diff-tree diff-index diff-files show-ref range-diff cherry show-branch grep fsck bundle archive format-patch | ask | | ext-diff=high textconv=high O=high open-files-in-pager=high output=write o=write output-directory=write remote=high exec=high
 add commit merge cherry-pick revert init am mv apply sparse-checkout mktree write-tree hash-object subtree rerere bisect notes | ask | | unsafe-paths=high template=high exec=high separate-git-dir=high run=high prune=high
 tag | ask | | d=high delete=high f=high force=high
-checkout switch | ask | | f=high force=high discard-changes=high C=high B=high .=high
+checkout switch | checkout | | f=high force=high discard-changes=high C=high B=high -=high
 branch | ask | | D=high M=high f=high force=high
 reset | ask | | hard=high merge=high keep=high
 restore | restore | |
 stash | ask | | drop=high clear=high
 remote | ask | | add=high set-url=high rm=high remove=high rename=high set-head=high prune=high
 reflog | ask | | delete=high expire=high
-worktree | ask | | remove=high prune=high force=high f=high
+worktree | ask | | add=write remove=high prune=high force=high f=high
 submodule | ask | | foreach=high add=high set-url=high deinit=high
 fetch pull ls-remote | ask | | upload-pack=high exec=high receive-pack=high f=high force=high
 lfs | ask | | push=high uninstall=high
@@ -149,7 +149,9 @@ class Rule(NamedTuple):
             return {exact} if exact else {e for o, e in long.items() if o.startswith(name)}
         if argument.startswith("-"):
             whole = self.effects.get(argument[1:])
-            return {whole} if whole else {self.effects[c] for c in argument[1:] if c in self.effects}
+            return (
+                {whole} if whole else {self.effects[c] for c in argument[1:] if c in self.effects}
+            )
         return {self.effects[argument]} if argument in self.effects else set()
 
 

@@ -205,6 +205,15 @@ class Conversations:
             found[live.id] = describe(live.conversation)
         return sorted(found.values(), key=lambda info: info.updated_at, reverse=True)
 
+    def started_by(self, request_id: str, folders: Sequence[Path]) -> tuple[str, str] | None:
+        """(body hash, conversation id) of the start that had this `clientRequestId`."""
+        for catalog in self._catalogs(folders):
+            for summary in catalog.summaries():
+                start: Json = summary.get("startedBy") or {}
+                if start.get("clientRequestId") == request_id:
+                    return start["bodyHash"], summary["id"]
+        return None
+
     def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json]]:
         """State and records of any conversation, without opening or locking it."""
         live = self.find_live(conversation_id)

@@ -125,6 +125,7 @@ def _hint(status: int) -> str:
 
 def _detail(text: str, settings: LLMSettings) -> str:
     """The provider's own words: no class names of libraries, no key, not endless."""
+    text = text.partition("Traceback (most recent call last)")[0]
     while match := _PREFIX.match(text):
         text = text[match.end() :]
     # Of {"error": {"message": "...", ...}} the message is what people want to read.

@@ -7,15 +7,15 @@ power loss may have left behind is found by hashing a file before its first use.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from oh_daemon.contract.errors import ReadOnlyError, StorageError, UserError
-from oh_daemon.store.private_files import read_private, storage_error, sync_folder, write_new
+from oh_daemon.store.private_files import read_private, storage_error, sync_path, write_new
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -33,31 +33,32 @@ class Blobs:
     def put(self, data: bytes) -> str:
         """Store `data`; the result is its name. Raises `StorageError`."""
         sha256 = hashlib.sha256(data).hexdigest()
-        temp = self._new_temp()
+        return self._store(sha256, lambda temp: write_new(temp, data))
+
+    def put_file(self, path: Path) -> str:
+        """The same for a finished file, which is taken away from `path`."""
+        try:
+            path.chmod(0o600)
+            sha256 = self._store(_hash_of(path), lambda temp: shutil.move(path, temp))
+            path.unlink(missing_ok=True)
+        except OSError as exc:
+            raise storage_error(path, exc) from exc
+        return sha256
+
+    def _store(self, sha256: str, fill: Callable[[Path], object]) -> str:
+        temp = self._folder / f".{uuid.uuid4().hex}.tmp"
         try:
             if not self._is_whole(sha256):
-                write_new(temp, data)
+                fill(temp)
                 temp.rename(self._folder / sha256)
         except OSError as exc:
             temp.unlink(missing_ok=True)
             raise storage_error(self._folder, exc) from exc
-        return self._note(sha256)
-
-    def put_file(self, path: Path) -> str:
-        """The same for a finished file, which is taken away from `path`."""
-        temp = self._new_temp()
-        try:
-            sha256 = _hash_of(path)
-            if self._is_whole(sha256):
-                path.unlink()
-            else:
-                path.chmod(0o600)
-                shutil.move(path, temp)
-                temp.rename(self._folder / sha256)
-        except OSError as exc:
-            temp.unlink(missing_ok=True)
-            raise storage_error(path, exc) from exc
-        return self._note(sha256)
+        # Also when the file was there: the process that wrote it may have died before its sync.
+        with self._lock:
+            self._whole.add(sha256)
+            self._unsynced.add(sha256)
+        return sha256
 
     def read(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
         """At most `limit` bytes from `offset`. Raises `UserError` for a name that is not there."""
@@ -82,12 +83,8 @@ class Blobs:
         if not names:
             return
         for name in names:
-            fd = os.open(self._folder / name, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fdatasync(fd)
-            finally:
-                os.close(fd)
-        sync_folder(self._folder)
+            sync_path(self._folder / name)
+        sync_path(self._folder)
         with self._lock:
             self._unsynced -= names
 
@@ -103,16 +100,6 @@ class Blobs:
         with self._lock:
             self._whole.add(sha256)
         return True
-
-    def _note(self, sha256: str) -> str:
-        # Also when the file was there: the process that wrote it may have died before its sync.
-        with self._lock:
-            self._whole.add(sha256)
-            self._unsynced.add(sha256)
-        return sha256
-
-    def _new_temp(self) -> Path:
-        return self._folder / f".{uuid.uuid4().hex}.tmp"
 
 
 def _hash_of(path: Path) -> str:

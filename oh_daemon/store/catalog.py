@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _META_NAME = "meta.json"
+_MALFORMED = (LookupError, TypeError, AttributeError)
+_START = "conversation/start"
 
 
 def summary_of(state: State) -> Json:
@@ -44,7 +46,11 @@ def summary_of(state: State) -> Json:
         "options": state.options,
         "queueLength": len(state.queue),
         "pendingCount": len(state.approvals),
+        "startedBy": next((c for (m, _), c in state.causes.items() if m == _START), None),
     }
+
+
+_FIELDS = summary_of(State("")).keys()
 
 
 class Catalog:
@@ -101,12 +107,13 @@ class Catalog:
     def _summary(self, folder: Path) -> Json | None:
         try:
             last_seq = last_seq_of(folder)
-            with suppress(OSError, ValueError, LookupError, TypeError):
+            with suppress(OSError, ValueError, *_MALFORMED):
                 meta = orjson.loads((folder / _META_NAME).read_bytes())
-                if meta["lastSeq"] == last_seq:
+                if meta["lastSeq"] == last_seq and meta.keys() == _FIELDS:
                     return {**meta, "id": folder.name}
             summary = summary_of(fold(folder.name, read_log(folder)))
-        except (OSError, DaemonError) as exc:
+        # Damage may leave events that nothing can be made of; it must not hide the others.
+        except (OSError, DaemonError, *_MALFORMED) as exc:
             logger.warning("conversation %s is not listed: %s", folder.name, exc)
             return None
         self.write_meta(folder.name, summary)

@@ -22,7 +22,6 @@ from pathlib import Path
 import orjson
 
 from oh_daemon.contract import errors
-from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.events import LOG_VERSION
 from oh_daemon.core.ports import Json
 from oh_daemon.store import private_files
@@ -49,7 +48,7 @@ class LogFile:
         self._syncing = threading.Lock()
         """Held during a sync, so that nobody closes the file under it."""
         self._is_torn = False
-        self._unseen_error: StorageError | None = None
+        self._unseen_error: errors.StorageError | None = None
         status = os.fstat(self._fd)
         self._identity = (status.st_dev, status.st_ino)
 
@@ -71,7 +70,7 @@ class LogFile:
         self._commit.schedule(self)
 
     def write(self, data: bytes) -> None:
-        """Put bytes at the end of the file, all or nothing. Raises `StorageError`."""
+        """Put bytes at the end of the file, all or nothing, for `append` and `open_log`."""
         try:
             if self._is_torn:
                 self._cut()
@@ -99,7 +98,7 @@ class LogFile:
         if found != (*self._identity, self._end):
             what = "changed by another program" if found else "moved or deleted"
             hint = "put it back and resume, or start a new conversation"
-            raise StorageError(f"the log {str(self._path)!r} was {what}; {hint}", hint=hint)
+            raise errors.StorageError(f"the log {str(self._path)!r} was {what}; {hint}", hint=hint)
 
     def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
         """The lines of these events as stored, without newlines. Raises `StorageError`."""
@@ -113,7 +112,7 @@ class LogFile:
                     file.seek(start)
                     lines.append(file.readline().rstrip(b"\n"))
         except OSError as exc:
-            raise StorageError(f"cannot read {str(self._path)!r}: {exc.strerror}") from exc
+            raise errors.StorageError(f"cannot read {str(self._path)!r}: {exc.strerror}") from exc
         return lines
 
     def sync(self) -> None:
@@ -122,11 +121,11 @@ class LogFile:
         if error is not None:
             raise error
 
-    def after_sync(self, callback: Callable[[StorageError | None], None]) -> None:
+    def after_sync(self, callback: Callable[[errors.StorageError | None], None]) -> None:
         """Call back, on the commit thread, once everything appended so far is durable."""
         self._commit.request(self, callback)
 
-    def commit(self) -> StorageError | None:
+    def commit(self) -> errors.StorageError | None:
         """Make everything written so far durable. For the commit thread."""
         try:
             with self._syncing:
@@ -137,11 +136,11 @@ class LogFile:
                     os.fdatasync(self._fd)
         except OSError as exc:
             return storage_error(self._path, exc)
-        except StorageError as exc:
+        except errors.StorageError as exc:
             return exc
         return None
 
-    def note_unseen_error(self, error: StorageError) -> None:
+    def note_unseen_error(self, error: errors.StorageError) -> None:
         """A commit did not succeed and nobody waited for it: the next append must say so."""
         self._unseen_error = error
 
@@ -163,7 +162,7 @@ class LogFile:
             if self._fd < 0:
                 return
             # A log that cannot take the note is opened as after a crash, which loses nothing.
-            with suppress(OSError, StorageError):
+            with suppress(OSError, errors.StorageError):
                 self._blobs.commit()
                 self.write(_line(kind="closed"))
                 os.fdatasync(self._fd)
@@ -253,15 +252,16 @@ def _open_locked(folder: Path, fds: tuple[int, int], commit: CommitThread) -> Op
     header = _line(kind="header", epoch=epoch, boot=boot, damage=scan.damage)
     log.write(b"\n" + header if scan.lacks_newline else header)
     os.fdatasync(fd)
-    private_files.sync_folder(folder)
-    private_files.sync_folder(folder.parent)
+    private_files.sync_path(folder)
+    private_files.sync_path(folder.parent)
     return OpenedLog(log, scan.records, epoch, tuple(repairs))
 
 
 def _cut_torn_line(folder: Path, fd: int, end: int) -> Repair:
     """Move the bytes after the last whole line into a file of their own, durable first."""
-    name = f"torn-{end}-{uuid.uuid4().hex[:8]}"
-    aside_fd = open_private(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    # A file of this name is from a try that did not finish: what opens a log writes beyond `end`.
+    name = f"torn-{end}"
+    aside_fd = open_private(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(fd, "rb", closefd=False) as log, os.fdopen(aside_fd, "wb") as aside:
         log.seek(end)
         shutil.copyfileobj(log, aside, 1 << 20)

@@ -11,7 +11,6 @@ from typing import Any
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import (
-    FileChange,
     FileChangeSubject,
     Location,
     PathSubject,
@@ -127,21 +126,15 @@ class EditTool:
         path = self._folders.resolve(args["path"], writing=False)
         uri = uri_from_path(self._folders.as_opened(path))
         secret = self._folders.is_protected(args["path"], writing=False)
-        first, last = args.get("start_line"), args.get("end_line")
-        lines = None
-        if first is not None and last is not None and first <= last:
-            start, end = (Position(line=line, character=0) for line in (first - 1, last))
-            lines = Range(start=start, end=end)
+        asked = PathSubject(uri=uri, access="read")
         return Intent(
             title=f"View {self._name(path)}",
-            subject=PathSubject(uri=uri, access="read")
-            if secret
-            else ToolSubject(tool=self.spec.name, args=args),
+            subject=asked if secret else ToolSubject(tool=self.spec.name, args=args),
             risk="high" if secret else "low",
             reasons=(secret,) if secret else (),
             footprint=Footprint(writes=False, paths=frozenset({str(path)})),
             digest_material=(str(path),),
-            locations=(Location(uri=uri, range=lines),),
+            locations=(Location(uri=uri, range=_lines(args)),),
             item_fields={"kind": "toolCall", "tool_kind": "read"},
             outside_floor=secret is not None,
         )
@@ -169,7 +162,7 @@ class EditTool:
                 return documents.edit(path, _change(args), label=label, cancel=cancel)
 
     def _render_done(self, done: EditDone, command: str, path: Path) -> str:
-        change: FileChange = done.change
+        change = done.change
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
         text = f"{verb} {self._name(path)}: {change.added} lines added, {change.removed} removed."
         patch = change.patch if command == "undo" else None
@@ -177,6 +170,14 @@ class EditTool:
 
     def _name(self, path: Path) -> str:
         return shown(self._folders.relative(path))
+
+
+def _lines(args: Json) -> Range | None:
+    first, last = args.get("start_line"), args.get("end_line")
+    if first is None or last is None or first > last:
+        return None
+    start, end = (Position(line=line, character=0) for line in (first - 1, last))
+    return Range(start=start, end=end)
 
 
 def _change(args: Json) -> Change:

@@ -6,7 +6,6 @@ Invariant: one writer per edit, and an open document with unsaved text is never 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from oh_daemon.workspace.arbiter import (
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.files import Files, FileText, sha256_of
 from oh_daemon.workspace.path_locks import PathLocks
-from oh_daemon.workspace.paths import Folders, shown
+from oh_daemon.workspace.paths import Folders, real_path, shown
 from oh_daemon.workspace.text_changes import (
     Change,
     Freshness,
@@ -51,7 +50,6 @@ _MOVED = (None, "stale", "missing")
 class TextView:
     """A text as the agent sees it, with the line ends it has."""
 
-    path: Path
     text: str
     note: str | None
 
@@ -72,11 +70,10 @@ class PlannedEdit:
 
 @dataclass(frozen=True, slots=True)
 class EditDone:
-    """What an edit did. `text` is there now, which a formatter may have changed."""
+    """What an edit did."""
 
     change: FileChange
     route: Literal["editor", "disk"]
-    text: str
     note: str | None = None
 
 
@@ -118,7 +115,7 @@ class Documents:
         if state.text is None:
             raise ToolError(f"there is no file {self._name(path)!r}")
         self._saw(state)
-        return TextView(path, state.text, state.truth.note)
+        return TextView(state.text, state.truth.note)
 
     def plan(self, path: Path, change: Change) -> PlannedEdit:
         """What `change` would do to the newest text.
@@ -132,15 +129,14 @@ class Documents:
         moved = self._moved(state, change.freshness)
         try:
             planned = self._planned(state, change)
-            return (
-                replace(planned, note=REBASED) if moved and change.freshness != "none" else planned
-            )
         except StaleDocumentError:
             raise
         except ToolError as exc:
             if moved and change.freshness == "anchored":
                 raise self._stale(state, f"it changed since you read it; {exc.message}") from exc
             raise
+        is_rebased = moved and change.freshness != "none"
+        return replace(planned, note=REBASED) if is_rebased else planned
 
     def edit(self, path: Path, change: Change, *, label: str, cancel: CancelToken) -> EditDone:
         """Plan again and write, the one way that is safe now; a second time if the text moved.
@@ -215,12 +211,12 @@ class Documents:
 
     def unsaved_agent_edits(self) -> tuple[Path, ...]:
         """Files whose text in the editor holds an edit of ours that commands do not see."""
-        return tuple(path for path in self.history.left_unsaved() if self._is_dirty(path))
+        return tuple(path for path in self.history.left_unsaved() if self._look(path).is_unsaved)
 
     def unsaved_texts(self) -> Mapping[Path, str]:
         """Texts that differ from the disk's and count more, by real path inside the folders."""
         documents = self._editor.documents() if self._editor else ()
-        paths = {Path(os.path.realpath(document.path)) for document in documents}
+        paths = {real_path(document.path) for document in documents}
         states = [self._look(path) for path in paths if self.folders.contains(path)]
         return {state.path: state.text or "" for state in states if state.is_unsaved}
 
@@ -229,10 +225,7 @@ class Documents:
         documents = [document for path in paths if (document := self._document(path))]
         if self._editor is not None and documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
-        return tuple(path for path in paths if not self._is_dirty(path))
-
-    def _is_dirty(self, path: Path) -> bool:
-        return self._document(path) is not None and self._look(path).is_unsaved
+        return tuple(path for path in paths if not self._look(path).is_unsaved)
 
     def _name(self, path: Path) -> str:
         return shown(self.folders.relative(path))
@@ -269,10 +262,10 @@ class Documents:
         if self._editor is None:
             return None
         direct = self._editor.document(path) or self._editor.document(self.folders.as_opened(path))
-        if direct is not None:
-            return direct
-        documents = self._editor.documents()  # The editor may know the file by a link to it.
-        return next((d for d in documents if os.path.realpath(d.path) == str(path)), None)
+        # The editor may know the file by a link to it.
+        return direct or next(
+            (d for d in self._editor.documents() if real_path(d.path) == path), None
+        )
 
     def _saw(self, state: _State) -> None:
         text = _fingerprint(state.text) or ""
@@ -312,10 +305,8 @@ class Documents:
 
     def _write(self, planned: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:
         """None when the text moved under the edit and nothing was written."""
-        if planned.route != "disk":
+        if planned.route != "disk" or planned.file is None:
             return self._write_through_editor(planned, label, cancel)
-        if planned.file is None:
-            raise EditRejectedError(f"{shown(planned.path)!r} is not on disk")
         try:
             new = planned.file.encode(planned.after)
             self._files.replace(planned.path, new, planned.file.sha256)
@@ -386,7 +377,7 @@ class Documents:
         if unsaved:
             note = note if note and UNSAVED in note else "\n".join(filter(None, (note, UNSAVED)))
         change = self.history.record(path, before, after, unsaved=unsaved)
-        return EditDone(change, route, after or "", note)
+        return EditDone(change, route, note)
 
 
 def _fingerprint(text: str | None) -> str | None:

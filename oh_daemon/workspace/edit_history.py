@@ -5,13 +5,12 @@ The texts lie in blobs and the changes in the conversation's items, so undo surv
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Protocol
 
 from oh_daemon.contract.items import FileChange
 from oh_daemon.workspace.files import sha256_of
-from oh_daemon.workspace.paths import Folders, path_from_uri, uri_from_path
+from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.text_changes import unified
 
 _EMPTY = sha256_of("")
@@ -64,7 +63,7 @@ class EditHistory:
         """Learn a change from the log, in its order."""
         path = path_from_uri(change.uri)
         if path is not None:
-            self._remember_at(Path(os.path.realpath(path)), change)
+            self._remember_at(real_path(path), change)
 
     def last(self, path: Path) -> FileChange | None:
         changes = self._changes.get(path)

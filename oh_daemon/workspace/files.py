@@ -65,10 +65,6 @@ class FileText:
         kinds = set(re.findall(r"\r\n|\n|\r", self.text))
         return "mixed" if len(kinds) > 1 else _EOL_NAMES.get("".join(kinds), "none")
 
-    @property
-    def final_newline(self) -> bool:
-        return self.text.endswith(("\n", "\r"))
-
 
 def parse_text(raw: bytes) -> FileText | None:
     """The text in these bytes, or None: an encoding that no mark announces is never guessed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -86,6 +87,14 @@ def uri_from_path(path: Path) -> str:
     return path.as_uri()
 
 
+def real_path(path: Path) -> Path:
+    """The path without links on the way. Raises `ToolError` when one is swapped meanwhile."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as exc:
+        raise ToolError(f"{shown(path)!r} was moved just now; look again") from exc
+
+
 def shown(path: PurePath | str) -> str:
     """A path for people and the model: hidden characters are escaped, so that none can deceive."""
     return "".join(
@@ -103,7 +112,7 @@ class Folders:
     @cached_property
     def roots(self) -> tuple[Path, ...]:
         """The same folders without links on the way; every path we hand out lies below one."""
-        return tuple(Path(os.path.realpath(folder)) for folder in self.folders)
+        return tuple(map(real_path, self.folders))
 
     def resolve(self, text: str, *, writing: bool) -> Path:
         """The real path that `text` (relative, absolute or a file URI) names; it need not exist.
@@ -111,7 +120,7 @@ class Folders:
         Raises `PathOutsideWorkspaceError`, also for git's files and for our own log.
         """
         lexical = self._absolute(text)
-        real = Path(os.path.realpath(lexical))
+        real = real_path(lexical)
         if self._root_of(real) is None:
             raise PathOutsideWorkspaceError(
                 f"{shown(text)!r} leads outside the open folders ({self._names()}); name a path"
@@ -130,14 +139,14 @@ class Folders:
         called `.vscode` counts as well as a link to something inside it.
         """
         lexical = self._absolute(str(path))
-        real = Path(os.path.realpath(lexical))
+        real = real_path(lexical)
         guises = (*self._guises(lexical, real), *self._linked_names(real))
         what = None if _is_sample(real) else _matching(_SECRETS, guises)
         if what is None and writing:
             what = _matching(_WRITE_ASKS, guises)
         if what is not None:
             return f"{shown(self.relative(real))} holds {what}"
-        if writing and real.is_file() and real.stat().st_nlink > 1:
+        if writing and _has_second_name(real):
             # The other name may lie outside the folders, and nobody can tell where.
             return f"{shown(self.relative(real))} has a second name (hard link) somewhere"
         return None
@@ -219,7 +228,7 @@ class Folders:
         """
         for root in self.roots:
             for link in _links_in(root):
-                target = Path(os.path.realpath(link.path))
+                target = real_path(Path(link.path))
                 if real.is_relative_to(target):
                     yield _normalised(link.name / real.relative_to(target))
 
@@ -264,6 +273,13 @@ def _normalised(path: Path) -> str:
 def _matching(patterns: _Patterns, guises: Iterable[str]) -> str | None:
     """The first reason of which a pattern fits one of the guises."""
     return next((r for r, p in patterns.items() if any(map(p.search, guises))), None)
+
+
+def _has_second_name(path: Path) -> bool:
+    with suppress(OSError):
+        status = path.lstat()
+        return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+    return False
 
 
 def _is_sample(path: Path) -> bool:

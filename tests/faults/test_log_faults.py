@@ -46,11 +46,16 @@ class Child:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.kill()
+        self.process.stdin.close()
         # Not `communicate`: it would leave out what `hear` has taken from the pipe already.
-        with self.process.stdin, self.process.stdout as stdout:
+        with self.process.stdout as stdout:
             rest = stdout.read()
         self.process.wait(60)
         return rest
+
+    def stop(self) -> None:
+        if self.process.returncode is None:
+            self.kill()
 
 
 Start = Callable[..., Child]
@@ -62,7 +67,7 @@ def start() -> Iterator[Start]:
 
         def run(folder: Path, *prefix: str) -> Child:
             child = Child(folder, *prefix)
-            stack.callback(child.kill)
+            stack.callback(child.stop)
             return child
 
         yield run

@@ -114,16 +114,16 @@ def test_the_list_is_newest_first_and_made_from_the_logs(
 def test_a_current_summary_is_taken_without_reading_the_log(
     catalog: Catalog, commit: CommitThread
 ) -> None:
-    add(catalog, commit, "a1")
-    catalog.write_meta("a1", {"title": "kept", "lastSeq": 2, "updatedAt": "2026"})
-    kept = {"id": "a1", "title": "kept", "lastSeq": 2, "updatedAt": "2026"}
+    folder = add(catalog, commit, "a1")
+    kept = {**summary_of(fold("a1", read_log(folder))), "title": "kept"}
+    catalog.write_meta("a1", kept)
     assert catalog.summaries() == [kept]
 
 
 @pytest.mark.parametrize(
-    "meta", [None, b"", b"{", b"[]", b"7", b"\xff", b"{}", b'{"title":"old","lastSeq":1}']
+    "meta", [None, b"", b"{", b"[]", b"7", b"\xff", b"{}", b'{"title":"old","lastSeq":2}']
 )
-def test_a_summary_that_is_missing_corrupt_or_stale_is_made_again(
+def test_a_summary_that_is_missing_or_corrupt_is_made_again(
     catalog: Catalog, commit: CommitThread, meta: bytes | None
 ) -> None:
     folder = add(catalog, commit, "a1")
@@ -132,6 +132,13 @@ def test_a_summary_that_is_missing_corrupt_or_stale_is_made_again(
     assert titles(catalog) == ["title of a1"]
     assert orjson.loads((folder / "meta.json").read_bytes())["lastSeq"] == 2
     assert stat.S_IMODE((folder / "meta.json").stat().st_mode) == 0o600
+
+
+def test_a_summary_behind_its_log_is_made_again(catalog: Catalog, commit: CommitThread) -> None:
+    folder = add(catalog, commit, "a1")
+    stale = {**summary_of(fold("a1", read_log(folder))), "title": "stale", "lastSeq": 1}
+    catalog.write_meta("a1", stale)
+    assert titles(catalog) == ["title of a1"]
 
 
 def test_what_cannot_be_read_does_not_hide_the_others(
@@ -143,6 +150,8 @@ def test_what_cannot_be_read_does_not_hide_the_others(
     catalog.create("piped")
     os.mkfifo(home / "conversations" / "piped" / LOG_NAME)
     (home / "conversations" / "not an id").mkdir()
+    senseless = catalog.create("senseless") / LOG_NAME
+    senseless.write_bytes(b'{"v":1,"seq":1,"ts":"","event":{"type":"conversation.updated"}}\n')
     assert titles(catalog) == ["title of good"]
 
 

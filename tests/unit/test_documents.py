@@ -198,7 +198,7 @@ def test_the_work_of_a_formatter_on_save_is_what_the_agent_knows(desk: Desk) -> 
     desk.open("a = 1\n")
     desk.editor.formatter = lambda text: text.replace("a=2", "a = 2")
     done = desk.edit("a = 1", "a=2")
-    assert done.text == desk.on_disk == "a = 2\n"
+    assert desk.shown == desk.on_disk == "a = 2\n"
     assert "formatter" in str(done.note)
     assert desk.edit("a = 2", "a = 3").note is None
 

@@ -41,26 +41,23 @@ def write(path: Path, data: bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("raw", "text", "encoding", "eol", "final"),
+    ("raw", "text", "encoding", "eol"),
     [
-        (b"a\nb\n", "a\nb\n", "utf-8", "lf", True),
-        (b"a\r\nb", "a\r\nb", "utf-8", "crlf", False),
-        (b"a\rb\r", "a\rb\r", "utf-8", "cr", True),
-        (b"a\r\nb\n", "a\r\nb\n", "utf-8", "mixed", True),
-        (b"", "", "utf-8", "none", False),
-        (codecs.BOM_UTF8 + "ä".encode(), "ä", "utf-8", "none", False),
-        (codecs.BOM_UTF16_LE + "ä\n".encode("utf-16-le"), "ä\n", "utf-16-le", "lf", True),
-        (codecs.BOM_UTF16_BE + "😀".encode("utf-16-be"), "😀", "utf-16-be", "none", False),
-        (codecs.BOM_UTF32_LE + "x".encode("utf-32-le"), "x", "utf-32-le", "none", False),
+        (b"a\nb\n", "a\nb\n", "utf-8", "lf"),
+        (b"a\r\nb", "a\r\nb", "utf-8", "crlf"),
+        (b"a\rb\r", "a\rb\r", "utf-8", "cr"),
+        (b"a\r\nb\n", "a\r\nb\n", "utf-8", "mixed"),
+        (b"", "", "utf-8", "none"),
+        (codecs.BOM_UTF8 + "ä".encode(), "ä", "utf-8", "none"),
+        (codecs.BOM_UTF16_LE + "ä\n".encode("utf-16-le"), "ä\n", "utf-16-le", "lf"),
+        (codecs.BOM_UTF16_BE + "😀".encode("utf-16-be"), "😀", "utf-16-be", "none"),
+        (codecs.BOM_UTF32_LE + "x".encode("utf-32-le"), "x", "utf-32-le", "none"),
     ],
 )
-def test_a_text_is_read_with_its_form(
-    raw: bytes, text: str, encoding: str, eol: str, *, final: bool
-) -> None:
+def test_a_text_is_read_with_its_form(raw: bytes, text: str, encoding: str, eol: str) -> None:
     found = parse_text(raw)
     assert found is not None
     assert (found.text, found.encoding, found.eol) == (text, encoding, eol)
-    assert found.final_newline == final
     assert found.encode(found.text) == raw
 
 

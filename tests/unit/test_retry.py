@@ -5,6 +5,7 @@ import threading
 import pytest
 from fake_llm import FakeLLM, Step, call, cut, error, raw, reason, say
 from model_calls import complete, retrying
+
 from oh_daemon.contract.errors import (
     AuthRequiredError,
     ContextWindowExceededError,
@@ -112,9 +113,9 @@ def test_the_delay_is_what_the_provider_asks_or_doubles(
     [("0", 0.0), ("30", 30.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None)],
 )
 def test_the_header_retry_after_is_read(header: str, delay_s: float | None):
-    with FakeLLM([error(429, headers={"Retry-After": header})]) as fake:
-        with pytest.raises(RateLimitError) as caught:
-            complete(retrying(fake, 1))
+    limited = error(429, headers={"Retry-After": header})
+    with FakeLLM([limited]) as fake, pytest.raises(RateLimitError) as caught:
+        complete(retrying(fake, 1))
     assert caught.value.retry_after_s == delay_s
 
 

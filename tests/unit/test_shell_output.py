@@ -39,8 +39,18 @@ def test_text_for_the_model_has_no_terminal_escapes(data: bytes, text: str) -> N
 
 
 @given(st.data())
-def test_pieces_give_the_same_text_as_the_whole_when_no_line_is_overwritten(data: st.DataObject) -> None:
-    parts = [b"caf\xc3\xa9 ", "漢字🎉".encode(), b"\x1b[31m", b"\x1b]0;t\x07", b"x\n", b"\r\n", b"\x1bPq\x1b\\"]
+def test_pieces_give_the_same_text_as_the_whole_when_no_line_is_overwritten(
+    data: st.DataObject,
+) -> None:
+    parts = [
+        b"caf\xc3\xa9 ",
+        "漢字🎉".encode(),
+        b"\x1b[31m",
+        b"\x1b]0;t\x07",
+        b"x\n",
+        b"\r\n",
+        b"\x1bPq\x1b\\",
+    ]
     whole = b"".join(data.draw(st.lists(st.sampled_from(parts))))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -53,7 +63,9 @@ def test_pieces_give_the_same_text_as_the_whole_when_no_line_is_overwritten(data
 def test_no_bytes_whatever_leave_a_control_character_behind(pieces: list[bytes]) -> None:
     cleaner = CleanText()
     text = "".join(map(cleaner.feed, pieces)) + cleaner.flush()
-    assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in text if char not in "\n\t")
+    assert not any(
+        ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in text if char not in "\n\t"
+    )
 
 
 def test_a_prompt_without_a_line_break_shows_at_once() -> None:

@@ -170,7 +170,10 @@ def _edited(text: str, edits: list[Json]) -> str:
     def offset(position: Json) -> int:
         return starts[position["line"]] + position["character"]
 
-    spans = [(offset(e["range"]["start"]), offset(e["range"]["end"]), e["newText"]) for e in edits]
+    spans: list[tuple[int, int, str]] = [
+        (offset(edit["range"]["start"]), offset(edit["range"]["end"]), edit["newText"])
+        for edit in edits
+    ]
     for start, end, new_text in sorted(spans, reverse=True):
-        text = f"{text[:start]}{new_text}{text[end:]}"
+        text = text[:start] + new_text + text[end:]
     return text

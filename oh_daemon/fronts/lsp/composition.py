@@ -15,6 +15,7 @@ from oh_daemon.contract.settings import Merged
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.conversations import Conversations, House
+from oh_daemon.fronts.diary import keep_diary
 from oh_daemon.fronts.lsp import handlers_conversation, handlers_daemon
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
@@ -61,9 +62,11 @@ def compose(
         return sources.merged(folder, is_trusted=is_trusted)
 
     models = Models(lambda: settings(None).settings, environment)
+    masker = Masker(secret_values(environment))
+    keep_diary(places.log_file, settings(None).settings.log_level, masker)
     shared = Shared(
         trust=trust,
-        masker=Masker(secret_values(environment)),
+        masker=masker,
         environment=environment,
         editor=ClientEditor(documents, server.client, facts),
         can_ask=publisher.asker.can_ask,

@@ -10,8 +10,9 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -43,10 +44,11 @@ _PAGE_BYTES = 1 << 20
 
 
 def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
-    body_hash, request_id = _hash_of(params), params.client_request_id
-    earlier = daemon.started_by.get(request_id) if request_id else None
+    body_hash, request_id = _hash_of(params), params.client_request_id or ""
+    earlier = daemon.started_by.get(request_id)
     if earlier is not None:
-        return _started_before(daemon, earlier, body_hash, request_id or "")
+        known_id = _same(earlier, body_hash, request_id)
+        return daemon.with_live(known_id, lambda live: _started_before(daemon, live))
     check_options(params.options)
     folders = daemon.folders(params.folders)
     conversation_id = new_id()
@@ -57,45 +59,61 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
 
     def make() -> Live:
         try:
-            return daemon.conversations.start(params, folders, conversation_id=conversation_id)
+            return _make(daemon, params, folders, conversation_id)
         except BaseException:
             daemon.publisher.subscribed.discard(conversation_id)
-            daemon.started_by.pop(request_id or "", None)
+            daemon.started_by.pop(request_id, None)
             raise
 
     def begun(live: Live) -> Any:
-        sent: Json = {}
-        if params.content is not None:
-            sent = live.conversation.send(
-                params.content, client_message_id=params.client_message_id
-            )
-        result = {
-            "conversation": describe(live.conversation),
-            "options": daemon.conversations.options_of(live),
-            **{key: sent[key] for key in ("messageId", "turnId") if key in sent},
-        }
-        return once_durable(live, result)
+        if live.id != conversation_id:
+            daemon.publisher.subscribed.add(live.id)
+            return _started_before(daemon, live)
+        return once_durable(live, _begin(daemon, params, live))
 
     return then(daemon.open_later(conversation_id, make), begun)
 
 
-def _started_before(
-    daemon: Daemon, earlier: tuple[str, str], body_hash: str, request_id: str
-) -> Any:
+def _make(
+    daemon: Daemon, params: m.StartParams, folders: Sequence[Path], conversation_id: str
+) -> Live:
+    """A new conversation, or the one that this request started before the daemon did."""
+    request_id = params.client_request_id
+    known = daemon.conversations.started_by(request_id, folders) if request_id else None
+    if known is not None:
+        known_id = _same(known, _hash_of(params), request_id or "")
+        return daemon.conversations.open(known_id, folders)
+    cause = _cause("conversation/start", params)({})
+    return daemon.conversations.start(params, folders, conversation_id=conversation_id, cause=cause)
+
+
+def _begin(daemon: Daemon, params: m.StartParams, live: Live) -> Json:
+    sent: Json = {}
+    if params.content is not None:
+        sent = live.conversation.send(params.content, client_message_id=params.client_message_id)
+    return {
+        "conversation": describe(live.conversation),
+        "options": daemon.conversations.options_of(live),
+        **{key: sent[key] for key in ("messageId", "turnId") if key in sent},
+    }
+
+
+def _same(earlier: tuple[str, str], body_hash: str, request_id: str) -> str:
+    """The conversation that this very request started. Raises `IdempotencyConflictError`."""
     known_hash, conversation_id = earlier
     if known_hash != body_hash:
         raise IdempotencyConflictError(
             f"{request_id!r} was used for another conversation/start; use a new clientRequestId"
         )
+    return conversation_id
 
-    def again(live: Live) -> Json:
-        return {
-            "conversation": describe(live.conversation),
-            "options": daemon.conversations.options_of(live),
-            "duplicate": True,
-        }
 
-    return daemon.with_live(conversation_id, again)
+def _started_before(daemon: Daemon, live: Live) -> Json:
+    return {
+        "conversation": describe(live.conversation),
+        "options": daemon.conversations.options_of(live),
+        "duplicate": True,
+    }
 
 
 def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
@@ -151,6 +169,7 @@ def close(daemon: Daemon, params: m.CloseParams, _context: RequestContext) -> An
     def end() -> Future[Json]:
         def work() -> Json:
             daemon.conversations.close(params.conversation_id)
+            daemon.publisher.subscribed.discard(params.conversation_id)
             return {}
 
         return daemon.workers.submit(work)

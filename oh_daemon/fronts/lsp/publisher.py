@@ -54,8 +54,9 @@ class Publisher:
         if kind in _LISTED:
             info = describe_state(journal.state, LockInfo(mine=True), journal.epoch)
             change = "created" if kind == "conversation.created" else "updated"
-            self._outbox.notify(
-                "conversation/changed", encode({"conversation": info, "change": change})
+            body = encode({"conversation": info, "change": change})
+            self._outbox.in_order(
+                journal.id, lambda: self._outbox.notify("conversation/changed", body)
             )
 
     def on_delta(

@@ -25,7 +25,7 @@ from oh_daemon.workspace.paths import path_from_uri
 log = logging.getLogger(__name__)
 
 MAX_DOCUMENT_BYTES = 5 * 1024 * 1024
-_URI = re.compile(rb'"uri"\s*:\s*"((?:[^"\\])*)"')
+_URI = re.compile(rb'"uri"\s*:\s*"((?:[^"\\]|\\/)*)"')
 
 Json = dict[str, Any]
 
@@ -139,9 +139,8 @@ class Documents:
 
     def _did_open(self, params: Json) -> None:
         opened = params["textDocument"]
-        uri, text = opened["uri"], opened["text"]
+        uri, text, path = opened["uri"], opened["text"], path_from_uri(opened["uri"])
         self._forget(uri)
-        path = path_from_uri(uri)
         if path is None or _is_too_large(text):
             log.info("%.200s is not kept: no file here, or too large", uri)
             return
@@ -158,11 +157,20 @@ class Documents:
         entry = self._open.get(named["uri"])
         if entry is None:
             return
-        # Whatever goes wrong here leaves a text that nobody sees; without it the disk is used.
-        self._forget(named["uri"])
-        before = entry.snapshot
-        text = changed(before.text, params["contentChanges"], self.encoding)
-        self._did_open({"textDocument": {"version": before.version, **named, "text": text}})
+        before, version = entry.snapshot, named.get("version")
+        is_kept = False
+        try:
+            text = changed(before.text, params["contentChanges"], self.encoding)
+            is_kept = not _is_too_large(text)
+        finally:
+            if not is_kept:
+                # Half a change leaves a text that nobody sees; without it the disk is used.
+                self._forget(entry.uri)
+        if is_kept:
+            version = before.version if version is None else version
+            with self._changed:
+                entry.snapshot = OpenDocument(before.path, version, text)
+                self._changed.notify_all()
 
     def _forget(self, uri: str) -> None:
         with self._changed:

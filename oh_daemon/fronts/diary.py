@@ -1,0 +1,46 @@
+"""The daemon's own log file: a diary of conversations at INFO, details at DEBUG, always masked.
+
+stderr gets errors only: some editors show every line of it as a fault.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from oh_daemon.core.secrets import Masker
+
+_MAX_BYTES = 5 << 20
+_N_OLD_FILES = 2
+_FORMAT = "%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
+
+
+class MaskedFormatter(logging.Formatter):
+    """Takes secrets out of the finished line, tracebacks included."""
+
+    def __init__(self, masker: Masker) -> None:
+        super().__init__(_FORMAT)
+        self._masker = masker
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._masker.mask(super().format(record))
+
+
+def keep_diary(path: Path, level: str, masker: Masker) -> None:
+    """Log to `path`, readable by its owner only; without it, errors still reach stderr."""
+    root = logging.getLogger("oh_daemon")
+    root.setLevel(level)
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    handlers[0].setLevel(logging.ERROR)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600))
+        handlers.append(RotatingFileHandler(path, maxBytes=_MAX_BYTES, backupCount=_N_OLD_FILES))
+    except OSError as exc:
+        sys.stderr.write(f"oh-daemon: no log file {path}: {exc.strerror}\n")
+    for handler in handlers:
+        handler.setFormatter(MaskedFormatter(masker))
+        root.addHandler(handler)

@@ -1,0 +1,301 @@
+"""Real process trees: what was started ends, whatever it does and whoever dies first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from leftovers import DEADLINE_S, n_open_files, seconds_until_gone, tagged
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.workspace.spawner import Process, Spawner, clean_env
+
+ENV = {"PATH": os.environ["PATH"]}
+# Six ways to get away: in the foreground, detached, by a double fork, without the tag, deaf to
+# polite signals, and stopped. Each writes its process id to the file `pids`.
+TREE = """
+say='echo $BASHPID >> pids; exec sleep 1000'
+bash -c "$say" &
+setsid bash -c "$say" &
+(setsid nohup bash -c "$say" >/dev/null 2>&1 &) &
+(setsid env -i PATH="$PATH" bash -c "$say" &)
+bash -c 'trap "" TERM HUP INT; echo $BASHPID >> pids; while :; do sleep 1000; done' &
+bash -c 'echo $BASHPID >> pids; kill -STOP $BASHPID' &
+while [ "$(wc -l < pids)" -lt 6 ]; do read -t 0.01 < /dev/zero; done 2>/dev/null
+echo ready
+wait
+"""
+
+
+@pytest.fixture
+def spawner() -> Iterator[Spawner]:
+    spawner = Spawner()
+    yield spawner
+    spawner.close()
+    assert tagged(spawner.run_id) == []
+
+
+def _start_tree(spawner: Spawner, folder: Path) -> tuple[Process, list[int]]:
+    (folder / "pids").touch()
+    read, write = os.pipe()
+    process = spawner.spawn(
+        ["bash", "-c", TREE], cwd=folder, env=clean_env(os.environ), fds=[None, write, None]
+    )
+    os.close(write)
+    with open(read, "rb") as out:
+        assert out.readline() == b"ready\n"
+    return process, [int(line) for line in (folder / "pids").read_text().split()]
+
+
+def test_a_program_runs_to_its_end_with_both_outputs_and_its_code(
+    spawner: Spawner, tmp_path: Path
+) -> None:
+    script = "cat; echo out; echo err >&2; pwd; exit 3"
+    done = spawner.run(["bash", "-c", script], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
+    assert (done.exit_code, done.stdout, done.stderr) == (
+        3,
+        f"out\n{tmp_path}\n".encode(),
+        b"err\n",
+    )
+
+
+def test_nothing_is_started_before_the_first_use() -> None:
+    before = psutil.Process().children()
+    Spawner().close()
+    assert psutil.Process().children() == before
+
+
+def test_a_program_that_does_not_exist_is_named(spawner: Spawner, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no program 'no-such-program'"):
+        spawner.spawn(["no-such-program"], cwd=tmp_path, env=ENV, fds=[])
+    with pytest.raises(ToolError, match="gone' is gone"):
+        spawner.spawn(["true"], cwd=tmp_path / "gone", env=ENV, fds=[])
+
+
+def test_a_command_line_too_long_for_the_system_names_the_way_out(
+    spawner: Spawner, tmp_path: Path
+) -> None:
+    with pytest.raises(ToolError, match="write the text into a file"):
+        spawner.spawn(["echo", "x" * (1 << 20)], cwd=tmp_path, env=ENV, fds=[])
+    _run_true(spawner, tmp_path)
+
+
+def test_a_child_has_only_the_descriptors_that_it_was_given(
+    spawner: Spawner, tmp_path: Path
+) -> None:
+    script = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
+    done = spawner.run(
+        [sys.executable, "-c", script], cwd=tmp_path, timeout_s=60, cancel=CancelToken()
+    )
+    assert done.stdout == b"[0, 1, 2, 3]\n"  # 3 is the folder that it lists.
+
+
+def test_a_program_that_takes_too_long_is_ended_with_its_children(
+    spawner: Spawner, tmp_path: Path
+) -> None:
+    with pytest.raises(ToolError, match="took more than 0.2 s"):
+        spawner.run(
+            ["bash", "-c", "sleep 1000 & sleep 1000"],
+            cwd=tmp_path,
+            timeout_s=0.2,
+            cancel=CancelToken(),
+        )
+    assert tagged(f"{spawner.run_id}.1") == []
+
+
+def test_a_cancel_ends_a_program_at_once(spawner: Spawner, tmp_path: Path) -> None:
+    cancel = CancelToken()
+    timer = threading.Timer(0.2, cancel.cancel)
+    timer.start()
+    with pytest.raises(Cancelled):
+        spawner.run(["sleep", "1000"], cwd=tmp_path, timeout_s=1000, cancel=cancel)
+    timer.join()
+    assert tagged(f"{spawner.run_id}.1") == []
+
+
+def test_too_much_output_is_cut_and_ends_the_program(spawner: Spawner, tmp_path: Path) -> None:
+    done = spawner.run(["yes"], cwd=tmp_path, timeout_s=60, cancel=CancelToken(), max_bytes=1 << 20)
+    assert done.is_cut
+    assert 1 << 20 < len(done.stdout) < 2 << 20
+
+
+def test_an_orphan_that_holds_the_pipe_does_not_hold_the_caller(
+    spawner: Spawner, tmp_path: Path
+) -> None:
+    done = spawner.run(
+        ["bash", "-c", "sleep 1000 & echo out"], cwd=tmp_path, timeout_s=900, cancel=CancelToken()
+    )
+    assert (done.exit_code, done.stdout) == (0, b"out\n")
+
+
+def test_a_tree_ends_as_a_whole_however_detached(spawner: Spawner, tmp_path: Path) -> None:
+    process, pids = _start_tree(spawner, tmp_path)
+    started = time.monotonic()
+    process.kill_tree()
+    # The one without a tag and without a parent is nobody's; the reaper ends it with us.
+    untagged = {pid for pid in pids if _has_no_tag(pid, spawner)}
+    seconds_until_gone(set(pids) - untagged, started)
+    assert process.wait(DEADLINE_S) == -signal.SIGTERM
+    spawner.close()
+    seconds_until_gone(untagged, started)
+
+
+def test_closing_ends_every_descendant(spawner: Spawner, tmp_path: Path) -> None:
+    _, pids = _start_tree(spawner, tmp_path)
+    started = time.monotonic()
+    spawner.close()
+    seconds_until_gone(pids, started)
+    with pytest.raises(ToolError, match="stopping"):
+        spawner.spawn(["true"], cwd=tmp_path, env=ENV, fds=[])
+
+
+def test_nobody_survives_the_kill_of_the_daemon(tmp_path: Path) -> None:
+    """P02, P04: SIGKILL leaves the daemon no time to clean up."""
+    (tmp_path / "pids").touch()
+    script = (
+        "import os, sys; from pathlib import Path; from oh_daemon.workspace.spawner import *\n"
+        "spawner = Spawner()\n"
+        f"spawner.spawn(['bash', '-c', {TREE!r}], cwd=Path.cwd(), env=os.environ, fds=[None, 1, 2])\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as daemon:
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline() == b"ready\n"
+        children = [child.pid for child in psutil.Process(daemon.pid).children(recursive=True)]
+        started = time.monotonic()
+        daemon.kill()
+        seconds_until_gone([*children, *map(int, (tmp_path / "pids").read_text().split())], started)
+
+
+def test_a_killed_reaper_hangs_nobody_and_is_replaced(spawner: Spawner, tmp_path: Path) -> None:
+    process = spawner.spawn(["sleep", "1000"], cwd=tmp_path, env=ENV, fds=[])
+    os.kill(int(_reaper_pid()), signal.SIGKILL)
+    assert process.wait(DEADLINE_S) == -signal.SIGKILL
+    done = spawner.run(["echo", "again"], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
+    assert done.stdout == b"again\n"
+
+
+def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_path: Path) -> None:
+    """P05: a parent death signal would follow the thread."""
+    started: list[Process] = []
+
+    def start() -> None:
+        started.append(spawner.spawn(["cat"], cwd=tmp_path, env=ENV, fds=[read]))
+
+    read, write = os.pipe()
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    os.close(read)
+    os.close(write)  # The end of input: only a living cat ends by it.
+    assert started[0].wait(DEADLINE_S) == 0
+
+
+def test_out_of_descriptors_is_an_answer_and_costs_none(tmp_path: Path) -> None:
+    """P10, with a table of 64 in a process of its own."""
+    script = """
+import os, resource
+from pathlib import Path
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.shell import Shells
+from oh_daemon.workspace.spawner import Spawner
+spawner, cancel = Spawner(), CancelToken()
+shells = Shells(spawner, Path.cwd(), os.environ)
+n_open = lambda: len(os.listdir("/proc/self/fd"))
+run = lambda command, name: shells.run(command, timeout_s=60, cancel=cancel, terminal_id=name)
+run("true", "main")
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+for n in range(15):
+    try:
+        run("true", f"t{n}")
+    except ToolError as exc:
+        assert "too many files are open" in str(exc), exc
+        break
+else:
+    raise AssertionError("nothing was refused")
+full = n_open()
+for _ in range(5):
+    try:
+        run("true", "one-more")
+    except ToolError:
+        pass
+assert n_open() == full, (n_open(), full)
+assert run("echo alive", "main").output.head == "alive\\n"
+shells.close()
+spawner.close()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_out_of_processes_is_an_answer(spawner: Spawner, tmp_path: Path) -> None:
+    """P10: fork fails with EAGAIN in the reaper."""
+    _run_true(spawner, tmp_path)
+    forks = "inject=fork,vfork,clone,clone3:error=EAGAIN"
+    with subprocess.Popen(
+        ["strace", "-qq", "-e", "trace=fork,vfork,clone,clone3", "-e", forks, "-p", _reaper_pid()],
+        stderr=subprocess.PIPE,
+    ) as strace:
+        assert strace.stderr is not None
+        with pytest.raises(ToolError, match="no more processes can be started"):
+            # strace says nothing when it is there; the first start that it spoils shows it.
+            while strace.poll() is None:
+                _run_true(spawner, tmp_path)
+        strace.terminate()
+    _run_true(spawner, tmp_path)
+
+
+def test_many_starts_leave_no_descriptor_behind(spawner: Spawner, tmp_path: Path) -> None:
+    _run_true(spawner, tmp_path)
+    before = n_open_files()
+    for _ in range(50):
+        _run_true(spawner, tmp_path)
+    assert n_open_files() == before
+
+
+def test_the_environment_has_no_secrets_and_no_pagers() -> None:
+    base = {
+        "OPENAI_API_KEY": "1",
+        "gh_token": "2",
+        "MY_SECRET_X": "3",
+        "DB_PASSWORD": "4",
+        "A": "5",
+    }
+    env = clean_env(base | {"PAGER": "less", "HOME": "/home"})
+    assert set(base) & set(env) == {"A"}
+    assert (env["PAGER"], env["GIT_TERMINAL_PROMPT"], env["HOME"]) == ("cat", "0", "/home")
+
+
+def _run_true(spawner: Spawner, folder: Path) -> None:
+    done = spawner.run(["true"], cwd=folder, timeout_s=60, cancel=CancelToken())
+    assert done.exit_code == 0
+
+
+def _reaper_pid() -> str:
+    children = psutil.Process().children()
+    (pid,) = (str(child.pid) for child in children if "reaper.py" in " ".join(child.cmdline()))
+    return pid
+
+
+def _has_no_tag(pid: int, spawner: Spawner) -> bool:
+    try:
+        return spawner.run_id.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False

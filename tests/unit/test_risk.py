@@ -1,0 +1,152 @@
+"""How commands are rated: a corpus, disguises that must not help, and any text at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oh_daemon.core.risk import Rating, display_escaped, rate_command
+from oh_daemon.core.risk_commands import ORDER
+
+_FOLDER = "/home/u/project"
+_CORPUS = Path(__file__).parents[1] / "data" / "commands.tsv"
+
+
+def _load_corpus() -> list[tuple[str, str]]:
+    # Commands may hold other characters that splitlines() takes for the end of a line.
+    lines = _CORPUS.read_text("utf-8").rstrip("\n").split("\n")
+    rows = (line.split("\t") for line in lines)
+    # The last two fields are the class and the reason; a command may hold tabs.
+    return [("\t".join(row[:-2]).replace("⏎", "\n"), row[-2].lower()) for row in rows]
+
+
+_ROWS = _load_corpus()
+
+
+def rate(command: str, cwd: str | None = None) -> Rating:
+    return rate_command(command, [_FOLDER], cwd)
+
+
+@pytest.mark.parametrize(("command", "expected"), _ROWS)
+def test_commands_of_the_corpus_get_their_class(command: str, expected: str) -> None:
+    rating = rate(command)
+    assert rating.risk == expected, rating
+
+
+def _quoted(command: str) -> str:
+    return "'" + command.replace("'", "'\\''") + "'"
+
+
+_DISGUISES = {
+    "after another command": lambda c: f"ls && {c}",
+    "after a failure": lambda c: f"false || {c}",
+    "after a semicolon": lambda c: f"true; {c}",
+    "on a second line": lambda c: f"ls\n{c}",
+    "in a subshell": lambda c: f"({c}\n)",
+    "in braces": lambda c: f"{{ {c}\n}}",
+    "in a condition": lambda c: f"if true; then {c}\nfi",
+    "in a loop": lambda c: f"while true; do {c}\ndone",
+    "in a case": lambda c: f"case x in x) {c}\n;; esac",
+    "in a substitution": lambda c: f'echo "$({c}\n)"',
+    "in a nested shell": lambda c: f"bash -c {_quoted(c)}",
+    "in wrappers": lambda c: f"env A=1 timeout -k 1 5 nice -n 5 bash -lc {_quoted(c)}",
+    "in eval": lambda c: f"eval {_quoted(c)}",
+    "in a heredoc": lambda c: f"bash <<'XEND'\n{c}\nXEND",
+    "in a heredoc's expansion": lambda c: f"cat <<XEND\n$({c}\n)\nXEND",
+    "as a trap": lambda c: f"trap {_quoted(c)} EXIT",
+    "in xargs": lambda c: f"echo x | xargs -n1 sh -c {_quoted(c)}",
+    "in find": lambda c: f"find . -name x -exec sh -c {_quoted(c)} \\;",
+    "in a function": lambda c: f"work() {{ {c}\n}}; work",
+    "in a process substitution": lambda c: f"cat <({c}\n)",
+    "in a pipeline": lambda c: f"ls | cat | ({c}\n)",
+}
+
+
+@pytest.mark.parametrize("name", _DISGUISES)
+def test_no_disguise_lowers_the_risk(name: str) -> None:
+    lowered = [
+        (command, expected, hidden.risk)
+        for command, expected in _ROWS
+        for hidden in [rate(_DISGUISES[name](command))]
+        if ORDER.index(hidden.risk) < ORDER.index(expected)  # type: ignore[arg-type]
+    ]
+    assert lowered == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_gets_a_rating(text: str) -> None:
+    assert rate(text).risk in ORDER
+
+
+_PIECES = st.sampled_from(
+    "ls rm -rf ~ / .env $X ${X:-y} $(id) `id` ' \" ; | & && || > < << EOF \n ( ) { } [[ ]] if then fi"
+    " for in do done while case esac git -c sed awk find -exec {} \\ xargs bash sudo a=b * ? # ! =".split(
+        " "
+    )
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(_PIECES, max_size=14))
+def test_pieces_of_shell_in_any_order_get_a_rating_and_no_rule_breaks(pieces: list[str]) -> None:
+    rating = rate(" ".join(pieces))
+    assert not any("stopped with" in reason for reason in rating.reasons)
+
+
+@pytest.mark.parametrize("length", [400, 20_000])
+def test_nesting_without_end_is_high(length: int) -> None:
+    assert rate("(" * length + "ls" + ")" * length).risk == "high"
+    assert rate("$(" * length + "ls" + ")" * length).risk == "high"
+
+
+def test_where_a_command_starts_counts_for_its_paths() -> None:
+    assert rate("cat ../a.txt", f"{_FOLDER}/src").risk == "low"
+    assert rate("cat ../a.txt", _FOLDER).risk == "medium"
+    assert rate("touch a.txt", "/tmp").risk == "high"
+    assert rate_command("touch /b/x", ["/a", "/b"]).risk == "medium"
+
+
+def test_without_folders_nothing_is_inside() -> None:
+    assert rate_command("touch a.txt", []).risk == "high"
+    assert rate_command("rm -rf x", []).risk == "high"
+    assert rate_command("cat a.txt", []).risk == "medium"
+
+
+def test_each_command_of_a_script_has_its_own_rating() -> None:
+    rating = rate("ls && make; sudo id")
+    assert [(s.text, s.risk) for s in rating.segments] == [
+        ("ls", "low"),
+        ("make", "medium"),
+        ("sudo id", "high"),
+    ]
+    assert rating.reasons == ("sudo gains rights or leaves the sandbox",)
+
+
+@pytest.mark.parametrize(
+    "char", "\x00\x07\x1b\r\x7f\x85\u00a0\u200b\u202e\u2066\ufeff\u2028\u3164\u037e\uff1b"
+)
+def test_a_character_that_hides_something_makes_a_command_high(char: str) -> None:
+    assert rate(f"ls{char} x").risk == "high"
+
+
+def test_letters_of_other_languages_are_no_disguise() -> None:
+    assert rate("grep -rn 'Größe 長さ é' src").risk == "low"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ls -l\n\tx é 長", "ls -l\n\tx é 長"),
+        ("a\x1b]52;c;x\x07b", "a\\x1b]52;c;x\\x07b"),
+        ("a\u202eb", "a\\u{202e}b"),
+        ("a\u200bb\ufeff", "a\\u{200b}b\\u{feff}"),
+        ("a\rb\x9b", "a\\x0db\\x9b"),
+        ("a\U000e0041b", "a\\u{e0041}b"),
+    ],
+)
+def test_hidden_characters_are_shown(text: str, shown: str) -> None:
+    assert display_escaped(text) == shown

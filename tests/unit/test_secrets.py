@@ -1,0 +1,181 @@
+"""What is masked, what is not, and that a secret in pieces is found too."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oh_daemon.core.secrets import HIDDEN, MaskedStream, Masker
+
+_B = "aB3dE5gH7jK9mN1pQ2sT4vX6zA8cF0hL"
+_JWT = f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTYifQ.{_B}"
+_KEY = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{_B}{_B}\n{_B}=\n-----END OPENSSH PRIVATE KEY-----"
+
+# The tokens are put together here, so that no scanner takes this file for a leak.
+_TOKENS = {
+    "openai": "sk-" + _B,
+    "openai project": "sk-proj-" + _B + "_" + _B,
+    "anthropic": "sk-ant-api03-" + _B + "-" + _B,
+    "github": "ghp_" + _B + "abcd",
+    "github fine grained": "github_pat_" + _B + "_" + _B,
+    "gitlab": "glpat-" + _B[:20],
+    "aws id": "AKIA" + "QWERTYUIOPASDFGH",
+    "google": "AIza" + _B + "abc",
+    "google oauth": "ya29." + _B,
+    "slack": "xoxb-" + "123456789012-" + _B,
+    "stripe": "sk_live_" + _B,
+    "npm": "npm_" + _B + "abcd",
+    "pypi": "pypi-AgEIcHlwaS5vcmc" + _B + _B,
+    "hugging face": "hf_" + _B,
+    "groq": "gsk_" + _B + _B,
+    "sendgrid": "SG." + _B[:22] + "." + _B + _B[:11],
+    "digitalocean": "dop_v1_" + "0123456789abcdef" * 4,
+    "telegram": "123456789:AA" + _B + "x",
+    "jwt": _JWT,
+    "private key": _KEY,
+}
+_IN_CONTEXT = {
+    "bearer": ("Authorization: Bearer ", _B, ""),
+    "basic": ("authorization: Basic ", "dXNlcjpodW50ZXIy", ""),
+    "aws secret": ('AWS_SECRET_ACCESS_KEY="', _B + "abcdEF/+", '"'),
+    "azure": ("AccountName=x;AccountKey=", _B + _B + "==", ";"),
+    "url password": ("postgres://bob:", "s3cr3t-pw", "@db/x"),
+    "url query": ("https://h/x?a=1&access_token=", _B, "&b=2"),
+    "slack hook": ("https://hooks.slack.com/services/", "T01ABCDEF/B01ABCDEF/" + _B, ""),
+}
+_ORDINARY = [
+    'key = os.environ["API_KEY"]',
+    "token = request.headers.get('Authorization', 'Bearer ')",
+    "password: str = field(default='')",
+    "commit 0f8fad5bd9cb469fa16570867728950e0f8fad5b",
+    "0f8fad5b-d9cb-469f-a165-70867728950e",
+    "data = 'aGVsbG8gd29ybGQsIHRoaXMgaXMgYSB0ZXN0IG9mIGJhc2U2NCBkYXRh'",
+    "class='sk-loading-spinner-container-wide' risk-assessment-of-large-things-123456789",
+    "sha512-7Qp9hN1aX+eyJhbGciOiJIUzI1NiJ9oqw==",
+    "see https://user@example.com:8080/path?x=1&y=2#z and http://localhost:3000/@vite/client",
+    "f'https://{user}:{password}@{host}/?token={token}'",
+    "git+ssh://git@github.com/a/b.git",
+    'curl -H "Authorization: Bearer $TOKEN" "$URL?token=${TOKEN}"',
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "Bearer authentication_is_described_elsewhere and Basic authentication",
+    "def test_live_reload_of_the_whole_configuration_file(): pass",
+    "import hf_hub_download_with_a_very_long_identifier_name",
+]
+
+
+@pytest.mark.parametrize("kind", _TOKENS)
+def test_a_well_known_token_is_masked_wherever_it_stands(kind: str) -> None:
+    token = _TOKENS[kind]
+    for before, after in [
+        ("x = '", "'"),
+        ("", ""),
+        ("a\n", "\nb"),
+        ("TOKEN=", " "),
+        ("\x1b[31m", ""),
+    ]:
+        assert Masker().mask(before + token + after) == before + HIDDEN + after
+    for text in [json.dumps([f"a\n{token}\n"]), json.dumps({"x": json.dumps({"y": f"\n{token}"})})]:
+        masked = Masker().mask(text)
+        assert token[-12:] not in masked
+        json.loads(masked)
+
+
+@pytest.mark.parametrize("kind", _IN_CONTEXT)
+def test_a_token_is_masked_where_its_place_gives_it_away(kind: str) -> None:
+    before, token, after = _IN_CONTEXT[kind]
+    assert Masker().mask(f"{before}{token}{after}") == f"{before}{HIDDEN}{after}"
+    in_json = json.dumps({"x": f"\n{before}{token}{after}\n"})
+    assert json.loads(Masker().mask(in_json)) == {"x": f"\n{before}{HIDDEN}{after}\n"}
+
+
+@pytest.mark.parametrize("text", _ORDINARY)
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert Masker().mask(text) == text
+    assert Masker(["another secret"]).mask(json.dumps([text])) == json.dumps([text])
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["correct horse battery", 'pa"ss\\wörd\n1', "aaaa+bbbb/cccc==", "12345678", "nabcdefgh"],
+)
+def test_a_known_value_is_masked_in_each_of_its_forms(value: str) -> None:
+    masker = Masker([value])
+    assert masker.mask(f"x {value} y") == f"x {HIDDEN} y"
+    assert masker.mask(f"?a={quote(value, safe='')}&") == f"?a={HIDDEN}&"
+    assert json.loads(masker.mask(json.dumps({"a": f"<{value}>"}))) == {"a": f"<{HIDDEN}>"}
+    for shift in range(4):
+        encoded = base64.b64encode(f"{'u' * shift}{value}:rest".encode()).decode()
+        assert HIDDEN in masker.mask(encoded)
+
+
+def test_a_value_that_is_added_later_is_masked_and_a_short_one_never() -> None:
+    masker = Masker(["short"])
+    masker.add("added-later")
+    assert masker.mask("short added-later") == f"short {HIDDEN}"
+
+
+def test_a_longer_value_is_masked_whole_when_a_shorter_one_is_part_of_it() -> None:
+    assert Masker(["hunter22", "hunter22-extra"]).mask("hunter22-extra") == HIDDEN
+
+
+def test_the_letter_of_an_escape_is_not_taken_for_the_start_of_a_value() -> None:
+    assert json.loads(Masker(["nabcdefgh"]).mask('["\\nabcdefgh"]'))
+
+
+def test_a_number_that_happens_to_be_a_secret_leaves_json_numbers_alone() -> None:
+    text = '{"seq":12345678,"text":"pin 12345678"}'
+    assert json.loads(Masker(["12345678"]).mask(text)) == {"seq": 12345678, "text": f"pin {HIDDEN}"}
+
+
+_VALUES = st.text(st.sampled_from('ab"\\\n/nu0 é'), min_size=8, max_size=12)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(_VALUES, min_size=1, max_size=3),
+    st.text(st.sampled_from('ab"\\\n/nu0 é'), max_size=40),
+)
+def test_valid_json_stays_valid_json_and_holds_no_value(values: list[str], text: str) -> None:
+    masked = Masker(values).mask(json.dumps({"x": values[0] + text, "y": json.dumps([text])}))
+    assert values[0] not in json.loads(masked)["x"]
+
+
+def _streamed(masker: Masker, pieces: list[str]) -> str:
+    stream = MaskedStream(masker)
+    return "".join([*map(stream.feed, pieces), stream.flush()])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("kind", [*_TOKENS, *_IN_CONTEXT])
+def test_a_token_split_over_pieces_is_masked_as_if_it_were_whole(kind: str, size: int) -> None:
+    before, token, after = _IN_CONTEXT.get(kind, ("key: ", _TOKENS.get(kind, ""), ""))
+    text = f"some text {before}{token}{after} and more"
+    pieces = [text[n : n + size] for n in range(0, len(text), size)]
+    assert _streamed(Masker(), pieces) == f"some text {before}{HIDDEN}{after} and more"
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(st.sampled_from("ab c"), max_size=6), max_size=20))
+def test_known_values_split_anywhere_never_get_through(pieces: list[str]) -> None:
+    masker = Masker(["abababab", "babcabab cab"])
+    shown = _streamed(masker, [*pieces, "abab", "abab", *pieces])
+    assert "abababab" not in shown
+    assert "babcabab cab" not in shown
+
+
+@pytest.mark.parametrize(
+    "text", ["Hello wor", "risk-averse 12", "x = {'a': 1}\n", "100 % (done)", "def f(x):\n  "]
+)
+def test_ordinary_text_passes_at_once(text: str) -> None:
+    assert MaskedStream(Masker(["zzzzzzzz"])).feed(text) == text
+
+
+def test_a_stream_never_holds_back_without_bound() -> None:
+    stream = MaskedStream(Masker())
+    shown = "".join(stream.feed("sk-" + "-" * 1000) for _ in range(40))
+    assert len(shown) > 20_000
