@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from oh_daemon.contract.llm import LLMSettings
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract.items import Contract
+from oh_daemon.contract.llm import LLMSettings
 
 Source = Literal["request", "client", "command line", "environment", "project", "user", "default"]
 

@@ -12,8 +12,6 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from oh_daemon.core.secrets import MaskedStream
-
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange
@@ -22,6 +20,7 @@ from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
 from oh_daemon.core.recovery import ITEM
+from oh_daemon.core.secrets import MaskedStream
 
 logger = logging.getLogger(__name__)
 

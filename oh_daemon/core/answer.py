@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oh_daemon.core.secrets import MaskedStream
-
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ModelError, ToolError
 from oh_daemon.contract.items import AgentMessageItem, Contract, Item, ReasoningItem
@@ -32,6 +30,7 @@ from oh_daemon.core.ports import (
     ToolCall,
 )
 from oh_daemon.core.recovery import ITEM
+from oh_daemon.core.secrets import MaskedStream
 
 _CUT = "The answer was cut off at the output limit, so this call did not run. Send less at once."
 _SKIPPED = "Skipped: finish ended the turn before this call."

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Literal
 
-from oh_daemon.core.secrets import Masker
-
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
@@ -34,6 +32,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Clock, EventLog, Json
 from oh_daemon.core.recovery import closing_events, superseding_events
+from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 
 logger = logging.getLogger(__name__)

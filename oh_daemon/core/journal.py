@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 import orjson
-from oh_daemon.core.secrets import Masker
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import StorageError
@@ -24,6 +23,7 @@ from oh_daemon.contract.items import (
     UserMessageItem,
 )
 from oh_daemon.core.ports import Clock, EventLog, Json
+from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State, apply
 
 

@@ -413,22 +413,17 @@ _MAX_BRACED = 64
 _PLAIN_VALUE = re.compile(r"[\w./:@%+,*?-]*")
 
 _IGNORED = frozenset(
-    "comment heredoc_start heredoc_end file_descriptor special_variable_name".split()
+    ["comment", "heredoc_start", "heredoc_end", "file_descriptor", "special_variable_name"]
 )
 _INERT = ("special_variable_name", "number", "regex", "extglob_pattern")
 _SEQUENCES = frozenset(
-    "program compound_statement do_group if_statement elif_clause else_clause case_statement"
-    " case_item negated_command".split()
+    ["program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause", "case_statement", "case_item", "negated_command"]
 )
 _EXPRESSIONS = frozenset(
-    "test_command binary_expression unary_expression postfix_expression ternary_expression"
-    " parenthesized_expression subscript c_style_for_statement heredoc_body string_content"
-    " heredoc_content".split()
+    ["test_command", "binary_expression", "unary_expression", "postfix_expression", "ternary_expression", "parenthesized_expression", "subscript", "c_style_for_statement", "heredoc_body", "string_content", "heredoc_content"]
 )
 _WORDS = frozenset(
-    "word number string raw_string ansi_c_string translated_string concatenation simple_expansion"
-    " expansion arithmetic_expansion brace_expression extglob_pattern regex variable_name array"
-    " test_operator".split()
+    ["word", "number", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation", "simple_expansion", "expansion", "arithmetic_expansion", "brace_expression", "extglob_pattern", "regex", "variable_name", "array", "test_operator"]
 )
 
 _VISITS: dict[str, Callable[[_Script, Node], None]] = {

@@ -51,7 +51,7 @@ def rate_words(words: Sequence[str], scene: Scene) -> Finding:
     if not words:
         return Finding("low", "does nothing")
     name, args = words[0], list(words[1:])
-    if UNKNOWN in name or any(c in name for c in "*?[$`") and name != "[" or not name.isascii():
+    if UNKNOWN in name or (any(c in name for c in "*?[$`") and name != "[") or not name.isascii():
         return Finding("high", "which command runs is hidden")
     if name in scene.functions:
         return Finding("medium", f"calls the function {name} of this command")
@@ -128,7 +128,7 @@ def _rate_call(call: _Call) -> Finding:
 
 
 # Bash evaluates the index of an array in a name, and what stands in it runs.
-_EVALUATES = "let test [ declare typeset local export readonly read printf unset mapfile".split()
+_EVALUATES = ["let", "test", "[", "declare", "typeset", "local", "export", "readonly", "read", "printf", "unset", "mapfile"]
 _CODE_IN_INDEX = re.compile(r"\[.*(\$\(|`)", re.DOTALL)
 
 _ANSWERS_VERSION = (
@@ -338,7 +338,7 @@ def _env(call: _Call) -> Finding:
 
 
 def _variables(call: _Call) -> Finding:
-    if any(a in ("-p", "-x") for a in call.args[:1]) and len(call.args) == 1 or not call.args:
+    if (any(a in ("-p", "-x") for a in call.args[:1]) and len(call.args) == 1) or not call.args:
         return call.high("shows secrets of the environment")
     names = (a.partition("=") for a in call.args)
     return worst(call.finding("data"), *(rate_variable(n, value) for n, _, value in names))
@@ -523,8 +523,8 @@ def _config(call: _Call) -> Finding:
     operands = [a for a in call.args if not a.startswith("-")]
     options = [a for a in call.args if a.startswith("-")]
     if {*options} <= {"--get", "--list", "-l", "--get-all", "--show-origin", "--local"} and (
-        options
-        and options != ["--local"]
+        (options
+        and options != ["--local"])
         or len(operands) == 1
         or operands[:1] in (["get"], ["list"])
     ):
@@ -542,8 +542,7 @@ def _cloud(call: _Call) -> Finding:
 
 
 _LOOKS = frozenset(
-    "get list describe status show search info view plan validate fmt version logs log top diff"
-    " template lint policy outdated env which checks output graph checkout build test".split()
+    ["get", "list", "describe", "status", "show", "search", "info", "view", "plan", "validate", "fmt", "version", "logs", "log", "top", "diff", "template", "lint", "policy", "outdated", "env", "which", "checks", "output", "graph", "checkout", "build", "test"]
 )
 
 
@@ -557,16 +556,16 @@ def _manager(call: _Call) -> Finding:
     ):
         return worst(call.finding("run"), call.nested(call.args[call.args.index(words[0]) + 1 :]))
     if (
-        words[:1]
-        and words[0] in ("dlx", "x", "create", "exec")
+        (words[:1]
+        and words[0] in ("dlx", "x", "create", "exec"))
         or words[:2] == ["tool", "run"]
-        or words[:2] == ["init", *words[1:2]] != ["init"]
-        and call.name in ("npm", "yarn", "pnpm")
+        or (words[:2] == ["init", *words[1:2]] != ["init"]
+        and call.name in ("npm", "yarn", "pnpm"))
     ):
         return call.high("fetches a program and runs it")
     if (
-        words[:1] == ["install"]
-        and call.name in ("cargo", "go")
+        (words[:1] == ["install"]
+        and call.name in ("cargo", "go"))
         or any(re.match(r"\w.*\.\w+/.*@", w) for w in words)
     ):
         return call.high("fetches a program and installs it for the user")
@@ -576,8 +575,7 @@ def _manager(call: _Call) -> Finding:
 
 
 _PUBLISHES = frozenset(
-    "publish login logout adduser token owner access unpublish deprecate dist-tag yank set config"
-    " profile team auth release deploy self upload unlink hook global".split()
+    ["publish", "login", "logout", "adduser", "token", "owner", "access", "unpublish", "deprecate", "dist-tag", "yank", "set", "config", "profile", "team", "auth", "release", "deploy", "self", "upload", "unlink", "hook", "global"]
 )
 
 

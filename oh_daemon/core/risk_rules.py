@@ -37,6 +37,7 @@ KIND_RISK: dict[str, Literal["low", "medium", "high"]] = {
 # An effect is a risk, or `write`: the operands count as written. A letter matches in any cluster.
 _TABLE = r"""
 true false : sleep wait exit return break continue shift getopts umask times let nproc tty whoami id groups uname uptime locale getconf seq expr cal which type whereis logname help clear pwd dirs echo basename dirname test [ ulimit | data | |
+jobs | data | | x=high
 date hostname | read | | s=high set=high F=high b=high
 printf | data | | v=medium
 cat nl head tail wc tac rev od hexdump strings stat du df ls dir vdir cut paste join comm diff cmp tr fold fmt column expand unexpand md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum realpath readlink namei base64 base32 zcat bzcat xzcat tsort pr numfmt eza exa pgrep pidof free lscpu lsb_release | read | |
@@ -129,7 +130,7 @@ clean | clean | |
 config | config | |
 """
 
-GIT_OPTIONS = frozenset("--no-pager --no-optional-locks --literal-pathspecs -P --bare".split())
+GIT_OPTIONS = frozenset(["--no-pager", "--no-optional-locks", "--literal-pathspecs", "-P", "--bare"])
 """Options before the subcommand that change nothing that counts."""
 
 

@@ -66,7 +66,10 @@ _TABLE = (
         r"""[^\s&"'\\<>${}()\[\];#]{8,}""",
     ),
 )
-_ANCHORS = {anchor for anchors, _, _ in _TABLE for anchor in anchors.split()}
+# Parameters of a URL are held back by their "?" or "&" and not by the end of a word.
+_ANCHORS = {
+    a for anchors, _, _ in _TABLE for a in anchors.split() if not a.islower() or a[-1] != "="
+}
 
 
 def _families() -> list[tuple[re.Pattern[str], list[tuple[tuple[str, ...], re.Pattern[str]]]]]:
@@ -105,7 +108,7 @@ _HEADS = frozenset(
     for anchor in {*_ANCHORS, "-----BEGIN ", "Bearer", "bearer", "BEARER", "Basic", "basic"}
     for n in range(1, len(anchor) + 1)
 )
-_LEAD = re.compile(r"""(?i:bearer|basic|access_?key)[\\"'\s:=]*\Z""")
+_LEAD = re.compile(r"""(?i:bearer|basic|\w*access_?key)[\\"'\s:=]*\Z""")
 _OPEN_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]*(?:\Z|PRIVATE KEY(?!.*-----END [A-Z0-9 ]+-----))", re.DOTALL
 )

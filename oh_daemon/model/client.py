@@ -258,11 +258,11 @@ def prepare_messages(messages: Sequence[Json], capabilities: Capabilities) -> li
 
 
 def _without_images(message: Json) -> Json:
-    parts: Any = message.get("content")
-    if not isinstance(parts, list):
+    content = message.get("content")
+    if not isinstance(content, list):
         return message
     note = {"type": "text", "text": "(an image, left out: this model does not see images)"}
-    parts = cast("list[Json]", parts)
+    parts = cast("list[Json]", content)
     return {**message, "content": [note if p["type"] == "image_url" else p for p in parts]}
 
 

@@ -234,7 +234,7 @@ def _take_lock(folder: Path, fd: int, client: str) -> None:
 
 def _open_locked(folder: Path, fds: tuple[int, int], commit: CommitThread) -> OpenedLog:
     fd = fds[0]
-    with os.fdopen(fd, "rb", closefd=False) as file:
+    with os.fdopen(fd, "rb", 1 << 20, closefd=False) as file:
         scan = scan_file(file)
     if scan.is_newer:
         raise errors.ReadOnlyError(

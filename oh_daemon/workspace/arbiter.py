@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from oh_daemon.core.ports import OpenDocument
+from oh_daemon.workspace.files import FileText, sha256_of
+from oh_daemon.workspace.text_changes import with_newlines
+
 Source = Literal["buffer", "disk"]
 Route = Literal["editor", "editorAndSave", "disk"]
 
@@ -39,6 +43,12 @@ class Truth:
 
     source: Source
     note: str | None = None
+
+
+def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:
+    if text is None:
+        return None
+    return sha256_of(with_newlines(text if isinstance(text, str) else text.text))
 
 
 def arbitrate(buffer: str | None, disk: str | None, seen: Seen | None) -> Truth:

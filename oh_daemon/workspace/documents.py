@@ -24,6 +24,7 @@ from oh_daemon.workspace.arbiter import (
     Truth,
     arbitrate,
     choose_route,
+    fingerprint,
 )
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.files import Files, FileText, sha256_of
@@ -93,7 +94,9 @@ class _State:
     @property
     def is_unsaved(self) -> bool:
         """Whether the editor holds a text that counts and that the disk does not have."""
-        return self.truth.source == "buffer" and _print(self.document) != _print(self.file)
+        return self.truth.source == "buffer" and fingerprint(self.document) != fingerprint(
+            self.file
+        )
 
 
 class Documents:
@@ -233,7 +236,7 @@ class Documents:
     def _moved(self, state: _State, freshness: Freshness) -> bool:
         """Whether the text is another than the agent read; raises when that is too much."""
         seen = self._seen.get(state.path)
-        moved = seen is None or not seen.whole or seen.text != _fingerprint(state.text)
+        moved = seen is None or not seen.whole or seen.text != fingerprint(state.text)
         if freshness == "none":
             return moved
         if seen is None:
@@ -247,7 +250,7 @@ class Documents:
     def _look(self, path: Path) -> _State:
         document = self._document(path)
         file = self._file(path, document)
-        truth = arbitrate(_print(document), _print(file), self._seen.get(path))
+        truth = arbitrate(fingerprint(document), fingerprint(file), self._seen.get(path))
         return _State(path, document, file, truth)
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
@@ -268,8 +271,8 @@ class Documents:
         )
 
     def _saw(self, state: _State) -> None:
-        text = _fingerprint(state.text) or ""
-        self._seen[state.path] = Seen(text, _print(state.document), _print(state.file))
+        text = fingerprint(state.text) or ""
+        self._seen[state.path] = Seen(text, fingerprint(state.document), fingerprint(state.file))
 
     def _stale(self, state: _State, why: str) -> StaleDocumentError:
         """The error that carries the text which is there now, so that the next try can fit."""
@@ -350,7 +353,7 @@ class Documents:
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
         """A formatter that runs on save reaches the disk before we hear of it."""
         file, document = self._file(path, self._document(path)), self._document(path)
-        if self._editor and file and document and _print(file) != _print(document):
+        if self._editor and file and document and fingerprint(file) != fingerprint(document):
             expected = sha256_of(file.text)
             self._editor.wait_for_text(
                 opened_as, expected, timeout_s=_VERIFY_TIMEOUT_S, cancel=cancel
@@ -366,30 +369,18 @@ class Documents:
     ) -> EditDone:
         # Set before anybody looks: an editor that has not reloaded yet must not count as edited.
         document = self._document(path)
-        disk = after if route == "disk" else _text(self._file(path, document))
+        disk = after if route == "disk" else self._file(path, document)
         self._seen[path] = Seen(
-            _fingerprint(after) or "",
-            _print(document),
-            _fingerprint(disk),
+            fingerprint(after) or "",
+            fingerprint(document),
+            fingerprint(disk),
             whole=note is None or REBASED not in note,
         )
-        unsaved = route == "editor" and _print(document) != _fingerprint(disk)
+        unsaved = route == "editor" and fingerprint(document) != fingerprint(disk)
         if unsaved:
             note = note if note and UNSAVED in note else "\n".join(filter(None, (note, UNSAVED)))
         change = self.history.record(path, before, after, unsaved=unsaved)
         return EditDone(change, route, note)
-
-
-def _fingerprint(text: str | None) -> str | None:
-    return None if text is None else sha256_of(with_newlines(text))
-
-
-def _print(holder: OpenDocument | FileText | None) -> str | None:
-    return _fingerprint(_text(holder))
-
-
-def _text(holder: OpenDocument | FileText | None) -> str | None:
-    return None if holder is None else holder.text
 
 
 def _difference(planned: PlannedEdit, text: str) -> str | None:

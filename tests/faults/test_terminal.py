@@ -15,8 +15,8 @@ from leftovers import DEADLINE_S, n_open_files, seconds_until_gone, tagged
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.shell import MAX_SHELLS, Shells
 from oh_daemon.workspace.bash import CommandOutcome
+from oh_daemon.workspace.shell import MAX_SHELLS, Shells
 from oh_daemon.workspace.spawner import Spawner
 
 Run = Callable[..., CommandOutcome]

@@ -35,7 +35,6 @@ _TOKENS = {
     "groq": "gsk_" + _B + _B,
     "sendgrid": "SG." + _B[:22] + "." + _B + _B[:11],
     "digitalocean": "dop_v1_" + "0123456789abcdef" * 4,
-    "telegram": "123456789:AA" + _B + "x",
     "jwt": _JWT,
     "private key": _KEY,
 }
@@ -46,6 +45,7 @@ _IN_CONTEXT = {
     "azure": ("AccountName=x;AccountKey=", _B + _B + "==", ";"),
     "url password": ("postgres://bob:", "s3cr3t-pw", "@db/x"),
     "url query": ("https://h/x?a=1&access_token=", _B, "&b=2"),
+    "telegram": ("bot123456789:", "AA" + _B + "x", "/send"),
     "slack hook": ("https://hooks.slack.com/services/", "T01ABCDEF/B01ABCDEF/" + _B, ""),
 }
 _ORDINARY = [
