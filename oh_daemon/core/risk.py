@@ -417,13 +417,52 @@ _IGNORED = frozenset(
 )
 _INERT = ("special_variable_name", "number", "regex", "extglob_pattern")
 _SEQUENCES = frozenset(
-    ["program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause", "case_statement", "case_item", "negated_command"]
+    [
+        "program",
+        "compound_statement",
+        "do_group",
+        "if_statement",
+        "elif_clause",
+        "else_clause",
+        "case_statement",
+        "case_item",
+        "negated_command",
+    ]
 )
 _EXPRESSIONS = frozenset(
-    ["test_command", "binary_expression", "unary_expression", "postfix_expression", "ternary_expression", "parenthesized_expression", "subscript", "c_style_for_statement", "heredoc_body", "string_content", "heredoc_content"]
+    [
+        "test_command",
+        "binary_expression",
+        "unary_expression",
+        "postfix_expression",
+        "ternary_expression",
+        "parenthesized_expression",
+        "subscript",
+        "c_style_for_statement",
+        "heredoc_body",
+        "string_content",
+        "heredoc_content",
+    ]
 )
 _WORDS = frozenset(
-    ["word", "number", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation", "simple_expansion", "expansion", "arithmetic_expansion", "brace_expression", "extglob_pattern", "regex", "variable_name", "array", "test_operator"]
+    [
+        "word",
+        "number",
+        "string",
+        "raw_string",
+        "ansi_c_string",
+        "translated_string",
+        "concatenation",
+        "simple_expansion",
+        "expansion",
+        "arithmetic_expansion",
+        "brace_expression",
+        "extglob_pattern",
+        "regex",
+        "variable_name",
+        "array",
+        "test_operator",
+    ]
 )
 
 _VISITS: dict[str, Callable[[_Script, Node], None]] = {

@@ -128,7 +128,20 @@ def _rate_call(call: _Call) -> Finding:
 
 
 # Bash evaluates the index of an array in a name, and what stands in it runs.
-_EVALUATES = ["let", "test", "[", "declare", "typeset", "local", "export", "readonly", "read", "printf", "unset", "mapfile"]
+_EVALUATES = [
+    "let",
+    "test",
+    "[",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "read",
+    "printf",
+    "unset",
+    "mapfile",
+]
 _CODE_IN_INDEX = re.compile(r"\[.*(\$\(|`)", re.DOTALL)
 
 _ANSWERS_VERSION = (
@@ -523,8 +536,7 @@ def _config(call: _Call) -> Finding:
     operands = [a for a in call.args if not a.startswith("-")]
     options = [a for a in call.args if a.startswith("-")]
     if {*options} <= {"--get", "--list", "-l", "--get-all", "--show-origin", "--local"} and (
-        (options
-        and options != ["--local"])
+        (options and options != ["--local"])
         or len(operands) == 1
         or operands[:1] in (["get"], ["list"])
     ):
@@ -542,7 +554,36 @@ def _cloud(call: _Call) -> Finding:
 
 
 _LOOKS = frozenset(
-    ["get", "list", "describe", "status", "show", "search", "info", "view", "plan", "validate", "fmt", "version", "logs", "log", "top", "diff", "template", "lint", "policy", "outdated", "env", "which", "checks", "output", "graph", "checkout", "build", "test"]
+    [
+        "get",
+        "list",
+        "describe",
+        "status",
+        "show",
+        "search",
+        "info",
+        "view",
+        "plan",
+        "validate",
+        "fmt",
+        "version",
+        "logs",
+        "log",
+        "top",
+        "diff",
+        "template",
+        "lint",
+        "policy",
+        "outdated",
+        "env",
+        "which",
+        "checks",
+        "output",
+        "graph",
+        "checkout",
+        "build",
+        "test",
+    ]
 )
 
 
@@ -556,17 +597,13 @@ def _manager(call: _Call) -> Finding:
     ):
         return worst(call.finding("run"), call.nested(call.args[call.args.index(words[0]) + 1 :]))
     if (
-        (words[:1]
-        and words[0] in ("dlx", "x", "create", "exec"))
+        (words[:1] and words[0] in ("dlx", "x", "create", "exec"))
         or words[:2] == ["tool", "run"]
-        or (words[:2] == ["init", *words[1:2]] != ["init"]
-        and call.name in ("npm", "yarn", "pnpm"))
+        or (words[:2] == ["init", *words[1:2]] != ["init"] and call.name in ("npm", "yarn", "pnpm"))
     ):
         return call.high("fetches a program and runs it")
-    if (
-        (words[:1] == ["install"]
-        and call.name in ("cargo", "go"))
-        or any(re.match(r"\w.*\.\w+/.*@", w) for w in words)
+    if (words[:1] == ["install"] and call.name in ("cargo", "go")) or any(
+        re.match(r"\w.*\.\w+/.*@", w) for w in words
     ):
         return call.high("fetches a program and installs it for the user")
     if any(re.match(r"(git\+|https?:|ssh:|git@|file:)", w) for w in words):
@@ -575,7 +612,31 @@ def _manager(call: _Call) -> Finding:
 
 
 _PUBLISHES = frozenset(
-    ["publish", "login", "logout", "adduser", "token", "owner", "access", "unpublish", "deprecate", "dist-tag", "yank", "set", "config", "profile", "team", "auth", "release", "deploy", "self", "upload", "unlink", "hook", "global"]
+    [
+        "publish",
+        "login",
+        "logout",
+        "adduser",
+        "token",
+        "owner",
+        "access",
+        "unpublish",
+        "deprecate",
+        "dist-tag",
+        "yank",
+        "set",
+        "config",
+        "profile",
+        "team",
+        "auth",
+        "release",
+        "deploy",
+        "self",
+        "upload",
+        "unlink",
+        "hook",
+        "global",
+    ]
 )
 
 

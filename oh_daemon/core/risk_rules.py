@@ -130,7 +130,9 @@ clean | clean | |
 config | config | |
 """
 
-GIT_OPTIONS = frozenset(["--no-pager", "--no-optional-locks", "--literal-pathspecs", "-P", "--bare"])
+GIT_OPTIONS = frozenset(
+    ["--no-pager", "--no-optional-locks", "--literal-pathspecs", "-P", "--bare"]
+)
 """Options before the subcommand that change nothing that counts."""
 
 

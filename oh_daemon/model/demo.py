@@ -29,8 +29,10 @@ class DemoModel:
     label = "demo model: a script, no AI"
     context_window = None
     warnings = (
-        "This is the demo model: a script, no AI. Set a provider's key, for instance "
-        "ANTHROPIC_API_KEY, or the setting `model`, to work with a real one.",
+        (
+            "This is the demo model: a script, no AI. Set a provider's key, for instance "
+            "ANTHROPIC_API_KEY, or the setting `model`, to work with a real one."
+        ),
     )
 
     def complete(

@@ -258,8 +258,9 @@ class Bash:
     def _in_front(self, number: int) -> set[int]:
         """The foreground group and all below it, but not the shell's jobs in the background."""
         found = reaper.processes()
-        group = self._pty.foreground()
-        front = {pid for pid, row in found.items() if row[1] == group} - {self._process.pid}
+        # Group 0, when nobody is in front, is that of init: only our own session counts.
+        own = (self._pty.foreground(), self._process.pid)
+        front = {pid for pid, row in found.items() if row[1:] == own} - {self._process.pid}
         # When it runs a builtin the shell is in front itself; it takes SIGINT, no more.
         shell = {self._process.pid} if number == signal.SIGINT else set[int]()
         return front | reaper.descendants(front, found) | shell

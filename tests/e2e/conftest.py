@@ -1,74 +1,13 @@
-"""A project, a model that follows a script, and the real daemon between them."""
+"""One world per test."""
 
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fake_llm import FakeLLM, Step
-from raw_client import RawClient
-
-Json = dict[str, Any]
-PRODUCT = (sys.executable, "-m", "oh_daemon", "--stdio")
-KEY = "sk-test-abcdefghijklmnop123456"
-
-
-def text(words: str) -> list[Json]:
-    """The content of a message."""
-    return [{"type": "text", "text": words}]
-
-
-@dataclass
-class World:
-    """What one test has: a folder, a home, a scripted model, and daemons that it starts."""
-
-    project: Path
-    home: Path
-    llm: FakeLLM
-    stack: ExitStack
-    daemons: list[RawClient] = field(default_factory=list[RawClient])
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            "OH_DAEMON_HOME": str(self.home),
-            "HOME": str(self.home),
-            "OH_DAEMON_MODEL": "openai/fake",
-            "OH_DAEMON_BASE_URL": self.llm.url,
-            "OH_DAEMON_API_KEY": KEY,
-        }
-
-    def script(self, *steps: Step) -> None:
-        self.llm.add(*steps)
-
-    def daemon(
-        self, *, trusted: bool | None = True, folders: Sequence[Path] | None = None, **ours: Any
-    ) -> RawClient:
-        """A daemon, initialized, with this project open; `ours` is laid over our block."""
-        client = self.stack.enter_context(RawClient.start(PRODUCT, self.project, self.environment))
-        self.daemons.append(client)
-        features = {"approvalRequests": True, **ours.pop("features", {})}
-        trust = [{"folder": self.project.as_uri(), "trusted": trusted}]
-        block = {"features": features, **({} if trusted is None else {"trust": trust}), **ours}
-        client.initialize(folders or [self.project], **block)
-        return client
-
-    def start(self, client: RawClient, words: str = "go", **params: Any) -> str:
-        """Start a conversation with a first message; returns its id."""
-        params = {"options": {"approval": "askNever"}, **params}
-        started = client.request("conversation/start", {"content": text(words), **params})
-        return started["conversation"]["id"]
-
-    def turn(self, client: RawClient, *, nth: int = 1) -> Json:
-        """The nth turn that ends, over all conversations of this client."""
-        return client.wait_for_event("turn.completed", nth=nth)["event"]["turn"]
-
-    def log_of(self, conversation_id: str) -> Path:
-        return self.project / ".openhands/conversations" / conversation_id / "events.jsonl"
+from fake_llm import FakeLLM
+from world import World
 
 
 @pytest.fixture
@@ -80,16 +19,3 @@ def world(tmp_path: Path) -> Iterator[World]:
     with ExitStack() as stack:
         llm = stack.enter_context(FakeLLM())
         yield World(project, home, llm, stack)
-
-
-def items(client: RawClient, kind: str) -> list[Json]:
-    """Items of a kind that have ended, in order."""
-    ended = (e["event"]["item"] for e in client.events if e["event"]["type"] == "item.completed")
-    return [item for item in ended if item["kind"] == kind]
-
-
-def content_of(item: Json) -> str:
-    return "\n".join(part.get("text", "") for part in item["content"])
-
-
-Wait = Callable[[Json], bool]

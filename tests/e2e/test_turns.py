@@ -1,7 +1,7 @@
 """Sending, steering, queueing, pausing, resuming and interrupting, through the real daemon."""
 
-from conftest import World, content_of, items, text
 from fake_llm import call, calls, hang, say
+from world import World, content_of, items, text
 
 
 def test_a_message_runs_a_turn_to_its_end(world: World) -> None:

@@ -100,6 +100,7 @@ def test_long_output_keeps_its_ends_in_memory_and_all_of_it_in_a_file(tmp_path: 
         capture.add(text[start : start + 777])
     output = capture.finish()
     assert output.spill == tmp_path / "spill"
+    assert output.spill is not None
     assert output.spill.read_text() == text
     assert text.startswith(output.head)
     assert text.endswith(output.tail)

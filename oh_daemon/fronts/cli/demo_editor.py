@@ -170,10 +170,10 @@ def _edited(text: str, edits: list[Json]) -> str:
     def offset(position: Json) -> int:
         return starts[position["line"]] + position["character"]
 
-    spans: list[tuple[int, int, str]] = [
-        (offset(edit["range"]["start"]), offset(edit["range"]["end"]), edit["newText"])
+    spans = sorted(
+        (offset(edit["range"]["start"]), offset(edit["range"]["end"]), str(edit["newText"]))
         for edit in edits
-    ]
-    for start, end, new_text in sorted(spans, reverse=True):
+    )
+    for start, end, new_text in reversed(spans):
         text = text[:start] + new_text + text[end:]
     return text
