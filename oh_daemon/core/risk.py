@@ -45,6 +45,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
+    """The worst of a command's segments."""
+
     risk: Risk
     reasons: tuple[str, ...]
     """Why it is not less risky, each once."""
@@ -75,7 +77,7 @@ def display_escaped(text: str) -> str:
         c
         if c in "\n\t" or not _is_hidden(c)
         else f"\\x{ord(c):02x}"
-        if ord(c) < 256
+        if c <= "\xff"
         else f"\\u{{{ord(c):x}}}"
         for c in text
     )
@@ -119,7 +121,8 @@ class _Script:
         self._depth = 0
 
     def rating(self) -> Rating:
-        risk = max((segment.risk for segment in self._found), key=ORDER.index, default="low")
+        found = {segment.risk for segment in self._found}
+        risk: Risk = next((risk for risk in reversed(ORDER) if risk in found), "low")
         reasons = (segment.reason for segment in self._found if segment.risk == risk)
         return Rating(risk, tuple(dict.fromkeys(reasons)), tuple(self._found))
 
@@ -348,7 +351,7 @@ class _Script:
             return [UNKNOWN] if "," in text else [text]
         return _expand_braces(text)
 
-    def _resolve(self, node: Node) -> str:
+    def _resolve(self, node: Node) -> str:  # noqa: C901 - one case for each kind of word
         text = _text(node)
         match node.type:
             case (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from oh_daemon.contract.items import Risk
@@ -25,6 +26,8 @@ ORDER: tuple[Risk, ...] = ("low", "medium", "high")
 
 
 class Finding(NamedTuple):
+    """What one part of a command means."""
+
     risk: Risk
     reason: str
     kind: str = ""
@@ -246,9 +249,7 @@ def _sed(call: _Call) -> Finding:
     in_place = any(re.match(r"-[nErsuz]*i|--in", a) for a in call.args)
     if any(re.match(r"-[nErsuz]*f|--fi", a) for a in call.args):
         return worst(call.medium("runs a script file"), call.paths(call.args, writing=in_place))
-    scripts = [
-        b for a, b in zip(call.args, call.args[1:], strict=False) if a in ("-e", "--expression")
-    ]
+    scripts = [b for a, b in pairwise(call.args) if a in ("-e", "--expression")]
     operands = [a for a in call.args if not a.startswith("-")]
     scripts = scripts or operands[:1]
     files = [a for a in operands if a not in scripts]
@@ -304,8 +305,9 @@ def _find(call: _Call) -> Finding:
         if test in ("-exec", "-execdir", "-ok", "-okdir"):
             words = tests[n + 1 :]
             end = next((i for i, w in enumerate(words) if w in (";", "+", r"\;")), len(words))
-            for match in matches:
-                found.append(call.nested([w.replace("{}", match) for w in words[:end]]))
+            found.extend(
+                call.nested([w.replace("{}", match) for w in words[:end]]) for match in matches
+            )
             found.append(call.medium("runs a command on what it finds"))
         elif test.startswith(("-fprint", "-fls")):
             found.append(call.paths(tests[n + 1 : n + 2], writing=True))
@@ -547,7 +549,7 @@ def _config(call: _Call) -> Finding:
 
 
 def _cloud(call: _Call) -> Finding:
-    words = {a for a in call.operands()[:3]}
+    words = set(call.operands()[:3])
     if words & _LOOKS and not any(re.search("secret|token|auth|credential", a) for a in call.args):
         return call.medium("asks for information")
     return call.high("changes the system, or things on other machines")
@@ -649,7 +651,8 @@ def _package(call: _Call) -> Finding:
 
 
 _KINDS: dict[str, Callable[[_Call], Finding]] = {
-    "copy": _copy, "rm": _rm, "sed": _sed, "awk": _awk, "jq": _jq, "checkout": _checkout, "find": _find, "xargs": _xargs, "cd": _cd,
+    "copy": _copy, "rm": _rm, "sed": _sed, "awk": _awk, "jq": _jq,
+    "checkout": _checkout, "find": _find, "xargs": _xargs, "cd": _cd,
     "printenv": _printenv, "env": _env, "variables": _variables, "trap": _trap, "wrap": _wrap,
     "eval": _eval, "source": _source, "shell": _shell, "code": _code, "curl": _curl,
     "archive": _archive, "chmod": _chmod, "git": _git, "restore": _restore, "clean": _clean,

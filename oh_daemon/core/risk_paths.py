@@ -28,7 +28,8 @@ _SECRET = re.compile(
       | (var/)?run/(secrets|.*\.sock) | proc/(kcore|kmem|sysrq-trigger)
       | proc/[^/]+/(task/[^/]+/)?(environ|root|mem|maps|cwd|fd|exe|cmdline|auxv|ns) )
     | /~[^/]*/\.
-    | /( \.env(?!\.(example|sample|template|dist|defaults?)(/|$))([._-][^/]*)? | [^/]+\.env | \.envrc
+    | /( \.env(?!\.(example|sample|template|dist|defaults?)(/|$))([._-][^/]*)? | [^/]+\.env
+      | \.envrc
       | id_(rsa|dsa|ecdsa|ed25519)[^/]*(?<!\.pub) | authorized_keys
       | [^/]+\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|tfstate|tfvars|gpg|age)
       | [._](netrc|pgpass|htpasswd|git-credentials|npmrc|pypirc|my\.cnf|s3cfg|boto|dockercfg)
@@ -42,8 +43,8 @@ _SECRET = re.compile(
 )
 
 _PROTECTED = re.compile(
-    r"""/( \.(git|github|gitlab|circleci|vscode|idea|devcontainer|husky|openhands|agents|claude|cursor
-      |codex|githooks|zed|fleet|buildkite|woodpecker|gemini|continue|windsurf|roo|direnv|pip)
+    r"""/( \.(git|github|gitlab|circleci|vscode|idea|devcontainer|husky|openhands|agents|claude
+      |cursor|codex|githooks|zed|fleet|buildkite|woodpecker|gemini|continue|windsurf|roo|direnv|pip)
     | \.(gitmodules|gitattributes|gitconfig|mcp\.json|yarnrc[^/]*|pnpmfile\.cjs|bazelrc|travis\.yml
       |gitlab-ci[^/]*|drone\.yml|cirrus\.yml|pre-commit-config\.ya?ml|cursorrules|clinerules
       |windsurfrules|vimrc|nvimrc|exrc|nvim\.lua|inputrc|curlrc|wgetrc|gdbinit|lldbinit
@@ -81,7 +82,7 @@ class Ground:
         places = {
             self._place_of_name(name, cwd, writing=writing) for name in names for cwd in self.cwds
         }
-        return max(places, key=PLACES.index)
+        return next(place for place in reversed(PLACES) if place in places)
 
     def is_root(self, text: str) -> bool:
         """Whether the path is a workspace folder itself, lies above one, or might."""
