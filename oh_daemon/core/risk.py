@@ -122,7 +122,8 @@ class _Script:
 
     def rating(self) -> Rating:
         found = {segment.risk for segment in self._found}
-        risk: Risk = next((risk for risk in reversed(ORDER) if risk in found), "low")
+        ranked: list[Risk] = [risk for risk in ORDER if risk in found]
+        risk = ranked[-1] if ranked else "low"
         reasons = (segment.reason for segment in self._found if segment.risk == risk)
         return Rating(risk, tuple(dict.fromkeys(reasons)), tuple(self._found))
 

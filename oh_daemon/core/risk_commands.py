@@ -296,7 +296,7 @@ def _find(call: _Call) -> Finding:
     )
     starts = [a for a in call.args[:index] if not a.startswith("-")] or ["."]
     tests = call.args[index:]
-    names = [b for a, b in zip(tests, tests[1:], strict=False) if re.match(r"-i?(name|path)$", a)]
+    names = [b for a, b in pairwise(tests) if re.match(r"-i?(name|path)$", a)]
     matches = [f"{start}/{name}" for start in starts for name in names or ["*"]]
     found = [call.paths(starts)]
     if "-delete" in tests:
