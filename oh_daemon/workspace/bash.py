@@ -223,7 +223,8 @@ class Bash:
             is_quiet = time.monotonic() - command.active >= _FIRST_LOOK_S
             may_wait = is_quiet and (command.active > began or not needs_output)
             # Twice in a row: what was just typed may not have been read yet.
-            n_waiting = n_waiting + 1 if may_wait and self._pty.is_waiting_for_input() else 0
+            waits = may_wait and self._pty.is_waiting_for_input(self._process.pid)
+            n_waiting = n_waiting + 1 if waits else 0
             if n_waiting > 1:
                 return "waitingForInput"
             is_calm = is_quiet and not n_waiting
@@ -258,9 +259,7 @@ class Bash:
     def _in_front(self, number: int) -> set[int]:
         """The foreground group and all below it, but not the shell's jobs in the background."""
         found = reaper.processes()
-        # Group 0, when nobody is in front, is that of init: only our own session counts.
-        own = (self._pty.foreground(), self._process.pid)
-        front = {pid for pid, row in found.items() if row[1:] == own} - {self._process.pid}
+        front = self._pty.foreground(self._process.pid, found) - {self._process.pid}
         # When it runs a builtin the shell is in front itself; it takes SIGINT, no more.
         shell = {self._process.pid} if number == signal.SIGINT else set[int]()
         return front | reaper.descendants(front, found) | shell

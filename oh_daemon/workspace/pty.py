@@ -92,23 +92,25 @@ class Pty:
                 " now; wait for it, or write the text into a file"
             )
 
-    def foreground(self) -> int:
-        """The process group that has the terminal, or 0."""
+    def foreground(self, session: int, among: reaper.Processes) -> set[int]:
+        """The processes of the group that has the terminal, empty when none has it."""
         try:
-            return os.tcgetpgrp(self.master)
+            group = os.tcgetpgrp(self.master)
         except OSError:
-            return 0
+            return set()
+        # Without a group this says 0, which in a container is the group of init and of everybody
+        # who came from outside; and a number that was freed may be another session's by now.
+        return {pid for pid, row in among.items() if group and row[1:] == (group, session)}
 
-    def is_waiting_for_input(self) -> bool:
+    def is_waiting_for_input(self, session: int) -> bool:
         """Whether a foreground process sleeps until someone types, and nothing is typed yet."""
         unread = array.array("i", [0])
         fcntl.ioctl(self.slave, termios.FIONREAD, unread)
         if unread[0]:
             return False
-        group = self.foreground()
         is_raw = not termios.tcgetattr(self.slave)[3] & termios.ICANON
-        members = (pid for pid, row in reaper.processes().items() if row[1] == group)
-        return any(self._waits(pid, is_raw=is_raw) for pid in members)
+        in_front = self.foreground(session, reaper.processes())
+        return any(self._waits(pid, is_raw=is_raw) for pid in in_front)
 
     def _waits(self, pid: int, *, is_raw: bool) -> bool:
         read, polls = _SYSCALLS.get(platform.machine(), (-1, set[int]()))

@@ -26,9 +26,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def processes() -> dict[int, tuple[int, int, int]]:
-    """All living processes: pid -> (parent, process group, session). Zombies do not count."""
-    found: dict[int, tuple[int, int, int]] = {}
+Processes = dict[int, tuple[int, int, int]]
+"""pid -> (parent, process group, session)"""
+
+
+def processes() -> Processes:
+    """All living processes. Zombies do not count."""
+    found: Processes = {}
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - twice as fast.
         try:
             stat = Path("/proc", name, "stat").read_bytes()
@@ -41,7 +45,7 @@ def processes() -> dict[int, tuple[int, int, int]]:
     return found
 
 
-def descendants(roots: set[int], among: dict[int, tuple[int, int, int]]) -> set[int]:
+def descendants(roots: set[int], among: Processes) -> set[int]:
     """The living processes below `roots`, without them."""
     family = set(roots)
     while new := {pid for pid, row in among.items() if row[0] in family and pid not in family}:
@@ -50,7 +54,8 @@ def descendants(roots: set[int], among: dict[int, tuple[int, int, int]]) -> set[
 
 
 def send_signal(pids: set[int], number: int) -> None:
-    for pid in pids:
+    # To the kernel 0 and -1 mean whole crowds, and 1 is init: none is ever ours to signal.
+    for pid in (pid for pid in pids if pid > 1):
         try:
             os.kill(pid, number)
         except (ProcessLookupError, PermissionError):

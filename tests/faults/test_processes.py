@@ -163,8 +163,8 @@ def test_nobody_survives_the_kill_of_the_daemon(tmp_path: Path) -> None:
     (tmp_path / "pids").touch()
     script = (
         "import os, sys; from pathlib import Path; from oh_daemon.workspace.spawner import *\n"
-        "spawner = Spawner()\n"
-        f"spawner.spawn(['bash', '-c', {TREE!r}], cwd=Path.cwd(), env=os.environ, fds=[None, 1, 2])\n"
+        f"spawner, argv = Spawner(), ['bash', '-c', {TREE!r}]\n"
+        "spawner.spawn(argv, cwd=Path.cwd(), env=os.environ, fds=[None, 1, 2])\n"
         "sys.stdin.read()\n"
     )
     with subprocess.Popen(
@@ -260,9 +260,7 @@ def test_out_of_processes_is_an_answer(spawner: Spawner, tmp_path: Path) -> None
     ) as strace:
         assert strace.stderr is not None
         with pytest.raises(ToolError, match="no more processes can be started"):
-            # strace says nothing when it is there; the first start that it spoils shows it.
-            while strace.poll() is None:
-                _run_true(spawner, tmp_path)
+            _run_true_while(spawner, tmp_path, strace)
         strace.terminate()
     _run_true(spawner, tmp_path)
 
@@ -272,7 +270,7 @@ def test_many_starts_leave_no_descriptor_behind(spawner: Spawner, tmp_path: Path
     before = n_open_files()
     for _ in range(50):
         _run_true(spawner, tmp_path)
-    assert n_open_files() == before
+    assert n_open_files() <= before
 
 
 def test_the_environment_has_no_secrets_and_no_pagers() -> None:
@@ -291,6 +289,12 @@ def test_the_environment_has_no_secrets_and_no_pagers() -> None:
 def _run_true(spawner: Spawner, folder: Path) -> None:
     done = spawner.run(["true"], cwd=folder, timeout_s=60, cancel=CancelToken())
     assert done.exit_code == 0
+
+
+def _run_true_while(spawner: Spawner, folder: Path, strace: subprocess.Popen[bytes]) -> None:
+    """strace says nothing when it is there; the first start that it spoils shows it."""
+    while strace.poll() is None:
+        _run_true(spawner, folder)
 
 
 def _reaper_pid() -> str:
