@@ -197,6 +197,8 @@ class LiteLLM:
             "num_retries": 0,
             "max_retries": 0,
             "drop_params": True,
+            # Else litellm imports the mcp package for every request with tools, and needs it.
+            "_skip_mcp_handler": True,
         }
 
     def _provider(self) -> str:
