@@ -16,7 +16,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.conversations import Conversations, House
 from oh_daemon.fronts.diary import keep_diary
-from oh_daemon.fronts.lsp import handlers_conversation, handlers_daemon
+from oh_daemon.fronts.lsp import handlers_conversation, handlers_daemon, handlers_history
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon
@@ -99,7 +99,8 @@ def compose(
 
 def bind(daemon: Daemon) -> dict[str, Method]:
     """A handler for every method of the registry, and for nothing else."""
-    handlers = {**handlers_conversation.HANDLERS, **handlers_daemon.HANDLERS}
+    modules = (handlers_conversation, handlers_history, handlers_daemon)
+    handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}
     methods = {method.name: _bound(daemon, method, handlers[method.name]) for method in REQUESTS}
     for name in _WARM:
         methods[name] = _warming(methods[name])

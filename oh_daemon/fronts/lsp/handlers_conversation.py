@@ -15,12 +15,9 @@ from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import (
-    CursorInvalidError,
     IdempotencyConflictError,
     InvalidParamsError,
     RequestCancelledError,
@@ -32,7 +29,6 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import (
     check_options,
     describe,
-    describe_state,
     require_closable,
 )
 from oh_daemon.fronts.lsp.daemon import Daemon, once_durable, then
@@ -40,7 +36,6 @@ from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 
 _INTERRUPT_ANSWER_S = 10.0
-_PAGE_BYTES = 1 << 20
 
 
 def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
@@ -116,47 +111,6 @@ def _started_before(daemon: Daemon, live: Live) -> Json:
     }
 
 
-def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
-    conversation_id, folders = params.conversation_id, daemon.folders()
-    opening = daemon.open_later(
-        conversation_id, lambda: daemon.conversations.open(conversation_id, folders)
-    )
-
-    def opened(live: Live) -> bytes:
-        conversation = live.conversation
-        with conversation.changed:
-            context.hold(conversation_id)
-            daemon.publisher.subscribed.add(conversation_id)
-            result = {
-                "conversation": describe(conversation),
-                "options": daemon.conversations.options_of(live),
-                **_replay(conversation, params),
-                "pending": list(conversation.state.approvals.values()),
-                "queue": list(conversation.state.queue),
-                "repaired": live.repaired,
-            }
-            for approval in conversation.state.approvals.values():
-                daemon.publisher.asker.ask(conversation, approval)
-            return _frozen(result)
-
-    return then(opening, opened)
-
-
-def _replay(conversation: Conversation, params: m.OpenParams) -> Json:
-    """What happened so far, as the client asked for it. Called under the lock."""
-    state = conversation.state
-    edges: Json = {"firstSeq": 1, "lastSeq": state.seq, "hasMore": False}
-    if params.replay == "items":
-        shown = state.items[-params.limit :]
-        return {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
-    if params.replay == "events":
-        after = params.after_seq or max(state.seq - params.limit, 0)
-        page = _page(conversation.log.read_range(after + 1, after + params.limit))
-        last = page[-1]["seq"] if page else after
-        return {"events": page, "firstSeq": after + 1, "lastSeq": last, "hasMore": last < state.seq}
-    return edges
-
-
 def close(daemon: Daemon, params: m.CloseParams, _context: RequestContext) -> Any:
     def act(live: Live) -> Any:
         conversation = live.conversation
@@ -175,77 +129,6 @@ def close(daemon: Daemon, params: m.CloseParams, _context: RequestContext) -> An
         return daemon.workers.submit(work)
 
     return daemon.with_live(params.conversation_id, act)
-
-
-def list_(daemon: Daemon, params: m.ListParams, _context: RequestContext) -> Any:
-    folders = daemon.folders((params.folder,) if params.folder is not None else None)
-
-    def work() -> m.ListResult:
-        found = daemon.conversations.listed(folders)
-        query = (params.query or "").casefold()
-        found = [info for info in found if query in info.title.casefold()]
-        first = 0
-        if params.cursor is not None:
-            ids = [info.id for info in found]
-            if params.cursor not in ids:
-                raise CursorInvalidError("the cursor is not of this list; list from the start")
-            first = ids.index(params.cursor) + 1
-        page = found[first : first + params.limit]
-        more = first + len(page) < len(found)
-        return m.ListResult(conversations=tuple(page), next_cursor=page[-1].id if more else None)
-
-    return daemon.workers.submit(work)
-
-
-def read(daemon: Daemon, params: m.ReadParams, _context: RequestContext) -> Any:
-    folders = daemon.folders()
-
-    def work() -> bytes:
-        live = daemon.conversations.find_live(params.conversation_id)
-        state, _ = daemon.conversations.read(params.conversation_id, folders)
-        end = len(state.items)
-        if params.before is not None:
-            if params.before not in state.positions:
-                raise CursorInvalidError(f"no item {params.before!r} in this conversation")
-            end = state.positions[params.before]
-        items = state.items[max(end - params.limit, 0) : end]
-        more = {"nextBefore": items[0]["id"]} if items and end > len(items) else {}
-        info = describe_state(state, m.LockInfo(mine=live is not None))
-        return _frozen({"conversation": info, "items": items, **more})
-
-    return daemon.workers.submit(work)
-
-
-def events(daemon: Daemon, params: m.EventsParams, _context: RequestContext) -> Any:
-    folders = daemon.folders()
-
-    def work() -> Json:
-        live = daemon.conversations.find_live(params.conversation_id)
-        if live is not None:
-            with live.conversation.changed:
-                last, epoch = live.conversation.state.seq, live.conversation.epoch
-            first, end = _span(params, last)
-            page = _page(live.conversation.log.read_range(first, end))
-        else:
-            state, records = daemon.conversations.read(params.conversation_id, folders)
-            last, epoch = state.seq, ""
-            first, end = _span(params, last)
-            page = [record for record in records if first <= record["seq"] <= end]
-        shown = [r for r in page if not params.types or r["event"]["type"] in params.types]
-        reached = page[-1]["seq"] if page else end
-        truncated = first > 1 if params.before_seq is not None else reached < last
-        edges = {"firstSeq": page[0]["seq"] if page else first, "lastSeq": reached}
-        return {"events": shown, **edges, "epoch": epoch, "truncated": truncated}
-
-    return daemon.workers.submit(work)
-
-
-def _span(params: m.EventsParams, last: int) -> tuple[int, int]:
-    """First and last seq of the page; without a place to start, the newest page."""
-    if params.after_seq is not None:
-        return params.after_seq + 1, min(params.after_seq + params.limit, last)
-    end = min((params.before_seq or last + 1) - 1, last)
-    return max(end - params.limit + 1, 1), end
 
 
 def send_message(daemon: Daemon, params: m.SendMessageParams, context: RequestContext) -> Any:
@@ -395,11 +278,7 @@ def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestCont
 
 HANDLERS: dict[str, Callable[[Daemon, Any, RequestContext], Any]] = {
     "conversation/start": start,
-    "conversation/open": open_,
     "conversation/close": close,
-    "conversation/list": list_,
-    "conversation/read": read,
-    "conversation/events": events,
     "conversation/sendMessage": send_message,
     "conversation/pause": pause,
     "conversation/resume": resume,
@@ -451,32 +330,6 @@ def _request_id(params: Any, message_id: str | None) -> str | None:
 def _hash_of(params: Contract) -> str:
     body = params.model_dump(mode="json", exclude={"client_request_id"})
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-# Snapshots
-
-
-def _frozen(result: Json) -> bytes:
-    """JSON right now: the state's own dicts must not change under the writer."""
-    return orjson.dumps(result, default=_dump)
-
-
-def _dump(value: object) -> object:
-    if isinstance(value, Contract):
-        return value.model_dump(mode="json", exclude_none=True)
-    raise TypeError(type(value).__name__)
-
-
-def _page(lines: list[bytes]) -> list[Json]:
-    """Parse lines up to 1 MiB, but at least one."""
-    page: list[Json] = []
-    size = 0
-    for line in lines:
-        size += len(line)
-        if page and size > _PAGE_BYTES:
-            break
-        page.append(orjson.loads(line))
-    return page
 
 
 def _ignore(_future: object) -> None:
