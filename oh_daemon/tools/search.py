@@ -28,7 +28,6 @@ from oh_daemon.workspace.text_changes import capped, escaped
 
 _MATCH_TIMEOUT_S = 20.0
 _SPAWN_TIMEOUT_S = 30.0
-_MAX_FOUND_BYTES = 64 << 20
 _MAX_NAMED = 3
 _MAX_ENTRIES = 400
 _DEFAULT_LIMIT = 100
@@ -226,7 +225,6 @@ class _Search:
                 cwd=self._folders.roots[0],
                 timeout_s=_SPAWN_TIMEOUT_S,
                 cancel=cancel,
-                max_bytes=_MAX_FOUND_BYTES,
             )
         if done.exit_code != 0:
             raise ToolError("the search ended early; narrow the pattern, path or glob")

@@ -18,7 +18,6 @@ from oh_daemon.workspace.spawner import Spawner
 
 MAX_FILES = 100_000
 _GIT_TIMEOUT_S = 30.0
-_MAX_GIT_BYTES = 64 << 20
 _MAX_ALTERNATIVES = 100
 # What a hostile repository could make git run or read is switched off.
 _LIST = (
@@ -62,9 +61,7 @@ def _files(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterator[Path
 def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[str]:
     """What git tracks or would track; nothing without git or outside of repositories."""
     try:
-        done = spawner.run(
-            _LIST, cwd=folder, timeout_s=_GIT_TIMEOUT_S, cancel=cancel, max_bytes=_MAX_GIT_BYTES
-        )
+        done = spawner.run(_LIST, cwd=folder, timeout_s=_GIT_TIMEOUT_S, cancel=cancel)
     except ToolError:  # There is no git, or it takes too long.
         return ()
     if done.exit_code != 0 or not done.stdout:

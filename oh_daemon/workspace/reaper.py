@@ -102,17 +102,17 @@ def _serve(daemon: socket.socket, wake: int) -> bool:
 
 
 def _start(request: bytes, fds: list[int], *, is_cut: bool) -> bytes:
-    """The report: `started ID PID` or `failed ID ERRNO`."""
-    number, n_args, cwd, *words = request.split(b"\0")
+    """The report: `started TAG PID` or `failed TAG ERRNO`."""
+    tag, n_args, cwd, *words = request.split(b"\0")
     if is_cut:
-        return b"failed %b %d" % (number, errno.EMFILE)
+        return b"failed %b %d" % (tag, errno.EMFILE)
     try:
         pid = os.fork()
     except OSError as exc:
-        return b"failed %b %d" % (number, exc.errno)
+        return b"failed %b %d" % (tag, exc.errno)
     if pid == 0:
         _become(cwd, words[: int(n_args)], words[int(n_args) :], fds)
-    return b"started %b %d" % (number, pid)
+    return b"started %b %d" % (tag, pid)
 
 
 def _become(cwd: bytes, argv: list[bytes], env: list[bytes], fds: list[int]) -> None:

@@ -2,22 +2,22 @@
 
 Owns the packets to and from it; leaves ptys to `pty` and shells to `shell`. Nothing is started
 before the first use; when the daemon ends in any way, so does everything started here.
-A request is `id, argc, cwd, argv…, env…` joined by NUL, with the descriptors beside it.
+A request is `tag, argc, cwd, argv…, env…` joined by NUL, with the descriptors beside it.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import queue
 import re
-import selectors
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
@@ -26,14 +26,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace import reaper
 
 RUN_TAG = "OH_DAEMON_RUN"
 GRACE_S = 0.5
-_LINGER_S = 0.2
-"""How long output is read on after the program's end when an orphan of it holds the pipe."""
-_START_DEADLINE_S = 10.0
+MAX_OUTPUT_BYTES = 64 << 20
+_END_DEADLINE_S = 10.0
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _QUIET = {
     "PAGER": "cat",
@@ -68,9 +67,6 @@ class Completed:
 
     exit_code: int
     stdout: bytes
-    stderr: bytes
-    is_cut: bool = False
-    """There was more output than wanted, so the program was ended early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +87,9 @@ class Process:
         forget()
         return self.exit_code.result() if self.exit_code.done() else None
 
-    def interrupt(self) -> None:
-        """SIGINT for the whole tree, SIGKILL for what lives on after 0.5 s."""
-        self._end_tree(signal.SIGINT, GRACE_S)
-
     def kill_tree(self, grace_s: float = GRACE_S) -> None:
         """SIGTERM for the whole tree, SIGKILL for what lives on after the grace."""
-        self._end_tree(signal.SIGTERM, grace_s)
-
-    def _end_tree(self, first: signal.Signals, grace_s: float) -> None:
-        self.signal_tree(first)
+        self.signal_tree(signal.SIGTERM)
         self.wait(grace_s)
         # Twice: a process may fork between the look and the signal.
         for _ in range(2):
@@ -132,7 +121,8 @@ class Spawner:
         self._reaper: subprocess.Popen[bytes] | None = None
         self._n_started = 0
         self._is_closed = False
-        self._starting: dict[int, tuple[str, Future[Process]]] = {}
+        self._answers = queue.SimpleQueue[Process | OSError]()
+        """One for each request, in their order; after the end of the reaper an error."""
         self._running: dict[int, Process] = {}
 
     def spawn(
@@ -152,38 +142,28 @@ class Spawner:
             null = os.open(os.devnull, os.O_RDWR)
             stack.callback(os.close, null)
             words = [os.path.abspath(program), *argv[1:]]  # noqa: PTH100 - links stay as they are.
-            started = self._request(words, cwd, env, [null if fd is None else fd for fd in fds])
-            return started.result(_START_DEADLINE_S)
+            return self._request(words, cwd, env, [null if fd is None else fd for fd in fds])
 
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        timeout_s: float,
-        cancel: CancelToken,
-        env: Mapping[str, str] | None = None,
-        max_bytes: int = 8 << 20,
+        self, argv: Sequence[str], *, cwd: Path, timeout_s: float, cancel: CancelToken
     ) -> Completed:
-        """Run `argv` to its end with stdin empty.
+        """Run `argv` to its end without input; what it says on stderr is dropped.
 
-        Beyond `max_bytes` of output the program is ended and the result says so. Raises `ToolError`
-        when it cannot start or takes too long, and `Cancelled`; both leave no process behind.
+        It cannot write more than `MAX_OUTPUT_BYTES`. Raises `ToolError` when it cannot start or
+        takes too long, and `Cancelled`; both leave no process behind.
         """
-        with ExitStack() as stack:
-            with refusals(argv[0]):
-                out, err = _Pipe.open(stack), _Pipe.open(stack)
-            environ = clean_env(os.environ) if env is None else env
-            process = self.spawn(argv, cwd=cwd, env=environ, fds=[None, out.write, err.write])
-            out.close_write()
-            err.close_write()
-            try:
-                is_cut = _read_all(process, (out, err), timeout_s, cancel, max_bytes)
-            finally:
-                if not process.exit_code.done():
-                    process.kill_tree()
-            exit_code = process.exit_code.result(_START_DEADLINE_S)
-            return Completed(exit_code, bytes(out.data), bytes(err.data), is_cut)
+        with refusals(argv[0]):
+            out = _output_file()
+        try:
+            process = self.spawn(argv, cwd=cwd, env=clean_env(os.environ), fds=[None, out, None])
+            if process.wait(timeout_s, cancel) is None:
+                process.kill_tree()
+                cancel.raise_if_cancelled()
+                raise ToolError(f"the program took more than {timeout_s:g} s and was ended")
+            n_written = os.lseek(out, 0, os.SEEK_CUR)
+            return Completed(process.exit_code.result(), os.pread(out, n_written, 0))
+        finally:
+            os.close(out)
 
     def close(self) -> None:
         """End everything: SIGTERM at once, SIGKILL after 0.5 s; returns when nobody is left."""
@@ -192,28 +172,31 @@ class Spawner:
             sock, child = self._socket, self._reaper
         if sock and child:
             sock.shutdown(socket.SHUT_WR)
-            child.wait(_START_DEADLINE_S)
+            child.wait(_END_DEADLINE_S)
 
     def _request(
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], fds: list[int]
-    ) -> Future[Process]:
+    ) -> Process:
+        # Held until the answer is here, which a fork takes: so answers need no numbers.
         with self._lock:
             if self._is_closed:
                 raise ToolError("the daemon is stopping; nothing can be started any more")
             sock = self._socket or self._start_reaper()
             self._n_started += 1
-            number, tag = self._n_started, f"{self.run_id}.{self._n_started}"
+            tag = f"{self.run_id}.{self._n_started}"
             entries = [f"{name}={value}" for name, value in {**env, RUN_TAG: tag}.items()]
-            words = [str(number), str(len(argv)), str(cwd), *argv, *entries]
+            words = [tag, str(len(argv)), str(cwd), *argv, *entries]
             packet = b"\0".join(os.fsencode(word) for word in words)
             if len(packet) > reaper.MAX_REQUEST_BYTES:
                 raise OSError(errno.EMSGSIZE, "too long")
-            started: Future[Process] = Future()
-            self._starting[number] = (tag, started)
             socket.send_fds(sock, [packet], fds)
-        return started
+            answer = self._answers.get()
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
 
     def _start_reaper(self) -> socket.socket:
+        self._answers = queue.SimpleQueue[Process | OSError]()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with closing(theirs):
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
@@ -244,21 +227,18 @@ class Spawner:
             if process:  # Orphans that the reaper inherited are nobody's process.
                 process.exit_code.set_result(int(value))
             return
-        with self._lock:
-            tag, started = self._starting.pop(int(subject))
         if verb == b"started":
-            process = self._running[int(value)] = Process(int(value), tag)
-            started.set_result(process)
+            pid = int(value)
+            process = self._running[pid] = Process(pid, subject.decode())
+            self._answers.put(process)
         else:
-            started.set_exception(OSError(int(value), os.strerror(int(value))))
+            self._answers.put(OSError(int(value), os.strerror(int(value))))
 
     def _on_reaper_gone(self) -> None:
         """Someone killed it, or we closed: nobody waits for ever, the next start has a new one."""
+        self._answers.put(OSError(errno.EAGAIN, "the reaper ended"))
         with self._lock:
             self._socket = self._reaper = None
-            starting, self._starting = self._starting, {}
-        for _, started in starting.values():
-            started.set_exception(OSError(errno.EAGAIN, "the reaper ended"))
         while self._running:
             _, process = self._running.popitem()
             process.signal_tree(signal.SIGKILL)
@@ -282,75 +262,12 @@ def refusals(name: str) -> Generator[None]:
         raise ToolError(f"cannot start {name!r}: {hint}") from exc
 
 
-@dataclass(slots=True)
-class _Pipe:
-    read: int
-    write: int
-    data: bytearray = field(default_factory=bytearray)
+def _output_file() -> int:
+    """A file in memory that takes so much and no more.
 
-    @staticmethod
-    def open(stack: ExitStack) -> _Pipe:
-        pipe = _Pipe(*os.pipe2(os.O_CLOEXEC))
-        stack.callback(os.close, pipe.read)
-        stack.callback(pipe.close_write)
-        return pipe
-
-    def close_write(self) -> None:
-        if self.write >= 0:
-            os.close(self.write)
-            self.write = -1
-
-
-def _read_all(
-    process: Process,
-    pipes: tuple[_Pipe, _Pipe],
-    timeout_s: float,
-    cancel: CancelToken,
-    max_bytes: int,
-) -> bool:
-    """Fill the pipes' data until the program's end; true when `max_bytes` ended it first."""
-    until = time.monotonic() + timeout_s
-    with closing(selectors.DefaultSelector()) as selector, _wake_pipe(process, cancel) as wake:
-        for pipe in pipes:
-            selector.register(pipe.read, selectors.EVENT_READ, pipe)
-        selector.register(wake, selectors.EVENT_READ, _Pipe(wake, -1))
-        while len(selector.get_map()) > 1 or not process.exit_code.done():
-            ready = selector.select(max(0.0, until - time.monotonic()))
-            if cancel.is_cancelled:
-                raise Cancelled
-            if not ready and process.exit_code.done():
-                break  # An orphan holds the pipe; what it writes later is not ours.
-            if not ready:
-                raise ToolError(f"the program took more than {timeout_s:g} s and was ended")
-            if process.exit_code.done():
-                until = min(until, time.monotonic() + _LINGER_S)
-            _take(selector, ready)
-            if sum(len(pipe.data) for pipe in pipes) > max_bytes:
-                return True
-    return False
-
-
-def _take(selector: selectors.BaseSelector, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
-    for key, _ in ready:
-        if chunk := os.read(key.fd, 1 << 16):
-            key.data.data.extend(chunk)
-        else:
-            selector.unregister(key.fd)
-
-
-@contextmanager
-def _wake_pipe(process: Process, cancel: CancelToken) -> Generator[int]:
-    """A descriptor that becomes readable when the program ends or the token is cancelled."""
-    read, write = socket.socketpair()
-    with read, write:
-        process.exit_code.add_done_callback(lambda _: _poke(write))
-        forget = cancel.on_cancel(lambda: _poke(write))
-        yield read.fileno()
-        forget()
-
-
-def _poke(sock: socket.socket) -> None:
-    try:
-        sock.send(b".")
-    except OSError:
-        return  # The reader is done and has closed it.
+    Unlike a pipe it needs no reader, and a program that lives on with it in hand holds up nobody.
+    """
+    file = os.memfd_create("output", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(file, MAX_OUTPUT_BYTES)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+    return file
