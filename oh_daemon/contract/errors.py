@@ -116,7 +116,10 @@ class ConversationNotFoundError(UserError):
     kind = "conversationNotFound"
 
     def __init__(self, conversation_id: str) -> None:
-        super().__init__(f"no conversation {conversation_id!r}; ask conversation/list for the ids")
+        super().__init__(
+            f"no conversation {conversation_id!r} is at hand; conversation/list has the ids, and "
+            "conversation/open opens one"
+        )
 
 
 class ConversationBusyError(UserError):

@@ -114,7 +114,10 @@ class OpenParams(Contract):
 
 
 class OpenResult(Contract):
-    """Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer."""
+    """Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer.
+
+    With `hasMore` this is one page of it, and `conversation/events` or `read` has the rest.
+    """
 
     conversation: ConversationInfo
     options: tuple[Option, ...]
