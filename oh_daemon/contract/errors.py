@@ -28,13 +28,8 @@ class DaemonError(Exception):
 
     code: ClassVar[int] = INTERNAL_ERROR
     kind: ClassVar[str] = "internalError"
-    """Stable machine-readable name, sent as `error.data.kind`: the class's own unless given."""
+    """Stable machine-readable name, sent as `error.data.kind`."""
     retryable: bool = False
-
-    def __init_subclass__(cls, *, code: int, kind: str | None = None) -> None:
-        name = cls.__name__.removesuffix("Error")
-        cls.code = code
-        cls.kind = kind or name[0].lower() + name[1:]
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -42,8 +37,11 @@ class DaemonError(Exception):
         self.hint = hint
 
 
-class UserError(DaemonError, code=-32803, kind="requestFailed"):
+class UserError(DaemonError):
     """A request that cannot be served; the message names the field and the way out."""
+
+    code = -32803
+    kind = "requestFailed"
 
     def __init__(
         self,
@@ -59,126 +57,214 @@ class UserError(DaemonError, code=-32803, kind="requestFailed"):
         self.data = dict(data or {})
 
 
-class InvalidParamsError(UserError, code=INVALID_PARAMS):
+class InvalidParamsError(UserError):
     """Parameters do not fit the method's schema; `errors` lists {path, code, message}."""
+
+    code = INVALID_PARAMS
+    kind = "invalidParams"
 
     def __init__(self, message: str, errors: tuple[dict[str, str], ...] = ()) -> None:
         super().__init__(message)
         self.errors = errors
 
 
-class InvalidRequestError(UserError, code=INVALID_REQUEST):
+class InvalidRequestError(UserError):
     """The frame is not a request this connection may make now."""
 
+    code = INVALID_REQUEST
+    kind = "invalidRequest"
 
-class MethodNotFoundError(UserError, code=METHOD_NOT_FOUND):
+
+class MethodNotFoundError(UserError):
     """No such method."""
+
+    code = METHOD_NOT_FOUND
+    kind = "methodNotFound"
 
     def __init__(self, method: str) -> None:
         super().__init__(f"no method {method!r}; `initialize` lists the methods")
 
 
-class NotInitializedError(UserError, code=SERVER_NOT_INITIALIZED, kind="serverNotInitialized"):
+class NotInitializedError(UserError):
     """A request came before `initialize`."""
+
+    code = SERVER_NOT_INITIALIZED
+    kind = "serverNotInitialized"
 
     def __init__(self, method: str) -> None:
         super().__init__(f"{method!r} came before `initialize`; send `initialize` first")
 
 
-class RequestCancelledError(UserError, code=REQUEST_CANCELLED):
+class RequestCancelledError(UserError):
     """The client cancelled this request itself."""
 
+    code = REQUEST_CANCELLED
+    kind = "requestCancelled"
 
-class WorkspaceUntrustedError(UserError, code=-31001):
+
+class WorkspaceUntrustedError(UserError):
     """The folder is not trusted for what was asked."""
 
+    code = -31001
+    kind = "workspaceUntrusted"
 
-class ConversationNotFoundError(UserError, code=-31002):
+
+class ConversationNotFoundError(UserError):
     """No conversation with this id in any open folder."""
 
+    code = -31002
+    kind = "conversationNotFound"
+
     def __init__(self, conversation_id: str) -> None:
-        super().__init__(
-            f"no conversation {conversation_id!r} is at hand; conversation/list has the ids, and "
-            "conversation/open opens one"
-        )
+        super().__init__(f"no conversation {conversation_id!r}; ask conversation/list for the ids")
 
 
-class ConversationBusyError(UserError, code=-31003):
+class ConversationBusyError(UserError):
     """The conversation is running and the request needs it idle."""
 
+    code = -31003
+    kind = "conversationBusy"
 
-class ConversationLockedError(UserError, code=-31004):
+
+class ConversationLockedError(UserError):
     """Another process owns the conversation's log."""
 
+    code = -31004
+    kind = "conversationLocked"
 
-class TurnMismatchError(UserError, code=-31005):
+
+class TurnMismatchError(UserError):
     """`expectedTurnId` is not the running turn."""
 
+    code = -31005
+    kind = "turnMismatch"
 
-class InvalidStateError(UserError, code=-31006):
+
+class InvalidStateError(UserError):
     """The conversation's status does not allow this request."""
 
+    code = -31006
+    kind = "invalidState"
 
-class PayloadTooLargeError(UserError, code=-31014):
+
+class CapabilityMissingError(UserError):
+    """The client did not offer what this needs."""
+
+    code = -31007
+    kind = "capabilityMissing"
+
+
+class PayloadTooLargeError(UserError):
     """A message, part or file is above its limit."""
 
+    code = -31014
+    kind = "payloadTooLarge"
 
-class OverloadedError(UserError, code=-31013):
+
+class OverloadedError(UserError):
     """Too many requests, conversations or queued messages; try again later."""
 
+    code = -31013
+    kind = "overloaded"
     retryable = True
 
 
-class CursorInvalidError(UserError, code=-31015):
+class CursorInvalidError(UserError):
     """A page cursor or sequence number that this log does not have."""
 
+    code = -31015
+    kind = "cursorInvalid"
 
-class IdempotencyConflictError(UserError, code=-31016):
+
+class IdempotencyConflictError(UserError):
     """The same client id came again with another body."""
 
+    code = -31016
+    kind = "idempotencyConflict"
 
-class ApprovalNotFoundError(UserError, code=-31021):
+
+class SandboxUnavailableError(UserError):
+    """This platform or file system lacks what safe operation needs."""
+
+    code = -31020
+    kind = "sandboxUnavailable"
+
+
+class ApprovalNotFoundError(UserError):
     """No pending approval has this id."""
 
+    code = -31021
+    kind = "approvalNotFound"
 
-class UnsupportedVersionError(UserError, code=-31022):
+
+class UnsupportedVersionError(UserError):
     """The client speaks another major version of this protocol."""
 
+    code = -31022
+    kind = "unsupportedVersion"
 
-class ReadOnlyError(UserError, code=-31023):
+
+class ReadOnlyError(UserError):
     """The log or folder cannot be written."""
 
+    code = -31023
+    kind = "readOnly"
 
-class ShuttingDownError(UserError, code=-31025):
+
+class ShuttingDownError(UserError):
     """The daemon is stopping."""
 
+    code = -31025
+    kind = "shuttingDown"
 
-class NotSteerableError(UserError, code=-31026):
+
+class NotSteerableError(UserError):
     """The running turn cannot take a message now."""
 
+    code = -31026
+    kind = "notSteerable"
 
-class ApprovalStaleError(UserError, code=-31027):
+
+class ApprovalStaleError(UserError):
     """The digest is not that of the pending approval."""
 
+    code = -31027
+    kind = "approvalStale"
 
-class ToolError(DaemonError, code=-31028, kind="toolError"):
+
+class ToolError(DaemonError):
     """The tool could not do it; the text goes to the model, who may try again."""
 
+    code = -31028
+    kind = "toolError"
 
-class PathOutsideWorkspaceError(ToolError, code=-31017):
+
+class PathOutsideWorkspaceError(ToolError):
     """A path that leaves the workspace folders, directly or through a link."""
 
+    code = -31017
+    kind = "pathOutsideWorkspace"
 
-class StaleDocumentError(ToolError, code=-31018):
+
+class StaleDocumentError(ToolError):
     """The text changed since the agent read it; the message carries what is there now."""
 
+    code = -31018
+    kind = "staleDocument"
 
-class EditRejectedError(ToolError, code=-31019):
+
+class EditRejectedError(ToolError):
     """The editor or the file system refused the edit."""
 
+    code = -31019
+    kind = "editRejected"
 
-class ModelError(DaemonError, code=-31010, kind="providerError"):
+
+class ModelError(DaemonError):
     """A model call that did not give an answer."""
+
+    code = -31010
+    kind = "providerError"
 
     def __init__(
         self,
@@ -195,25 +281,59 @@ class ModelError(DaemonError, code=-31010, kind="providerError"):
         self.http_status = http_status
 
 
-class NetworkError(ModelError, code=-31029):
+class NetworkError(ModelError):
     """The provider could not be reached, or the stream broke."""
 
+    code = -31029
+    kind = "network"
 
-class RateLimitError(ModelError, code=-31030):
+
+class RateLimitError(ModelError):
     """The provider asks to wait."""
 
+    code = -31030
+    kind = "rateLimit"
 
-class AuthRequiredError(ModelError, code=-31008):
+
+class AuthRequiredError(ModelError):
     """No key, or one that the provider refuses."""
 
+    code = -31008
+    kind = "authRequired"
 
-class ModelUnavailableError(ModelError, code=-31009):
+
+class ModelUnavailableError(ModelError):
     """The provider does not know this model or will not serve it."""
 
+    code = -31009
+    kind = "modelUnavailable"
 
-class ContextWindowExceededError(ModelError, code=-31011):
+
+class ContextWindowExceededError(ModelError):
     """The prompt does not fit the model's context."""
 
+    code = -31011
+    kind = "contextWindowExceeded"
 
-class StorageError(DaemonError, code=-31031):
+
+class BudgetExceededError(ModelError):
+    """A limit of cost or steps is reached."""
+
+    code = -31012
+    kind = "budgetExceeded"
+
+
+class StorageError(DaemonError):
     """The log cannot be written; the conversation pauses with reason `storage`."""
+
+    code = -31031
+    kind = "storage"
+
+
+def all_error_types() -> tuple[type[DaemonError], ...]:
+    """Every leaf and inner class below `DaemonError` that carries a code, for docs and tests."""
+
+    def below(root: type[DaemonError]) -> list[type[DaemonError]]:
+        return [found for child in root.__subclasses__() for found in (child, *below(child))]
+
+    return tuple(sorted(below(DaemonError), key=lambda t: t.__name__))

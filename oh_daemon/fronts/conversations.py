@@ -42,7 +42,7 @@ from oh_daemon.fronts.wiring import (
 )
 from oh_daemon.store.catalog import Catalog, summary_of
 from oh_daemon.store.event_log import open_log
-from oh_daemon.store.log_scan import scan_log
+from oh_daemon.store.log_scan import read_log
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.workspace.paths import path_from_uri
 
@@ -214,16 +214,16 @@ class Conversations:
                     return start["bodyHash"], summary["id"]
         return None
 
-    def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
-        """State, records and epoch of any conversation, without opening or locking it."""
+    def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json]]:
+        """State and records of any conversation, without opening or locking it."""
         live = self.find_live(conversation_id)
         if live is not None and isinstance(live.conversation.log, MemoryLog):
             state = live.conversation.state
             lines = live.conversation.log.read_range(1, state.seq)
-            records = [orjson.loads(line) for line in lines]
-            return state, records, live.conversation.epoch
-        scan = scan_log(self.place_of(conversation_id, folders))
-        return fold(conversation_id, scan.records), scan.records, scan.header.get("epoch", "")
+            return state, [orjson.loads(line) for line in lines]
+        place = self.place_of(conversation_id, folders)
+        records = read_log(place)
+        return fold(conversation_id, records), records
 
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """The folder of its log. Raises `ConversationNotFoundError`."""

@@ -68,14 +68,10 @@ class Scan:
             self.repairs.append(Repair(text, offset))
 
 
-def scan_log(folder: Path) -> Scan:
-    """The log of a conversation that may be open elsewhere."""
-    with read_private(folder / LOG_NAME) as file:
-        return scan_file(file)
-
-
 def read_log(folder: Path) -> list[Json]:
-    return scan_log(folder).records
+    """The records of a conversation that may be open elsewhere."""
+    with read_private(folder / LOG_NAME) as file:
+        return scan_file(file).records
 
 
 def follow(folder: Path, wait: Callable[[], bool]) -> Iterator[Json]:
