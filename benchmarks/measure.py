@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import orjson
 import psutil
-from fake_llm import FakeLLM, Script, call, chunks, stream_parts
+from fake_llm import FakeLLM, Script, Step, call, chunks, stream_parts
 from raw_client import RawClient, frame
 
 Json = dict[str, Any]
@@ -64,7 +64,7 @@ class Bench:
 
 
 @contextmanager
-def bench(script: Script = ()) -> Iterator[Bench]:
+def bench(script: Script = ()) -> Generator[Bench]:
     with tempfile.TemporaryDirectory(prefix="oh-bench-") as folder, FakeLLM(script) as llm:
         project, home = Path(folder, "project"), Path(folder, "home")
         project.mkdir()
@@ -74,7 +74,7 @@ def bench(script: Script = ()) -> Iterator[Bench]:
 
 
 @contextmanager
-def daemon(project: Path, home: Path, url: str) -> Iterator[RawClient]:
+def daemon(project: Path, home: Path, url: str) -> Generator[RawClient]:
     """A trusted, initialized daemon."""
     env = {
         "OH_DAEMON_HOME": str(home),
@@ -89,7 +89,7 @@ def daemon(project: Path, home: Path, url: str) -> Iterator[RawClient]:
         yield client
 
 
-def endless(command: str = "true") -> Callable[[Json], Any]:
+def endless(command: str = "true") -> Callable[[Json], Step]:
     """A model that always asks for one more command."""
     return lambda _request: call("terminal", command=command)
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import psutil
-from fake_llm import FakeLLM, call, chunks, hang, held, say
+from fake_llm import FakeLLM, Step, call, chunks, hang, held, raw, say, stream_parts
 from measure import (
     PATIENCE_S,
     Bench,
@@ -92,7 +92,7 @@ def steps() -> Iterator[Figure]:
     memory: list[float] = []
     with bench() as at:
 
-        def script(_request: Json) -> object:
+        def script(_request: Json) -> Step:
             n = len(at.llm.requests)
             if n in {10, 1000}:
                 memory.append(at.rss_mb)
@@ -175,14 +175,17 @@ def _wait_for_sleep(at: Bench) -> psutil.Process:
 def burst() -> Iterator[Figure]:
     n_chunks = 20_000
     gate = threading.Event()
-    with bench([say(""), held(chunks(n_chunks, "word "), gate, after=0)]) as at:
+    # Made before the clock starts, for the server shares our interpreter.
+    body = b"".join(stream_parts(chunks(n_chunks, "word ")))
+    with bench([say("Warm."), held(raw(body), gate, after=-1)]) as at:
         conversation_id = at.start()
         at.wait_for_turns(1)
         at.send(conversation_id)
         at.llm.wait_for_requests(2)
+        before = len(at.client.notifications("conversation/delta"))
         started = time.perf_counter()
         gate.set()
-        at.client.wait_for(lambda m: m.get("method") == "conversation/delta", PATIENCE_S)
+        at.client.wait_for(_is_delta, PATIENCE_S, nth=before + 1)
         first_s = time.perf_counter() - started
         at.wait_for_turns(2)
         all_s = time.perf_counter() - started
@@ -192,6 +195,10 @@ def burst() -> Iterator[Figure]:
     yield Figure("first chunk of a burst to the client", ms(first_s), "< 5 ms", "")
     measured = f"{all_s:.1f} s, {n_chunks - n_received:,} lost, in {len(deltas):,} deltas"
     yield Figure(f"{n_chunks:,} chunks", measured, "< 5 s, none lost", floor)
+
+
+def _is_delta(message: Json) -> bool:
+    return message.get("method") == "conversation/delta"
 
 
 def logs() -> Iterator[Figure]:
@@ -268,7 +275,7 @@ def terminal() -> Iterator[Figure]:
 def many() -> Iterator[Figure]:
     n_conversations, n_steps = 20, 20
 
-    def script(request: Json) -> object:
+    def script(request: Json) -> Step:
         n_done = sum(m["role"] == "tool" for m in request["messages"])
         return call("terminal", command="true") if n_done < n_steps - 1 else say("Done.")
 
