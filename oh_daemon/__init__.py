@@ -8,31 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oh_daemon.core.ports import ToolResult
-    from oh_daemon.fronts.library import (
-        LLM,
-        Agent,
-        Conversation,
-        ConversationStatus,
-        Tool,
-        Workspace,
-    )
+    from oh_daemon.fronts.agent import LLM, Agent, Tool
+    from oh_daemon.fronts.library import Conversation, ConversationStatus, Workspace
 
-__all__ = [
-    "LLM",
-    "Agent",
-    "Conversation",
-    "ConversationStatus",
-    "Tool",
-    "ToolResult",
-    "Workspace",
-]
+__all__ = ["LLM", "Agent", "Conversation", "ConversationStatus", "Tool", "ToolResult", "Workspace"]
+_HOMES = {
+    **dict.fromkeys(("LLM", "Agent", "Tool"), "oh_daemon.fronts.agent"),
+    "ToolResult": "oh_daemon.core.ports",
+    **dict.fromkeys(
+        ("Conversation", "ConversationStatus", "Workspace"), "oh_daemon.fronts.library"
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:
     # Only public names get here, and each is checked where it is defined.
     if name == "__version__":
         return import_module("importlib.metadata").version("oh-daemon")
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "oh_daemon.core.ports" if name == "ToolResult" else "oh_daemon.fronts.library"
-    return getattr(import_module(home), name)
+    return getattr(import_module(_HOMES[name]), name)

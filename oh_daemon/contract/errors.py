@@ -28,8 +28,13 @@ class DaemonError(Exception):
 
     code: ClassVar[int] = INTERNAL_ERROR
     kind: ClassVar[str] = "internalError"
-    """Stable machine-readable name, sent as `error.data.kind`."""
+    """Stable machine-readable name, sent as `error.data.kind`: the class's own unless given."""
     retryable: bool = False
+
+    def __init_subclass__(cls, *, code: int, kind: str | None = None) -> None:
+        name = cls.__name__.removesuffix("Error")
+        cls.code = code
+        cls.kind = kind or name[0].lower() + name[1:]
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -37,11 +42,8 @@ class DaemonError(Exception):
         self.hint = hint
 
 
-class UserError(DaemonError):
+class UserError(DaemonError, code=-32803, kind="requestFailed"):
     """A request that cannot be served; the message names the field and the way out."""
-
-    code = -32803
-    kind = "requestFailed"
 
     def __init__(
         self,
@@ -57,214 +59,126 @@ class UserError(DaemonError):
         self.data = dict(data or {})
 
 
-class InvalidParamsError(UserError):
+class InvalidParamsError(UserError, code=INVALID_PARAMS):
     """Parameters do not fit the method's schema; `errors` lists {path, code, message}."""
-
-    code = INVALID_PARAMS
-    kind = "invalidParams"
 
     def __init__(self, message: str, errors: tuple[dict[str, str], ...] = ()) -> None:
         super().__init__(message)
         self.errors = errors
 
 
-class InvalidRequestError(UserError):
+class InvalidRequestError(UserError, code=INVALID_REQUEST):
     """The frame is not a request this connection may make now."""
 
-    code = INVALID_REQUEST
-    kind = "invalidRequest"
 
-
-class MethodNotFoundError(UserError):
+class MethodNotFoundError(UserError, code=METHOD_NOT_FOUND):
     """No such method."""
-
-    code = METHOD_NOT_FOUND
-    kind = "methodNotFound"
 
     def __init__(self, method: str) -> None:
         super().__init__(f"no method {method!r}; `initialize` lists the methods")
 
 
-class NotInitializedError(UserError):
+class NotInitializedError(UserError, code=SERVER_NOT_INITIALIZED, kind="serverNotInitialized"):
     """A request came before `initialize`."""
-
-    code = SERVER_NOT_INITIALIZED
-    kind = "serverNotInitialized"
 
     def __init__(self, method: str) -> None:
         super().__init__(f"{method!r} came before `initialize`; send `initialize` first")
 
 
-class RequestCancelledError(UserError):
+class RequestCancelledError(UserError, code=REQUEST_CANCELLED):
     """The client cancelled this request itself."""
 
-    code = REQUEST_CANCELLED
-    kind = "requestCancelled"
 
-
-class WorkspaceUntrustedError(UserError):
+class WorkspaceUntrustedError(UserError, code=-31001):
     """The folder is not trusted for what was asked."""
 
-    code = -31001
-    kind = "workspaceUntrusted"
 
-
-class ConversationNotFoundError(UserError):
+class ConversationNotFoundError(UserError, code=-31002):
     """No conversation with this id in any open folder."""
 
-    code = -31002
-    kind = "conversationNotFound"
-
     def __init__(self, conversation_id: str) -> None:
-        super().__init__(f"no conversation {conversation_id!r}; ask conversation/list for the ids")
+        super().__init__(
+            f"no conversation {conversation_id!r} is at hand; conversation/list has the ids, and "
+            "conversation/open opens one"
+        )
 
 
-class ConversationBusyError(UserError):
+class ConversationBusyError(UserError, code=-31003):
     """The conversation is running and the request needs it idle."""
 
-    code = -31003
-    kind = "conversationBusy"
 
-
-class ConversationLockedError(UserError):
+class ConversationLockedError(UserError, code=-31004):
     """Another process owns the conversation's log."""
 
-    code = -31004
-    kind = "conversationLocked"
 
-
-class TurnMismatchError(UserError):
+class TurnMismatchError(UserError, code=-31005):
     """`expectedTurnId` is not the running turn."""
 
-    code = -31005
-    kind = "turnMismatch"
 
-
-class InvalidStateError(UserError):
+class InvalidStateError(UserError, code=-31006):
     """The conversation's status does not allow this request."""
 
-    code = -31006
-    kind = "invalidState"
 
-
-class CapabilityMissingError(UserError):
-    """The client did not offer what this needs."""
-
-    code = -31007
-    kind = "capabilityMissing"
-
-
-class PayloadTooLargeError(UserError):
+class PayloadTooLargeError(UserError, code=-31014):
     """A message, part or file is above its limit."""
 
-    code = -31014
-    kind = "payloadTooLarge"
 
-
-class OverloadedError(UserError):
+class OverloadedError(UserError, code=-31013):
     """Too many requests, conversations or queued messages; try again later."""
 
-    code = -31013
-    kind = "overloaded"
     retryable = True
 
 
-class CursorInvalidError(UserError):
+class CursorInvalidError(UserError, code=-31015):
     """A page cursor or sequence number that this log does not have."""
 
-    code = -31015
-    kind = "cursorInvalid"
 
-
-class IdempotencyConflictError(UserError):
+class IdempotencyConflictError(UserError, code=-31016):
     """The same client id came again with another body."""
 
-    code = -31016
-    kind = "idempotencyConflict"
 
-
-class SandboxUnavailableError(UserError):
-    """This platform or file system lacks what safe operation needs."""
-
-    code = -31020
-    kind = "sandboxUnavailable"
-
-
-class ApprovalNotFoundError(UserError):
+class ApprovalNotFoundError(UserError, code=-31021):
     """No pending approval has this id."""
 
-    code = -31021
-    kind = "approvalNotFound"
 
-
-class UnsupportedVersionError(UserError):
+class UnsupportedVersionError(UserError, code=-31022):
     """The client speaks another major version of this protocol."""
 
-    code = -31022
-    kind = "unsupportedVersion"
 
-
-class ReadOnlyError(UserError):
+class ReadOnlyError(UserError, code=-31023):
     """The log or folder cannot be written."""
 
-    code = -31023
-    kind = "readOnly"
 
-
-class ShuttingDownError(UserError):
+class ShuttingDownError(UserError, code=-31025):
     """The daemon is stopping."""
 
-    code = -31025
-    kind = "shuttingDown"
 
-
-class NotSteerableError(UserError):
+class NotSteerableError(UserError, code=-31026):
     """The running turn cannot take a message now."""
 
-    code = -31026
-    kind = "notSteerable"
 
-
-class ApprovalStaleError(UserError):
+class ApprovalStaleError(UserError, code=-31027):
     """The digest is not that of the pending approval."""
 
-    code = -31027
-    kind = "approvalStale"
 
-
-class ToolError(DaemonError):
+class ToolError(DaemonError, code=-31028, kind="toolError"):
     """The tool could not do it; the text goes to the model, who may try again."""
 
-    code = -31028
-    kind = "toolError"
 
-
-class PathOutsideWorkspaceError(ToolError):
+class PathOutsideWorkspaceError(ToolError, code=-31017):
     """A path that leaves the workspace folders, directly or through a link."""
 
-    code = -31017
-    kind = "pathOutsideWorkspace"
 
-
-class StaleDocumentError(ToolError):
+class StaleDocumentError(ToolError, code=-31018):
     """The text changed since the agent read it; the message carries what is there now."""
 
-    code = -31018
-    kind = "staleDocument"
 
-
-class EditRejectedError(ToolError):
+class EditRejectedError(ToolError, code=-31019):
     """The editor or the file system refused the edit."""
 
-    code = -31019
-    kind = "editRejected"
 
-
-class ModelError(DaemonError):
+class ModelError(DaemonError, code=-31010, kind="providerError"):
     """A model call that did not give an answer."""
-
-    code = -31010
-    kind = "providerError"
 
     def __init__(
         self,
@@ -281,59 +195,25 @@ class ModelError(DaemonError):
         self.http_status = http_status
 
 
-class NetworkError(ModelError):
+class NetworkError(ModelError, code=-31029):
     """The provider could not be reached, or the stream broke."""
 
-    code = -31029
-    kind = "network"
 
-
-class RateLimitError(ModelError):
+class RateLimitError(ModelError, code=-31030):
     """The provider asks to wait."""
 
-    code = -31030
-    kind = "rateLimit"
 
-
-class AuthRequiredError(ModelError):
+class AuthRequiredError(ModelError, code=-31008):
     """No key, or one that the provider refuses."""
 
-    code = -31008
-    kind = "authRequired"
 
-
-class ModelUnavailableError(ModelError):
+class ModelUnavailableError(ModelError, code=-31009):
     """The provider does not know this model or will not serve it."""
 
-    code = -31009
-    kind = "modelUnavailable"
 
-
-class ContextWindowExceededError(ModelError):
+class ContextWindowExceededError(ModelError, code=-31011):
     """The prompt does not fit the model's context."""
 
-    code = -31011
-    kind = "contextWindowExceeded"
 
-
-class BudgetExceededError(ModelError):
-    """A limit of cost or steps is reached."""
-
-    code = -31012
-    kind = "budgetExceeded"
-
-
-class StorageError(DaemonError):
+class StorageError(DaemonError, code=-31031):
     """The log cannot be written; the conversation pauses with reason `storage`."""
-
-    code = -31031
-    kind = "storage"
-
-
-def all_error_types() -> tuple[type[DaemonError], ...]:
-    """Every leaf and inner class below `DaemonError` that carries a code, for docs and tests."""
-
-    def below(root: type[DaemonError]) -> list[type[DaemonError]]:
-        return [found for child in root.__subclasses__() for found in (child, *below(child))]
-
-    return tuple(sorted(below(DaemonError), key=lambda t: t.__name__))

@@ -261,7 +261,6 @@ class NoticeItem(ItemBase):
     """What the model is told, when the notice is for it too."""
 
 
-ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
 Item = Annotated[
     UserMessageItem
     | AgentMessageItem

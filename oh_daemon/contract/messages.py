@@ -1,4 +1,4 @@
-"""Parameters and results of every method, one model each.
+"""Parameters and results of the `conversation/*` methods; `daemon_messages` has the others.
 
 Requests that start work take `clientRequestId`: the same one again gets the stored result.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from oh_daemon.contract.events import Decision, Turn
+from oh_daemon.contract.events import Turn
 from oh_daemon.contract.items import (
     Approval,
     Contract,
@@ -19,18 +19,28 @@ from oh_daemon.contract.items import (
     Part,
     PauseReason,
     QueuedMessage,
-    Subject,
     Usage,
 )
 
 ConversationId = Annotated[str, Field(min_length=1, max_length=128)]
 Content = Annotated[tuple[Part, ...], Field(min_length=1, max_length=64)]
 RequestId = Annotated[str, Field(min_length=1, max_length=200)]
-Trust = Literal["full", "readOnly", "none"]
 
 
 class Empty(Contract):
     """No fields."""
+
+
+class OfConversation(Contract):
+    """Parameters of a request about one conversation."""
+
+    conversation_id: ConversationId
+
+
+class StartsWork(OfConversation):
+    """Such a request that changes something: repeated with the same id, it does nothing."""
+
+    client_request_id: RequestId | None = None
 
 
 class LockInfo(Contract):
@@ -78,6 +88,8 @@ class ToolFilter(Contract):
 
 
 class StartParams(Contract):
+    """Create a conversation, subscribe to it and, with `content`, start its first turn."""
+
     folders: tuple[str, ...] | None = None
     """URIs or absolute paths; default: the folders the client has open."""
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
@@ -106,15 +118,19 @@ class StartResult(Contract):
     duplicate: bool | None = None
 
 
-class OpenParams(Contract):
-    conversation_id: ConversationId
+class OpenParams(OfConversation):
+    """Open a conversation from its log, repair what a crash left, subscribe to it."""
+
     after_seq: Annotated[int, Field(ge=0)] | None = None
     replay: Literal["none", "items", "events"] = "items"
     limit: Annotated[int, Field(ge=1, le=500)] = 200
 
 
 class OpenResult(Contract):
-    """Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer."""
+    """Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer.
+
+    With `hasMore` this is one page of it, and `conversation/events` or `read` has the rest.
+    """
 
     conversation: ConversationInfo
     options: tuple[Option, ...]
@@ -129,12 +145,15 @@ class OpenResult(Contract):
     """What was wrong with the log and what was done, a sentence each."""
 
 
-class CloseParams(Contract):
-    conversation_id: ConversationId
+class CloseParams(OfConversation):
+    """End its worker and free its log; the log stays."""
+
     if_running: Literal["error", "interrupt", "pause"] = "error"
 
 
 class ListParams(Contract):
+    """Conversations of the open folders."""
+
     folder: str | None = None
     query: Annotated[str, Field(max_length=200)] | None = None
     """Part of a title, any case."""
@@ -149,8 +168,9 @@ class ListResult(Contract):
     next_cursor: str | None = None
 
 
-class ReadParams(Contract):
-    conversation_id: ConversationId
+class ReadParams(OfConversation):
+    """Items of a conversation, without opening or locking it."""
+
     before: str | None = None
     """Id of an item; the page ends right before it."""
     limit: Annotated[int, Field(ge=1, le=500)] = 200
@@ -162,8 +182,9 @@ class ReadResult(Contract):
     next_before: str | None = None
 
 
-class EventsParams(Contract):
-    conversation_id: ConversationId
+class EventsParams(OfConversation):
+    """A page of records, as they are in the log."""
+
     after_seq: Annotated[int, Field(ge=0)] | None = None
     before_seq: Annotated[int, Field(ge=1)] | None = None
     limit: Annotated[int, Field(ge=1, le=500)] = 500
@@ -180,15 +201,15 @@ class EventsResult(Contract):
     truncated: bool
 
 
-class SendMessageParams(Contract):
-    conversation_id: ConversationId
+class SendMessageParams(StartsWork):
+    """Start a turn, steer the running one, queue, or interrupt and start."""
+
     content: Content
     delivery: Delivery = "auto"
     client_message_id: RequestId | None = None
     expected_turn_id: str | None = None
     run: bool = True
     wait: Literal["accepted", "completed"] = "accepted"
-    client_request_id: RequestId | None = None
 
 
 class SendMessageResult(Contract):
@@ -202,10 +223,10 @@ class SendMessageResult(Contract):
     duplicate: bool | None = None
 
 
-class PauseParams(Contract):
-    conversation_id: ConversationId
+class PauseParams(StartsWork):
+    """Hold the turn after the step under way, or now."""
+
     when: Literal["step", "now"] = "step"
-    client_request_id: RequestId | None = None
 
 
 class PauseResult(Contract):
@@ -214,10 +235,10 @@ class PauseResult(Contract):
     duplicate: bool | None = None
 
 
-class ResumeParams(Contract):
-    conversation_id: ConversationId
+class ResumeParams(StartsWork):
+    """Go on with the held turn, or continue after one that ended early."""
+
     message: Content | None = None
-    client_request_id: RequestId | None = None
 
 
 class ResumeResult(Contract):
@@ -225,8 +246,9 @@ class ResumeResult(Contract):
     duplicate: bool | None = None
 
 
-class InterruptParams(Contract):
-    conversation_id: ConversationId
+class InterruptParams(OfConversation):
+    """End the turn now: the model's socket, the wait, the tool's processes."""
+
     turn_id: str | None = None
     clear_queue: bool = False
 
@@ -240,8 +262,9 @@ class InterruptResult(Contract):
     """Process ids that could not be ended."""
 
 
-class QueueParams(Contract):
-    conversation_id: ConversationId
+class QueueParams(OfConversation):
+    """List or remove waiting messages."""
+
     op: Literal["list", "remove"] = "list"
     message_id: str | None = None
 
@@ -250,11 +273,11 @@ class QueueResult(Contract):
     queue: tuple[QueuedMessage, ...]
 
 
-class SetOptionParams(Contract):
-    conversation_id: ConversationId
+class SetOptionParams(StartsWork):
+    """Set the mode, the approval policy or the model from the next step on."""
+
     option_id: str
     value: str
-    client_request_id: RequestId | None = None
 
 
 class SetOptionResult(Contract):
@@ -262,115 +285,13 @@ class SetOptionResult(Contract):
     duplicate: bool | None = None
 
 
-class SubscribeParams(Contract):
-    conversation_id: ConversationId
+class SubscribeParams(OfConversation):
+    """Get the events of an open conversation from now on."""
+
+
+class UnsubscribeParams(OfConversation):
+    """Get no more events of this conversation."""
 
 
 class SubscribeResult(Contract):
     last_seq: int
-
-
-class ApprovalListParams(Contract):
-    conversation_id: ConversationId | None = None
-
-
-class ApprovalListResult(Contract):
-    pending: tuple[Approval, ...]
-
-
-class ApprovalRespondParams(Contract):
-    approval_id: str
-    digest: str
-    option_id: str | None = None
-    decision: Decision | None = None
-    feedback: Annotated[str, Field(max_length=8000)] | None = None
-    edited_subject: Subject | None = None
-
-
-class ApprovalRespondResult(Contract):
-    resolved: bool
-    already_resolved: dict[str, Any] | None = None
-
-
-class OutputReadParams(Contract):
-    conversation_id: ConversationId
-    output_ref: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    offset: Annotated[int, Field(ge=0)] = 0
-    limit: Annotated[int, Field(ge=1, le=262_144)] = 262_144
-
-
-class OutputReadResult(Contract):
-    """Bytes `offset` to `nextOffset` of the whole output, as text."""
-
-    text: str
-    next_offset: int
-    total: int
-
-
-class ToolListParams(Contract):
-    conversation_id: ConversationId | None = None
-
-
-class ToolInfo(Contract):
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-    annotations: dict[str, Any]
-
-
-class ToolListResult(Contract):
-    tools: tuple[ToolInfo, ...]
-
-
-class ModelInfo(Contract):
-    id: str
-    label: str
-    context_window: int | None = None
-    available: bool
-    reason: str | None = None
-
-
-class ModelListResult(Contract):
-    models: tuple[ModelInfo, ...]
-    default: str | None = None
-
-
-class ConfigReadParams(Contract):
-    section: str | None = None
-
-
-class ConfigReadResult(Contract):
-    """Effective settings; `sources` names where each value came from. Keys show as `***`."""
-
-    value: dict[str, Any]
-    sources: dict[str, str]
-    problems: tuple[str, ...]
-
-
-class ConversationLoad(Contract):
-    id: str
-    status: ConversationState
-
-
-class DaemonStatusResult(Contract):
-    version: str
-    pid: int
-    uptime_s: float
-    rss_bytes: int
-    conversations: tuple[ConversationLoad, ...]
-    writer_queue_bytes: int
-    warnings: tuple[str, ...]
-
-
-class SetTrustParams(Contract):
-    folder: str
-    trusted: Trust
-
-
-class FolderTrust(Contract):
-    folder: str
-    trusted: Trust
-
-
-class SetTrustResult(Contract):
-    folders: tuple[FolderTrust, ...]

@@ -6,14 +6,13 @@ It generates docs/schema.json and the tables of protocol.md; a method that is no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
 from oh_daemon.contract import to_client as t
-from oh_daemon.contract.items import Approval, Contract
+from oh_daemon.contract.items import Contract
 
 PROTOCOL_MAJOR, PROTOCOL_MINOR = 1, 0
-Direction = Literal["client", "daemon"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,176 +20,57 @@ class Method:
     """One method. Without a `result` it is a notification."""
 
     name: str
-    sender: Direction
     params: type[Contract]
-    result: type[Contract] | None
-    doc: str
-    idempotent_by: Literal["clientRequestId", "nature"] | None = None
-    """How a repeated request is harmless; reads are by nature."""
+    result: type[Contract] | None = None
 
-
-def _request(
-    name: str,
-    params: type[Contract],
-    result: type[Contract],
-    doc: str,
-    *,
-    idempotent_by: Literal["clientRequestId", "nature"] = "nature",
-) -> Method:
-    return Method(name, "client", params, result, doc, idempotent_by)
-
-
-def _starts(name: str, params: type[Contract], result: type[Contract], doc: str) -> Method:
-    return _request(name, params, result, doc, idempotent_by="clientRequestId")
+    @property
+    def doc(self) -> str:
+        """What it does: the first line about its parameters."""
+        return (self.params.__doc__ or "").partition("\n")[0]
 
 
 REQUESTS: tuple[Method, ...] = (
-    _starts(
-        "conversation/start",
-        m.StartParams,
-        m.StartResult,
-        "Create a conversation, subscribe to it and, with `content`, start its first turn.",
-    ),
-    _request(
-        "conversation/open",
-        m.OpenParams,
-        m.OpenResult,
-        "Open a conversation from its log, repair what a crash left, subscribe to it.",
-    ),
-    _request(
-        "conversation/close",
-        m.CloseParams,
-        m.Empty,
-        "End its worker and free its log; the log stays.",
-    ),
-    _request("conversation/list", m.ListParams, m.ListResult, "Conversations of the open folders."),
-    _request(
-        "conversation/read",
-        m.ReadParams,
-        m.ReadResult,
-        "Items of a conversation, without opening or locking it.",
-    ),
-    _request(
-        "conversation/events",
-        m.EventsParams,
-        m.EventsResult,
-        "A page of records, as they are in the log.",
-    ),
-    _starts(
-        "conversation/sendMessage",
-        m.SendMessageParams,
-        m.SendMessageResult,
-        "Start a turn, steer the running one, queue, or interrupt and start.",
-    ),
-    _starts(
-        "conversation/pause",
-        m.PauseParams,
-        m.PauseResult,
-        "Hold the turn after the step under way, or now.",
-    ),
-    _starts(
-        "conversation/resume",
-        m.ResumeParams,
-        m.ResumeResult,
-        "Go on with the held turn, or continue after one that ended early.",
-    ),
-    _request(
-        "conversation/interrupt",
-        m.InterruptParams,
-        m.InterruptResult,
-        "End the turn now: the model's socket, the wait, the tool's processes.",
-    ),
-    _request(
-        "conversation/queue", m.QueueParams, m.QueueResult, "List or remove waiting messages."
-    ),
-    _starts(
-        "conversation/setOption",
-        m.SetOptionParams,
-        m.SetOptionResult,
-        "Set the mode, the approval policy or the model from the next step on.",
-    ),
-    _request(
-        "conversation/subscribe",
-        m.SubscribeParams,
-        m.SubscribeResult,
-        "Get the events of an open conversation from now on.",
-    ),
-    _request(
-        "conversation/unsubscribe",
-        m.SubscribeParams,
-        m.Empty,
-        "Get no more events of this conversation.",
-    ),
-    _request("approval/list", m.ApprovalListParams, m.ApprovalListResult, "Approvals that wait."),
-    _request(
-        "approval/respond",
-        m.ApprovalRespondParams,
-        m.ApprovalRespondResult,
-        "Allow or reject; the digest must be echoed and the first answer wins.",
-    ),
-    _request(
-        "output/read",
-        m.OutputReadParams,
-        m.OutputReadResult,
-        "More of an output of which the item shows head and tail only.",
-    ),
-    _request("tool/list", m.ToolListParams, m.ToolListResult, "Tools the agent is offered."),
-    _request("model/list", m.Empty, m.ModelListResult, "Models that can be chosen by name."),
-    _request(
-        "config/read", m.ConfigReadParams, m.ConfigReadResult, "Settings and where each comes from."
-    ),
-    _request("daemon/status", m.Empty, m.DaemonStatusResult, "How the daemon is."),
-    _request(
-        "workspace/setTrust", m.SetTrustParams, m.SetTrustResult, "What a folder's agent may do."
-    ),
+    Method("conversation/start", m.StartParams, m.StartResult),
+    Method("conversation/open", m.OpenParams, m.OpenResult),
+    Method("conversation/close", m.CloseParams, m.Empty),
+    Method("conversation/list", m.ListParams, m.ListResult),
+    Method("conversation/read", m.ReadParams, m.ReadResult),
+    Method("conversation/events", m.EventsParams, m.EventsResult),
+    Method("conversation/sendMessage", m.SendMessageParams, m.SendMessageResult),
+    Method("conversation/pause", m.PauseParams, m.PauseResult),
+    Method("conversation/resume", m.ResumeParams, m.ResumeResult),
+    Method("conversation/interrupt", m.InterruptParams, m.InterruptResult),
+    Method("conversation/queue", m.QueueParams, m.QueueResult),
+    Method("conversation/setOption", m.SetOptionParams, m.SetOptionResult),
+    Method("conversation/subscribe", m.SubscribeParams, m.SubscribeResult),
+    Method("conversation/unsubscribe", m.UnsubscribeParams, m.Empty),
+    Method("approval/list", d.ApprovalListParams, d.ApprovalListResult),
+    Method("approval/respond", d.ApprovalRespondParams, d.ApprovalRespondResult),
+    Method("output/read", d.OutputReadParams, d.OutputReadResult),
+    Method("tool/list", d.ToolListParams, d.ToolListResult),
+    Method("model/list", d.ModelListParams, d.ModelListResult),
+    Method("config/read", d.ConfigReadParams, d.ConfigReadResult),
+    Method("daemon/status", d.DaemonStatusParams, d.DaemonStatusResult),
+    Method("workspace/setTrust", d.SetTrustParams, d.SetTrustResult),
 )
+"""From the client."""
 
 NOTIFICATIONS: tuple[Method, ...] = (
-    Method("conversation/event", "daemon", t.EventParams, None, "A durable event."),
-    Method("conversation/delta", "daemon", t.DeltaParams, None, "Streamed text, never logged."),
-    Method(
-        "conversation/changed", "daemon", t.ChangedParams, None, "For lists: created or updated."
-    ),
-    Method("conversation/gap", "daemon", t.GapParams, None, "Events this client did not get."),
-    Method(
-        "daemon/statusChanged",
-        "daemon",
-        t.DaemonStatusChangedParams,
-        None,
-        "What a user should know about the daemon itself.",
-    ),
+    Method("conversation/event", t.EventParams),
+    Method("conversation/delta", t.DeltaParams),
+    Method("conversation/changed", t.ChangedParams),
+    Method("conversation/gap", t.GapParams),
+    Method("daemon/statusChanged", t.DaemonStatusChangedParams),
 )
+"""From the daemon."""
 
 CLIENT_REQUESTS: tuple[Method, ...] = (
-    Method(
-        "editor/applyEdit",
-        "daemon",
-        t.ApplyEditParams,
-        t.ApplyEditResult,
-        "Apply as one undo step; feature `applyEdit2`, else `workspace/applyEdit`.",
-    ),
-    Method(
-        "editor/readDocument",
-        "daemon",
-        t.ReadDocumentParams,
-        t.ReadDocumentResult,
-        "The text of a document; feature `readDocument`, else the synced copy or the disk.",
-    ),
-    Method(
-        "editor/saveDocument",
-        "daemon",
-        t.SaveDocumentParams,
-        t.SaveDocumentResult,
-        "Save documents; feature `saveDocument`, else the user is told.",
-    ),
-    Method(
-        "approval/request",
-        "daemon",
-        Approval,
-        t.ApprovalAnswer,
-        "Ask the user; feature `approvalRequests`, else `window/showMessageRequest`.",
-    ),
+    Method("editor/applyEdit", t.ApplyEditParams, t.ApplyEditResult),
+    Method("editor/readDocument", t.ReadDocumentParams, t.ReadDocumentResult),
+    Method("editor/saveDocument", t.SaveDocumentParams, t.SaveDocumentResult),
+    Method("approval/request", t.ApprovalRequestParams, t.ApprovalAnswer),
 )
+"""From the daemon to the client; what a client cannot do is done by the way that each names."""
 
 COMMANDS: dict[str, str] = {
     "ohDaemon.start": "conversation/start",
@@ -217,8 +97,3 @@ LIMITS: dict[str, int] = {
     "syncedDocumentBytes": 5 << 20,
     "requestsInFlight": 64,
 }
-
-
-def request_named(name: str) -> Method:
-    """The client request with this name; a programming error when there is none."""
-    return next(method for method in REQUESTS if method.name == name)

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from oh_daemon.contract.events import ErrorInfo
-from oh_daemon.contract.items import Contract, Subject
+from oh_daemon.contract.items import Approval, Contract, Subject
 from oh_daemon.contract.messages import ConversationInfo
 
 
 class EventParams(Contract):
-    """A record of the log; `event` is one of the durable event types."""
+    """A durable event: a record of the log; `event` is one of the durable event types."""
 
     conversation_id: str
     epoch: str
@@ -24,7 +24,10 @@ class EventParams(Contract):
 
 
 class DeltaParams(Contract):
-    """Streamed text. `offset` counts code points sent before on this channel of this item."""
+    """Streamed text, never logged.
+
+    `offset` counts code points sent before on this channel of this item.
+    """
 
     conversation_id: str
     item_id: str
@@ -34,12 +37,14 @@ class DeltaParams(Contract):
 
 
 class ChangedParams(Contract):
+    """For lists: created or updated."""
+
     conversation: ConversationInfo
     change: Literal["created", "updated"]
 
 
 class GapParams(Contract):
-    """This client was too slow for these events; `conversation/events` has them."""
+    """Events that this client was too slow for; `conversation/events` has them."""
 
     conversation_id: str
     from_seq: int
@@ -47,6 +52,8 @@ class GapParams(Contract):
 
 
 class DaemonStatusChangedParams(Contract):
+    """What a user should know about the daemon itself."""
+
     kind: Literal["normal", "warning", "error"]
     message: str
     conversation_id: str | None = None
@@ -57,7 +64,10 @@ class DaemonStatusChangedParams(Contract):
 
 
 class ApplyEditParams(Contract):
-    """An LSP WorkspaceEdit with versions; one call is one undo step."""
+    """Apply as one undo step; feature `applyEdit2`, else `workspace/applyEdit`.
+
+    `edit` is an LSP WorkspaceEdit with versions.
+    """
 
     label: Annotated[str, Field(max_length=40)]
     edit: dict[str, Any]
@@ -71,6 +81,8 @@ class ApplyEditResult(Contract):
 
 
 class ReadDocumentParams(Contract):
+    """The text of a document; feature `readDocument`, else the synced copy or the disk."""
+
     uri: str
 
 
@@ -81,11 +93,17 @@ class ReadDocumentResult(Contract):
 
 
 class SaveDocumentParams(Contract):
+    """Save documents; feature `saveDocument`, else the user is told."""
+
     uris: tuple[str, ...]
 
 
 class SaveDocumentResult(Contract):
     saved: tuple[str, ...] = ()
+
+
+class ApprovalRequestParams(Approval):
+    """Ask the user; feature `approvalRequests`, else `window/showMessageRequest`."""
 
 
 class ApprovalAnswer(Contract):

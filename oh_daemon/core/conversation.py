@@ -38,6 +38,7 @@ from oh_daemon.core.state import State
 logger = logging.getLogger(__name__)
 
 MAX_QUEUE = 32
+_MAX_TITLE = 60
 BUSY = frozenset({"running", "waiting", "pausing", "interrupting"})
 
 
@@ -150,6 +151,8 @@ class Conversation(Journal):
             self.append(*superseding_events(self.state, self.clock.now()))
 
     def _start_turn(self, turn_id: str, message: QueuedMessage, cause: e.Cause | None) -> None:
+        if not self.state.title:
+            self.append(e.ConversationUpdated(title=title_of(message.content)))
         self.append(
             e.TurnStarted(cause="message"),
             self.user_message(message),
@@ -209,6 +212,10 @@ class Conversation(Journal):
             self.halted = error
             for listener in tuple(self.listeners):
                 listener.on_halted(self, error)
+            # The log cannot take this event, yet whoever waits for the turn must not wait for ever.
+            turn_id = self.state.turn["id"] if self.state.turn else None
+            paused = {"type": "turn.paused", "reason": "storage"}
+            self.tell_waiters({"ts": self.clock.now(), "turnId": turn_id, "event": paused})
 
     def _unhalt(self) -> None:
         """Try the log again; what was under way when it failed has no known outcome."""
@@ -347,3 +354,10 @@ class Conversation(Journal):
         if self.state.turn is None:
             raise InvalidStateError(f"nothing is running, so there is nothing to {verb}")
         return self.state.turn["id"]
+
+
+def title_of(content: Sequence[Part]) -> str:
+    """The first line of a first message, shortened."""
+    texts = (part.text for part in content if part.type == "text")
+    line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= _MAX_TITLE else line[: _MAX_TITLE - 1] + "…"

@@ -110,6 +110,10 @@ class Journal:
         apply(self.state, record)
         for listener in tuple(self.listeners):
             listener.on_record(self, line, record)
+        self.tell_waiters(record)
+
+    def tell_waiters(self, record: Json) -> None:
+        """Show a record, in the log or not, to those who wait for one."""
         waiting, self._waiters = self._waiters, []
         # A waiter may add another one while it is asked.
         kept = [waiter for waiter in waiting if not waiter(record)]

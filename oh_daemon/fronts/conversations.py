@@ -27,7 +27,7 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.items import ConversationState, Option
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.approval import APPROVAL_CHOICES, MODE_CHOICES, option_pickers
-from oh_daemon.core.conversation import BUSY, Conversation
+from oh_daemon.core.conversation import BUSY, Conversation, title_of
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json, Model
 from oh_daemon.core.state import State, fold
@@ -42,11 +42,9 @@ from oh_daemon.fronts.wiring import (
 )
 from oh_daemon.store.catalog import Catalog, summary_of
 from oh_daemon.store.event_log import open_log
-from oh_daemon.store.log_scan import read_log
+from oh_daemon.store.log_scan import scan_log
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.workspace.paths import path_from_uri
-
-_MAX_TITLE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ class Conversations:
         defaults = {"mode": settings.mode, "approval": settings.approval, "model": model}
         options = {**defaults, **check_options(params.options)}
         birth = Birth(
-            title=params.title or title_of(params),
+            title=params.title or title_of(params.content or ()),
             folders=tuple(folders),
             options=options,
             max_steps=params.max_steps or settings.max_steps,
@@ -143,7 +141,7 @@ class Conversations:
         except BaseException:
             opened.log.close()
             raise
-        live.repaired = opened.repairs
+        live.repaired = tuple(repair.text for repair in opened.repairs)
         return self._add(live, at_work=at_work)
 
     def find_live(self, conversation_id: str) -> Live | None:
@@ -214,16 +212,16 @@ class Conversations:
                     return start["bodyHash"], summary["id"]
         return None
 
-    def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json]]:
-        """State and records of any conversation, without opening or locking it."""
+    def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
+        """State, records and epoch of any conversation, without opening or locking it."""
         live = self.find_live(conversation_id)
         if live is not None and isinstance(live.conversation.log, MemoryLog):
             state = live.conversation.state
             lines = live.conversation.log.read_range(1, state.seq)
-            return state, [orjson.loads(line) for line in lines]
-        place = self.place_of(conversation_id, folders)
-        records = read_log(place)
-        return fold(conversation_id, records), records
+            records = [orjson.loads(line) for line in lines]
+            return state, records, live.conversation.epoch
+        scan = scan_log(self.place_of(conversation_id, folders))
+        return fold(conversation_id, scan.records), scan.records, scan.header.get("epoch", "")
 
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """The folder of its log. Raises `ConversationNotFoundError`."""
@@ -311,13 +309,6 @@ def check_options(values: dict[str, str]) -> dict[str, str]:
                 f"option {option_id!r} cannot be {value!r}: {allowed}", (problem,)
             )
     return values
-
-
-def title_of(params: m.StartParams) -> str:
-    """The first line of the first message, shortened."""
-    texts = (part.text for part in params.content or () if part.type == "text")
-    line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= _MAX_TITLE else line[: _MAX_TITLE - 1] + "…"
 
 
 def require_closable(live: Live) -> None:

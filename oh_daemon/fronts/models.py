@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
+from oh_daemon.contract.daemon_messages import ModelInfo
 from oh_daemon.contract.errors import AuthRequiredError
 from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.messages import ModelInfo
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.ports import Model
 from oh_daemon.fronts.sources import llm_settings

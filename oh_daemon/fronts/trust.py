@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from oh_daemon.contract.messages import FolderTrust, Trust
+from oh_daemon.contract.daemon_messages import FolderTrust, Trust
 from oh_daemon.store.user_state import UserState
 
 

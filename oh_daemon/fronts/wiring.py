@@ -91,6 +91,8 @@ class Recipe:
     tool_filter: ToolFilter = field(default_factory=ToolFilter)
     more_tools: Sequence[Tool] = ()
     tool_choice: Literal["auto", "required"] = "auto"
+    model: str | None = None
+    """Replaces the model of a conversation that is opened again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,8 @@ def reopen_conversation(
     closing = restart_events(state, shared.clock.now())
     if closing:
         conversation.append(*closing)
+    if recipe.model and recipe.model != state.options["model"]:
+        conversation.append(e.OptionsChanged(values={"model": recipe.model}))
     # The prompt stays to the byte what the provider may have cached.
     prompt = state.agent["systemPrompt"]
     agent = _agent_info(recipe, state.options["model"], prompt, workbench)

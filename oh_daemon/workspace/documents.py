@@ -109,7 +109,7 @@ class Documents:
         self.history = history
         self._editor = editor
         self._locks = locks
-        self._files = Files(folders, history.blobs.put_blob)
+        self._files = Files(folders, history.keep)
         self._seen: dict[Path, Seen] = {}
 
     def read(self, path: Path) -> TextView:

@@ -1,5 +1,6 @@
 """A project, a model that follows a script, and the real daemon between them."""
 
+import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -63,12 +64,27 @@ class World:
         started = client.request("conversation/start", {"content": text(words), **params})
         return started["conversation"]["id"]
 
+    def send(self, client: RawClient, conversation: str, words: str, **params: Any) -> Json:
+        params = {"conversationId": conversation, "content": text(words), **params}
+        return client.request("conversation/sendMessage", params)
+
     def turn(self, client: RawClient, *, nth: int = 1) -> Json:
         """The nth turn that ends, over all conversations of this client."""
         return client.wait_for_event("turn.completed", nth=nth)["event"]["turn"]
 
     def log_of(self, conversation_id: str) -> Path:
         return self.project / ".openhands/conversations" / conversation_id / "events.jsonl"
+
+    def records_of(self, conversation_id: str) -> list[Json]:
+        """The events on disk, without the lines that say who opened and closed the log."""
+        lines = self.log_of(conversation_id).read_bytes().split(b"\n")
+        parsed = [json.loads(line) for line in lines if line]
+        return [line for line in parsed if "seq" in line]
+
+
+def wait_for_status(client: RawClient, status: str, *, nth: int = 1) -> Json:
+    """The nth `status.changed` to this, over all conversations of this client."""
+    return client.wait_for_event(lambda params: params["event"].get("to") == status, nth=nth)
 
 
 def items(client: RawClient, kind: str) -> list[Json]:

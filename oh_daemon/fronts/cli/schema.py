@@ -62,7 +62,7 @@ def render_schema() -> str:
 
 
 def _described(method: Method) -> dict[str, Any]:
-    described = {"sender": method.sender, "params": method.params.__name__, "doc": method.doc}
+    described = {"params": method.params.__name__, "doc": method.doc}
     if method.result is not None:
         described["result"] = method.result.__name__
     return described

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from oh_daemon.contract import messages as m
+from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import ApprovalNotFoundError, InvalidParamsError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import Approval
@@ -129,7 +129,9 @@ def tool_list(daemon: Daemon, params: m.ToolListParams, _context: RequestContext
     return infos(Workbench(daemon.shared, MemoryLog(), daemon.folders(), recipe))
 
 
-def model_list(daemon: Daemon, _params: m.Empty, _context: RequestContext) -> m.ModelListResult:
+def model_list(
+    daemon: Daemon, _params: m.ModelListParams, _context: RequestContext
+) -> m.ModelListResult:
     return m.ModelListResult(models=daemon.models.listed(), default=daemon.models.default_name())
 
 
@@ -151,7 +153,7 @@ def config_read(
 
 
 def daemon_status(
-    daemon: Daemon, _params: m.Empty, _context: RequestContext
+    daemon: Daemon, _params: m.DaemonStatusParams, _context: RequestContext
 ) -> m.DaemonStatusResult:
     loads = [describe(live.conversation) for live in daemon.conversations.all_live()]
     return m.DaemonStatusResult(

@@ -57,10 +57,13 @@ def _replay(conversation: Conversation, params: m.OpenParams) -> Json:
         shown = state.items[-params.limit :]
         return {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
     if params.replay == "events":
-        after = params.after_seq or max(state.seq - params.limit, 0)
-        page = _page(conversation.log.read_range(after + 1, after + params.limit))
-        last = page[-1]["seq"] if page else after
-        return {"events": page, "firstSeq": after + 1, "lastSeq": last, "hasMore": last < state.seq}
+        after, backwards = params.after_seq, params.after_seq is None
+        first = (max(state.seq - params.limit, 0) if after is None else after) + 1
+        lines = conversation.log.read_range(first, first + params.limit - 1)
+        page = _page(lines, backwards=backwards)
+        begin, last = (page[0]["seq"], page[-1]["seq"]) if page else (first, first - 1)
+        has_more = begin > 1 if backwards else last < state.seq
+        return {**edges, "events": page, "firstSeq": begin, "hasMore": has_more}
     return edges
 
 
@@ -89,7 +92,7 @@ def read(daemon: Daemon, params: m.ReadParams, _context: RequestContext) -> Any:
 
     def work() -> bytes:
         live = daemon.conversations.find_live(params.conversation_id)
-        state, _ = daemon.conversations.read(params.conversation_id, folders)
+        state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
         end = len(state.items)
         if params.before is not None:
             if params.before not in state.positions:
@@ -97,7 +100,7 @@ def read(daemon: Daemon, params: m.ReadParams, _context: RequestContext) -> Any:
             end = state.positions[params.before]
         items = state.items[max(end - params.limit, 0) : end]
         more = {"nextBefore": items[0]["id"]} if items and end > len(items) else {}
-        info = describe_state(state, m.LockInfo(mine=live is not None))
+        info = describe_state(state, m.LockInfo(mine=live is not None), epoch)
         return _frozen({"conversation": info, "items": items, **more})
 
     return daemon.workers.submit(work)
@@ -112,16 +115,18 @@ def events(daemon: Daemon, params: m.EventsParams, _context: RequestContext) -> 
             with live.conversation.changed:
                 last, epoch = live.conversation.state.seq, live.conversation.epoch
             first, end = _span(params, last)
-            page = _page(live.conversation.log.read_range(first, end))
+            lines = live.conversation.log.read_range(first, end)
         else:
-            state, records = daemon.conversations.read(params.conversation_id, folders)
-            last, epoch = state.seq, ""
+            state, records, epoch = daemon.conversations.read(params.conversation_id, folders)
+            last = state.seq
             first, end = _span(params, last)
-            page = [record for record in records if first <= record["seq"] <= end]
+            lines = [orjson.dumps(record) for record in records if first <= record["seq"] <= end]
+        page = _page(lines, backwards=params.after_seq is None)
         shown = [r for r in page if not params.types or r["event"]["type"] in params.types]
         reached = page[-1]["seq"] if page else end
-        truncated = first > 1 if params.before_seq is not None else reached < last
-        edges = {"firstSeq": page[0]["seq"] if page else first, "lastSeq": reached}
+        begin = page[0]["seq"] if page else first
+        truncated = begin > 1 if params.after_seq is None else reached < last
+        edges = {"firstSeq": begin, "lastSeq": reached}
         return {"events": shown, **edges, "epoch": epoch, "truncated": truncated}
 
     return daemon.workers.submit(work)
@@ -146,16 +151,16 @@ def _dump(value: object) -> object:
     raise TypeError(type(value).__name__)
 
 
-def _page(lines: list[bytes]) -> list[Json]:
-    """Parse lines up to 1 MiB, but at least one."""
+def _page(lines: list[bytes], *, backwards: bool = False) -> list[Json]:
+    """Parse lines up to 1 MiB, but at least one; the last ones when reading backwards."""
     page: list[Json] = []
     size = 0
-    for line in lines:
+    for line in reversed(lines) if backwards else lines:
         size += len(line)
         if page and size > _PAGE_BYTES:
             break
         page.append(orjson.loads(line))
-    return page
+    return page[::-1] if backwards else page
 
 
 HANDLERS: dict[str, Callable[[Daemon, Any, RequestContext], Any]] = {

@@ -1,0 +1,35 @@
+"""One conversation starts three others; each flips a coin and reports back."""
+
+import os
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+
+from oh_daemon import LLM, Agent, Conversation, Tool
+
+llm = LLM(
+    model="openai/gpt-5",
+    api_key=os.environ["OPENAI_API_KEY"],
+    base_url=os.environ.get("OPENAI_BASE_URL"),
+)
+
+
+def flip() -> str:
+    return secrets.choice(["heads", "tails"])
+
+
+def play(player: str) -> str:
+    coin = Tool(name="flip", description="Flip a coin.", callback=flip)
+    with Conversation(Agent(llm=llm, tools=[coin])) as conversation:
+        turn = conversation.run(f"You are {player}. Flip the coin once and report how it fell.")
+        return f"{player}: {turn.final_text}"
+
+
+def play_all() -> list[str]:
+    with ThreadPoolExecutor() as players:
+        return list(players.map(play, ["Ada", "Grace", "Barbara"]))
+
+
+game = Tool(name="play", description="Let three players flip a coin each.", callback=play_all)
+
+with Conversation(Agent(llm=llm, tools=[game])) as conversation:
+    print(conversation.run("Let them play, then say who flipped what.").final_text)

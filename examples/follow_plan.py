@@ -1,0 +1,31 @@
+"""Work through the PLAN.md of a folder, with a linter of your own: `follow_plan.py FOLDER`."""
+
+import os
+import sys
+
+from oh_daemon import LLM, Agent, Conversation, Tool, ToolResult, Workspace
+
+workspace = Workspace(sys.argv[1])
+
+
+def lint() -> ToolResult:
+    checked = workspace.run_command("python3 -m compileall -q .")
+    return ToolResult.of(checked.output or "No problems.", is_error=checked.exit_code != 0)
+
+
+linter = Tool(name="lint", description="Check all Python files of the project.", callback=lint)
+llm = LLM(
+    model="openai/gpt-5",
+    api_key=os.environ["OPENAI_API_KEY"],
+    base_url=os.environ.get("OPENAI_BASE_URL"),
+)
+agent = Agent(
+    llm=llm,
+    tools=[*workspace.tools, linter],
+    instructions="Lint after every change, and go on only when there are no problems.",
+)
+
+with Conversation(agent, workspace) as conversation:
+    turn = conversation.run("Follow PLAN.md and tick off each step that is done.")
+    print(turn.final_text)
+    print(workspace.run_command("cat PLAN.md").output)

@@ -1,0 +1,135 @@
+"""Parameters and results of the methods that are not about one conversation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from oh_daemon.contract.events import Decision
+from oh_daemon.contract.items import Approval, Contract, ConversationState, Subject
+from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
+
+Trust = Literal["full", "readOnly", "none"]
+
+
+class ApprovalListParams(Contract):
+    """Approvals that wait."""
+
+    conversation_id: ConversationId | None = None
+
+
+class ApprovalListResult(Contract):
+    pending: tuple[Approval, ...]
+
+
+class ApprovalRespondParams(Contract):
+    """Allow or reject; the digest must be echoed and the first answer wins."""
+
+    approval_id: str
+    digest: str
+    option_id: str | None = None
+    decision: Decision | None = None
+    feedback: Annotated[str, Field(max_length=8000)] | None = None
+    edited_subject: Subject | None = None
+
+
+class ApprovalRespondResult(Contract):
+    resolved: bool
+    already_resolved: dict[str, Any] | None = None
+
+
+class OutputReadParams(OfConversation):
+    """More of an output of which the item shows head and tail only."""
+
+    output_ref: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    offset: Annotated[int, Field(ge=0)] = 0
+    limit: Annotated[int, Field(ge=1, le=262_144)] = 262_144
+
+
+class OutputReadResult(Contract):
+    """Bytes `offset` to `nextOffset` of the whole output, as text."""
+
+    text: str
+    next_offset: int
+    total: int
+
+
+class ToolListParams(Contract):
+    """Tools the agent is offered."""
+
+    conversation_id: ConversationId | None = None
+
+
+class ToolInfo(Contract):
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    annotations: dict[str, Any]
+
+
+class ToolListResult(Contract):
+    tools: tuple[ToolInfo, ...]
+
+
+class ModelInfo(Contract):
+    id: str
+    label: str
+    context_window: int | None = None
+    available: bool
+    reason: str | None = None
+
+
+class ModelListParams(Empty):
+    """Models that can be chosen by name."""
+
+
+class ModelListResult(Contract):
+    models: tuple[ModelInfo, ...]
+    default: str | None = None
+
+
+class ConfigReadParams(Contract):
+    """Settings and where each comes from."""
+
+    section: str | None = None
+
+
+class ConfigReadResult(Contract):
+    """Effective settings; `sources` names where each value came from. Keys show as `***`."""
+
+    value: dict[str, Any]
+    sources: dict[str, str]
+    problems: tuple[str, ...]
+
+
+class ConversationLoad(Contract):
+    id: str
+    status: ConversationState
+
+
+class DaemonStatusParams(Empty):
+    """How the daemon is."""
+
+
+class DaemonStatusResult(Contract):
+    version: str
+    pid: int
+    uptime_s: float
+    rss_bytes: int
+    conversations: tuple[ConversationLoad, ...]
+    writer_queue_bytes: int
+    warnings: tuple[str, ...]
+
+
+class FolderTrust(Contract):
+    folder: str
+    trusted: Trust
+
+
+class SetTrustParams(FolderTrust):
+    """What a folder's agent may do."""
+
+
+class SetTrustResult(Contract):
+    folders: tuple[FolderTrust, ...]

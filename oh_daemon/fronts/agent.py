@@ -1,0 +1,138 @@
+"""What a program says about an agent: `LLM`, `Tool`, `Agent`. Frozen values that JSON can hold.
+
+Keys and functions are not in that JSON: keys are given again, functions found by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self, cast, get_args
+
+from pydantic import (
+    AliasChoices,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SecretStr,
+    ValidationInfo,
+)
+
+from oh_daemon.contract.errors import InvalidStateError
+from oh_daemon.contract.items import Contract
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.messages import ToolFilter
+from oh_daemon.core.ports import Model, ToolSpec
+from oh_daemon.fronts.models import DEMO, connect
+from oh_daemon.fronts.wiring import Recipe
+from oh_daemon.tools.function import FunctionTool
+
+BuiltinName = Literal["terminal", "edit", "grep", "glob", "list", "todo", "think", "finish"]
+BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
+_NO_KEY = SecretStr("none")
+
+
+class LLM(LLMSettings):
+    """A model and how it is reached. Frozen; its JSON leaves the key out.
+
+    Without `api_key` none is sent: the variables of the providers are not read here.
+    """
+
+
+def _find_callback(value: object, info: ValidationInfo) -> Callable[..., object]:
+    if callable(value):
+        return value
+    context = cast("dict[str, Any]", info.context or {})
+    known: Mapping[str, Callable[..., object]] = context.get("callbacks", {})
+    if isinstance(value, str) and value in known:
+        return known[value]
+    raise ValueError(f"no callback {value!r}; pass it in `callbacks` when loading from JSON")
+
+
+Callback = Annotated[
+    Callable[..., object],
+    PlainValidator(_find_callback),
+    PlainSerializer(lambda function: function.__name__, return_type=str),
+]
+
+
+class _Loadable(Contract):
+    """Holds callbacks, which JSON has by name only."""
+
+    @classmethod
+    def from_json(cls, text: str, callbacks: Mapping[str, Callable[..., object]]) -> Self:
+        """Load what `model_dump_json` gave; `callbacks` has the functions by their names."""
+        return cls.model_validate_json(text, context={"callbacks": callbacks})
+
+
+class Tool(_Loadable):
+    """A function that the model may call, with its arguments as keywords.
+
+    It may return text, any JSON value, a `ToolResult` or a dict in MCP's form; what it raises is
+    told to the model.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    description: str
+    input_schema: Annotated[
+        dict[str, Any],
+        Field(validation_alias=AliasChoices("input_schema", "inputSchema")),
+    ] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    """JSON Schema. One that describes no object is wrapped as the one argument `value`."""
+    callback: Callback
+    read_only: bool = False
+    """Changes nothing, so it never asks and may run beside other calls."""
+
+    def bound(self) -> FunctionTool:
+        """The tool as the agent's core takes it."""
+        schema = self.input_schema
+        if schema.get("type") != "object":
+            schema = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
+        spec = ToolSpec(self.name, self.description, schema, read_only=self.read_only)
+        return FunctionTool(spec, self.callback)
+
+
+class Agent(_Loadable):
+    """Who answers: model, own tools, instructions, policy. Frozen, and the same after JSON."""
+
+    llm: LLM
+    tools: tuple[Tool | BuiltinName, ...] = ()
+    """Its own tools; once a built-in one is named among them, only the named ones are offered."""
+    instructions: str = ""
+    """More for the system prompt."""
+    approval: Literal["askAlways", "askRisky", "askNever"] = "askNever"
+    """With `askNever` protected places are refused instead of asked about."""
+    max_steps: Annotated[int, Field(ge=1)] = 100
+    max_cost_usd: Annotated[float, Field(gt=0)] | None = None
+    tool_choice: Literal["auto", "required"] = "auto"
+    """`required` holds for the first request of a turn."""
+
+
+def recipe_of(agent: Agent) -> Recipe:
+    """The agent as the wiring takes it."""
+    own = [tool.bound() for tool in agent.tools if isinstance(tool, Tool)]
+    builtin = [name for name in agent.tools if isinstance(name, str)]
+    allowed = (*builtin, *(tool.spec.name for tool in own)) if builtin else None
+    return Recipe(
+        _model_for(agent.llm),
+        instructions=agent.instructions,
+        tool_filter=ToolFilter(allow=allowed),
+        more_tools=own,
+        tool_choice=agent.tool_choice,
+        model=agent.llm.model,
+    )
+
+
+def _model_for(llm: LLM) -> Callable[[str], Model]:
+    # Without any key litellm would look for one in the environment.
+    keyed = llm if llm.api_key else llm.model_copy(update={"api_key": _NO_KEY})
+    model = DEMO if llm.model == DEMO.name else connect(keyed)
+
+    def find(name: str) -> Model:
+        if name != llm.model:
+            raise InvalidStateError(f"this agent has the model {llm.model!r}, not {name!r}")
+        return model
+
+    return find

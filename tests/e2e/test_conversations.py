@@ -1,0 +1,164 @@
+"""Starting, opening, closing, listing and reading conversations through the real daemon."""
+
+from typing import Any
+
+from fake_llm import call, calls, say
+from world import World, content_of, items, text
+
+Json = dict[str, Any]
+
+
+def test_a_start_says_everything_and_happens_once_per_request_id(world: World) -> None:
+    world.script(say("Hello."))
+    client = world.daemon()
+    params: Json = {
+        "content": text("  \nFirst line\nsecond"),
+        "clientRequestId": "start-1",
+        "clientMessageId": "message-1",
+        "options": {"approval": "askAlways", "mode": "plan"},
+        "metadata": {"ticket": 7},
+        "maxSteps": 3,
+        "maxCostUsd": 2.5,
+        "instructions": "Speak like a pirate.",
+        "tools": {"allow": ["think", "finish", "todo"], "deny": ["todo"]},
+    }
+    first = client.request("conversation/start", params)
+    world.turn(client)
+    info = first["conversation"]
+    assert (info["title"], info["folders"]) == ("First line", [world.project.as_uri()])
+    assert info["lock"] == {"mine": True}
+    values = {option["id"]: option["value"] for option in first["options"]}
+    assert values == {"mode": "plan", "approval": "askAlways", "model": "openai/fake"}
+    again = client.request("conversation/start", params)
+    assert again["duplicate"] is True
+    assert again["conversation"]["id"] == info["id"]
+    other = client.error("conversation/start", {**params, "maxSteps": 4})
+    assert (other.code, other.data["kind"]) == (-31016, "idempotencyConflict")
+    created = client.events[0]["event"]
+    assert (created["maxSteps"], created["maxCostUsd"]) == (3, 2.5)
+    assert created["metadata"] == {"ticket": 7}
+    [request] = world.llm.requests
+    assert "Speak like a pirate." in str(request.body["messages"][0])
+    assert {tool["function"]["name"] for tool in request.body["tools"]} == {"think", "finish"}
+    [message] = items(client, "userMessage")
+    assert (message["clientMessageId"], message["messageId"]) == ("message-1", first["messageId"])
+
+
+def test_a_conversation_reads_the_same_live_closed_and_opened_again(world: World) -> None:
+    world.script(calls(say("Looking."), call("terminal", command="echo out")), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    named = {"conversationId": conversation}
+    read_live = client.request("conversation/read", named)
+    client.request("conversation/close", named)
+    error = client.error("conversation/sendMessage", {**named, "content": text("closed?")})
+    assert (error.code, error.data["kind"]) == (-31002, "conversationNotFound")
+    read_closed = client.request("conversation/read", named)
+    assert read_closed["items"] == read_live["items"]
+    kinds = [item["kind"] for item in read_closed["items"]]
+    assert kinds == ["userMessage", "agentMessage", "command", "agentMessage"]
+    opened = client.request("conversation/open", named)
+    assert opened["items"] == read_live["items"]
+    assert (opened["pending"], opened["queue"], opened["repaired"]) == ([], [], [])
+    assert opened["conversation"]["status"] == "idle"
+    lines = world.records_of(conversation)
+    whole = client.request("conversation/open", {**named, "replay": "events"})
+    assert whole["events"] == lines[: whole["lastSeq"]]
+    assert whole["hasMore"] is False
+    part = client.request(
+        "conversation/open", {**named, "replay": "events", "afterSeq": 3, "limit": 2}
+    )
+    assert [event["seq"] for event in part["events"]] == [4, 5]
+    assert part["hasMore"] is True
+    assert part["lastSeq"] == whole["lastSeq"]
+    begin = client.request(
+        "conversation/open", {**named, "replay": "events", "afterSeq": 0, "limit": 1}
+    )
+    assert [event["seq"] for event in begin["events"]] == [1]
+    world.script(say("Still here."))
+    world.send(client, conversation, "and now?")
+    assert world.turn(client, nth=2)["finalText"] == "Still here."
+    assert len(world.llm.requests[-1].body["messages"]) == 6
+
+
+def test_pages_of_items_events_and_lists_join_without_hole_or_overlap(world: World) -> None:
+    world.script(calls(*(call("think", thought=f"{n}") for n in range(5))), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    client.wait_for_event(lambda params: params["event"].get("to") == "idle")
+    named = {"conversationId": conversation}
+    whole = client.request("conversation/read", named)["items"]
+    pages: list[Json] = []
+    before: Json = {}
+    while True:
+        page = client.request("conversation/read", {**named, "limit": 3, **before})
+        pages = page["items"] + pages
+        if "nextBefore" not in page:
+            break
+        before = {"before": page["nextBefore"]}
+    assert pages == whole
+    last = client.request("conversation/events", named)["lastSeq"]
+    seqs: list[int] = []
+    while len(seqs) < last:
+        page = client.request("conversation/events", {**named, "afterSeq": len(seqs), "limit": 4})
+        seqs += [event["seq"] for event in page["events"]]
+        assert page["truncated"] == (len(seqs) < last)
+    assert seqs == list(range(1, last + 1))
+    page = client.request("conversation/events", {**named, "beforeSeq": 6, "limit": 2})
+    assert [event["seq"] for event in page["events"]] == [4, 5]
+    only = client.request("conversation/events", {**named, "types": ["turn.completed"]})
+    assert [event["event"]["type"] for event in only["events"]] == ["turn.completed"]
+    epoch = only["epoch"]
+    client.request("conversation/close", named)
+    assert client.request("conversation/events", named)["epoch"] == epoch
+
+
+def test_lists_are_filtered_and_paged_newest_first(world: World) -> None:
+    client = world.daemon()
+    titles = ["one apple", "two pears", "three Apples"]
+    ids = [
+        client.request("conversation/start", {"title": title})["conversation"]["id"]
+        for title in titles
+    ]
+    client.request("conversation/close", {"conversationId": ids[0]})
+    found = client.request("conversation/list", {"query": "APPLE"})["conversations"]
+    assert {info["title"] for info in found} == {"one apple", "three Apples"}
+    first = client.request("conversation/list", {"limit": 2})
+    second = client.request("conversation/list", {"limit": 2, "cursor": first["nextCursor"]})
+    shown = first["conversations"] + second["conversations"]
+    assert sorted(info["id"] for info in shown) == sorted(ids)
+    assert "nextCursor" not in second
+    moments = [info["updatedAt"] for info in shown]
+    assert moments == sorted(moments, reverse=True)
+    elsewhere = {"folder": (world.project / "none").as_uri()}
+    assert ids[0] not in {
+        info["id"] for info in client.request("conversation/list", elsewhere)["conversations"]
+    }
+
+
+def test_an_ephemeral_conversation_leaves_no_file(world: World) -> None:
+    world.script(say("Hi."))
+    client = world.daemon()
+    conversation = world.start(client, ephemeral=True)
+    world.turn(client)
+    named = {"conversationId": conversation}
+    assert client.request("conversation/read", named)["items"]
+    assert not world.log_of(conversation).exists()
+    client.request("conversation/close", named)
+    assert client.error("conversation/open", named).code == -31002
+
+
+def test_a_second_daemon_reads_but_does_not_open_what_the_first_has_open(world: World) -> None:
+    world.script(say("Mine."))
+    first, second = world.daemon(), world.daemon()
+    conversation = world.start(first)
+    world.turn(first)
+    named = {"conversationId": conversation}
+    error = second.error("conversation/open", named)
+    assert (error.code, error.data["kind"]) == (-31004, "conversationLocked")
+    [_, answer] = second.request("conversation/read", named)["items"]
+    assert answer["text"] == "Mine."
+    first.request("conversation/close", named)
+    assert content_of(second.request("conversation/open", named)["items"][0]) == "go"

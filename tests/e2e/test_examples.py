@@ -1,0 +1,102 @@
+"""The programs of examples/, each run as a reader would run it, against the scripted model."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_llm import FakeLLM, Json, Script, Step, call, first_user_text, keyed, say
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run_example(name: str, script: Script, *args: str) -> tuple[str, list[Json]]:
+    """What the program prints, and the bodies of its requests to the model."""
+    with FakeLLM(script) as llm:
+        environment = {**os.environ, "OPENAI_API_KEY": "sk-example", "OPENAI_BASE_URL": llm.url}
+        ran = subprocess.run(
+            [sys.executable, EXAMPLES / name, *args],
+            check=False,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        return ran.stdout, [request.body for request in llm.requests]
+
+
+def tool_results(request: Json) -> list[str]:
+    return [m["content"] for m in request["messages"] if m["role"] == "tool"]
+
+
+def test_hello_answers_the_model_with_a_function() -> None:
+    printed, requests = run_example("hello.py", [call("hello", name="Ada"), say("It was: Hello!")])
+    assert "It was: Hello!" in printed.splitlines()
+    assert "turn.completed" in printed
+    assert tool_results(requests[-1]) == ["Hello, Ada!"]
+
+
+def test_follow_plan_works_in_a_folder_with_a_linter_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "PLAN.md").write_text("- [ ] write add.py\n")
+    script = [
+        call("edit", command="view", path="PLAN.md"),
+        call("edit", command="create", path="add.py", text="def add(a, b) return a + b\n"),
+        call("lint"),
+        call("edit", command="replace", path="add.py", old_text=") return", new_text="): return"),
+        call("lint"),
+        call("edit", command="replace", path="PLAN.md", old_text="[ ]", new_text="[x]"),
+        say("The plan is done."),
+    ]
+    printed, requests = run_example("follow_plan.py", script, str(tmp_path))
+    assert "The plan is done." in printed
+    assert "- [x] write add.py" in printed
+    first_lint, second_lint = tool_results(requests[-1])[2], tool_results(requests[-1])[4]
+    assert "SyntaxError" in first_lint
+    assert second_lint == "No problems."
+    assert (tmp_path / "add.py").read_text() == "def add(a, b): return a + b\n"
+
+
+def test_coin_flips_starts_three_conversations_that_report_back() -> None:
+    def player(name: str) -> list[Step]:
+        return [call("flip"), say(f"{name}'s coin fell.")]
+
+    def key(request: Json) -> str:
+        return first_user_text(request).removeprefix("You are ").split(".")[0].split(" ")[0]
+
+    players = {name: player(name) for name in ("Ada", "Grace", "Barbara")}
+    scripts = {"Let": [call("play"), say("All of them flipped.")], **players}
+    printed, requests = run_example("coin_flips.py", keyed(key, scripts))
+    assert printed == "All of them flipped.\n"
+    last = next(r for r in requests if key(r) == "Let" and tool_results(r))
+    reports = json.loads(tool_results(last)[0])
+    assert reports == [f"{name}: {name}'s coin fell." for name in players]
+    flips = [tool_results(r)[0] for r in requests if key(r) in players and tool_results(r)]
+    assert len(flips) == 3
+    assert set(flips) <= {"heads", "tails"}
+
+
+def test_implementer_and_tester_talk_while_both_work_in_one_folder(tmp_path: Path) -> None:
+    scripts = {
+        "Write": [
+            call("edit", command="create", path="greet.py", text="print('Hello!')\n"),
+            call("ask_tester", value="Does greet.py print Hello!?"),
+            say("The tester approved."),
+        ],
+        "Does": [call("terminal", command="python3 greet.py"), say("It prints Hello!")],
+    }
+    script = keyed(lambda request: first_user_text(request).split(" ")[0], scripts)
+    printed, requests = run_example("implementer_and_tester.py", script, str(tmp_path))
+    assert printed == "The tester approved.\n"
+    assert tool_results(requests[-1])[1] == "It prints Hello!"
+    ran = next(r for r in requests if first_user_text(r).startswith("Does") and tool_results(r))
+    assert "Hello!" in tool_results(ran)[0]
+    assert len(list((tmp_path / ".openhands/conversations").iterdir())) == 2
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_each_example_is_short(path: Path) -> None:
+    assert len(path.read_text("utf-8").splitlines()) < 40

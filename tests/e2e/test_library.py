@@ -1,0 +1,462 @@
+"""The Python API, through the public names of `oh_daemon`, against the scripted model."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_llm import FakeLLM, call, error, hang, say
+from pydantic import SecretStr, ValidationError
+
+import oh_daemon
+from oh_daemon import LLM, Agent, Conversation, ConversationStatus, Tool, ToolResult, Workspace
+from oh_daemon.contract.errors import (
+    ConversationNotFoundError,
+    InvalidStateError,
+    StorageError,
+)
+
+KEY = SecretStr("sk-library-0123456789")
+Status = ConversationStatus
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeLLM]:
+    with FakeLLM() as server:
+        yield server
+
+
+@pytest.fixture
+def llm(fake: FakeLLM) -> LLM:
+    return LLM(model="openai/fake", api_key=KEY, base_url=fake.url, max_attempts=1)
+
+
+def echo(**arguments: object) -> str:
+    return json.dumps(arguments, sort_keys=True)
+
+
+def tool(callback: Callable[..., object] | str = echo, **fields: object) -> Tool:
+    return Tool.model_validate(
+        {"name": "probe", "description": "For tests.", "callback": callback, **fields}
+    )
+
+
+def results(fake: FakeLLM) -> list[str]:
+    """What the model was told about its tool calls, in its last request."""
+    messages = fake.requests[-1].body["messages"]
+    return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+def test_all_names_of_the_issue_are_there_and_load_when_they_are_used() -> None:
+    assert set(oh_daemon.__all__) == {
+        *("LLM", "Agent", "Conversation", "ConversationStatus", "Tool", "ToolResult", "Workspace")
+    }
+    assert oh_daemon.__version__
+    assert not hasattr(oh_daemon, "no_such_name")
+    code = "import sys, oh_daemon; sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+# Values
+
+
+def test_agent_llm_and_tool_are_frozen(llm: LLM) -> None:
+    agent = Agent(llm=llm, tools=(tool(),))
+    for value, field in ((llm, "model"), (agent.tools[0], "name"), (agent, "max_steps")):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(value, field, "other")
+
+
+def test_an_agent_is_the_same_after_json_but_for_the_key(llm: LLM, tmp_path: Path) -> None:
+    agent = Agent(
+        llm=llm,
+        tools=(*Workspace(tmp_path).tools, tool(input_schema={"type": "string"})),
+        instructions="Be brief.",
+        approval="askRisky",
+        max_steps=7,
+        max_cost_usd=0.5,
+        tool_choice="required",
+    )
+    text = agent.model_dump_json()
+    assert KEY.get_secret_value() not in text + repr(agent)
+    again = Agent.from_json(text, {"echo": echo})
+    assert again.model_copy(update={"llm": llm}) == agent
+    assert again.llm == LLM.model_validate({**llm.model_dump(), "api_key": None})
+    assert Tool.from_json(tool().model_dump_json(), {"echo": echo}) == tool()
+
+
+def test_json_with_a_callback_that_nobody_gave_names_it(llm: LLM) -> None:
+    text = Agent(llm=llm, tools=(tool(),)).model_dump_json()
+    with pytest.raises(ValidationError, match="no callback 'echo'"):
+        Agent.from_json(text, {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [({"name": "no spaces"}, "name"), ({"callback": "echo"}, "callback")],
+)
+def test_a_tool_that_cannot_work_is_refused(fields: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        tool(**fields)
+
+
+# Tools
+
+
+def test_both_spellings_of_a_tools_schema_are_taken() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    by_python_name, by_wire_name = tool(input_schema=schema), tool(inputSchema=schema)
+    assert by_python_name == by_wire_name
+    assert by_wire_name.input_schema == schema
+
+
+def test_a_plain_function_gets_keyword_arguments(fake: FakeLLM, llm: LLM) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}}
+    fake.add(call("probe", a=1, b=[True]), say("ok"))
+    with Conversation(Agent(llm=llm, tools=(tool(input_schema=schema),))) as conversation:
+        conversation.run("go")
+    assert results(fake) == ['{"a": 1, "b": [true]}']
+
+
+def test_a_schema_that_is_no_object_is_wrapped_as_one_argument(fake: FakeLLM, llm: LLM) -> None:
+    fake.add(call("probe", value="x"), say("ok"))
+    probe = tool(input_schema={"type": "string"})
+    with Conversation(Agent(llm=llm, tools=(probe,))) as conversation:
+        conversation.run("go")
+    assert results(fake) == ['{"value": "x"}']
+    [sent] = [t["function"] for t in fake.requests[0].body["tools"] if "probe" in str(t)]
+    assert sent["parameters"]["properties"]["value"] == {"type": "string"}
+    assert sent["parameters"]["required"] == ["value"]
+
+
+def _raise() -> None:
+    raise ValueError("the lamp is out")
+
+
+@pytest.mark.parametrize(
+    ("callback", "told"),
+    [
+        (lambda: "text", "text"),
+        (lambda: {"n": [1, None]}, '{"n": [1, null]}'),
+        (lambda: None, "Done."),
+        (lambda: ToolResult.of("a result"), "a result"),
+        (lambda: {"content": [{"type": "text", "text": "as in MCP"}]}, "as in MCP"),
+        (_raise, "the lamp is out"),
+    ],
+    ids=["text", "json", "nothing", "ToolResult", "MCP", "raises"],
+)
+def test_what_a_callback_gives_is_told_to_the_model(
+    fake: FakeLLM, llm: LLM, callback: Callable[..., object], told: str
+) -> None:
+    fake.add(call("probe"), say("ok"))
+    with Conversation(Agent(llm=llm, tools=(tool(callback),))) as conversation:
+        assert conversation.run("go").status == "completed"
+    assert told in results(fake)[0]
+
+
+def test_tool_choice_required_holds_for_the_first_request_of_each_turn(
+    fake: FakeLLM, llm: LLM
+) -> None:
+    fake.add(call("probe"), say("one"), call("probe"), say("two"))
+    agent = Agent(llm=llm, tools=(tool(),), tool_choice="required")
+    with Conversation(agent) as conversation:
+        conversation.run("go")
+        conversation.run("again")
+    choices = [request.body.get("tool_choice") for request in fake.requests]
+    assert choices == ["required", None, "required", None]
+
+
+def test_instructions_and_limits_reach_the_agent(fake: FakeLLM, llm: LLM) -> None:
+    fake.add(call("probe"), call("probe"))
+    agent = Agent(llm=llm, tools=(tool(),), instructions="Speak like a sailor.", max_steps=2)
+    with Conversation(agent) as conversation:
+        turn = conversation.run("go")
+    assert (turn.stop_reason, turn.n_steps) == ("maxSteps", 2)
+    assert "Speak like a sailor." in str(fake.requests[0].body["messages"][0])
+
+
+# Conversations
+
+
+def test_send_message_returns_with_status_running_and_start_thread_lets_it_work(
+    fake: FakeLLM, llm: LLM
+) -> None:
+    fake.add(say("done"))
+    ended = threading.Event()
+    with Conversation(Agent(llm=llm)) as conversation:
+        conversation.register_callback(
+            lambda record: ended.set() if record.event.type == "turn.completed" else None
+        )
+        assert conversation.state.status is Status.IDLE
+        assert conversation.send_message("go")
+        assert conversation.state.status is Status.RUNNING
+        assert fake.requests == []
+        conversation.start_thread()
+        conversation.start_thread()
+        assert ended.wait(60)
+
+
+def test_run_blocks_until_the_turn_has_ended_and_callbacks_have_seen_it(
+    fake: FakeLLM, llm: LLM
+) -> None:
+    fake.add(call("finish", message="All good"))
+    seen: list[str] = []
+    with Conversation(Agent(llm=llm), metadata={"ticket": 7}) as conversation:
+        conversation.register_callback(lambda record: seen.append(record.event.type))
+        turn = conversation.run("go")
+        assert seen[-2:] == ["turn.completed", "status.changed"]
+        assert (turn.status, turn.final_text) == ("completed", "All good")
+        assert conversation.state.status is Status.FINISHED
+        assert [r.event.type for r in conversation.history][1:] == seen
+        assert [r.seq for r in conversation.history] == list(range(1, len(seen) + 2))
+        assert conversation.state.title == "go"
+        assert conversation.state.usage["inputTokens"] == 100
+
+
+def test_a_callback_can_be_unregistered_and_one_that_raises_stops_nobody(
+    fake: FakeLLM, llm: LLM
+) -> None:
+    fake.add(say("one"), say("two"))
+    seen: list[str] = []
+    n_broken = []
+
+    def broken(_record: object) -> None:
+        n_broken.append(1)
+        raise ValueError("a bug of the program")
+
+    with Conversation(Agent(llm=llm)) as conversation:
+        conversation.register_callback(broken)
+        unregister = conversation.register_callback(lambda record: seen.append(record.event.type))
+        conversation.run("go")
+        assert seen.count("turn.completed") == 1
+        unregister()
+        conversation.run("again")
+    assert seen.count("turn.completed") == 1
+    assert len(n_broken) > len(seen)
+
+
+def test_a_callback_may_use_the_conversation(fake: FakeLLM, llm: LLM) -> None:
+    fake.add(say("one"), say("two"))
+    turns = []
+    with Conversation(Agent(llm=llm)) as conversation:
+        done = threading.Event()
+
+        def on_record(record: Any) -> None:
+            if record.event.type == "turn.completed" and not turns:
+                turns.append(conversation.run("again"))
+                conversation.close()
+                done.set()
+
+        conversation.register_callback(on_record)
+        conversation.send_message("go")
+        conversation.start_thread()
+        assert done.wait(60)
+    assert turns[0].final_text == "two"
+
+
+def test_pause_stops_after_the_step_and_resume_goes_on_with_the_same_turn(
+    fake: FakeLLM, llm: LLM
+) -> None:
+    def pause() -> None:
+        conversation.pause()
+
+    fake.add(call("probe"), say("done"))
+    with Conversation(Agent(llm=llm, tools=(tool(pause),))) as conversation:
+        turn = conversation.run("go")
+        assert (turn.status, conversation.state.status) == ("paused", Status.PAUSED)
+        assert len(fake.requests) == 1
+        assert conversation.run().id == turn.id
+        assert len(fake.requests) == 2
+        with pytest.raises(InvalidStateError, match="not paused"):
+            conversation.resume()
+
+
+def test_interrupt_stops_a_model_that_hangs_and_the_turn_can_be_resumed(
+    fake: FakeLLM, llm: LLM
+) -> None:
+    fake.add(hang(), say("after all"))
+    with Conversation(Agent(llm=llm)) as conversation:
+        conversation.start_thread()
+        conversation.send_message("go")
+        [request] = fake.wait_for_requests(1)
+        conversation.interrupt()
+        assert request.closed.wait(60)
+        assert conversation.state.status is Status.IDLE
+        assert conversation.run().final_text == "after all"
+
+
+def test_a_failed_turn_says_why(fake: FakeLLM, llm: LLM) -> None:
+    fake.add(error(401, "bad key"))
+    with Conversation(Agent(llm=llm)) as conversation:
+        turn = conversation.run("go")
+        assert turn.status == "failed"
+        assert turn.error
+        assert turn.error.kind == "authRequired"
+        assert conversation.state.status is Status.ERROR
+
+
+def test_run_has_a_deadline_and_the_turn_goes_on(fake: FakeLLM, llm: LLM) -> None:
+    fake.add(hang())
+    with Conversation(Agent(llm=llm)) as conversation:
+        with pytest.raises(TimeoutError):
+            conversation.run("go", timeout_s=0.05)
+        assert conversation.state.status is Status.RUNNING
+
+
+def test_run_raises_when_the_log_cannot_be_written(fake: FakeLLM, llm: LLM, tmp_path: Path) -> None:
+    def lose_the_log() -> None:
+        shutil.rmtree(tmp_path / ".openhands")
+
+    fake.add(call("probe"), say("done"))
+    agent = Agent(llm=llm, tools=(tool(lose_the_log),))
+    with (
+        Conversation(agent, tmp_path) as conversation,
+        pytest.raises(StorageError, match="deleted"),
+    ):
+        conversation.run("go", timeout_s=120)
+
+
+def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) -> None:
+    fake.add(call("terminal", command="touch made"), say("done"))
+    with Conversation(Agent(llm=llm, approval="askAlways"), tmp_path) as conversation:
+        asked = threading.Event()
+        conversation.register_callback(
+            lambda record: asked.set() if record.event.type == "approval.requested" else None
+        )
+        conversation.start_thread()
+        conversation.send_message("go")
+        assert asked.wait(60)
+        [approval] = conversation.state.pending
+        conversation.respond(approval, allow=False, feedback="not today")
+        conversation.run("and then?")
+    assert "not today" in results(fake)[0]
+    assert not (tmp_path / "made").exists()
+
+
+# Workspaces and reopening
+
+
+def test_without_a_workspace_there_are_no_tools_on_disk_and_the_log_is_in_memory(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    code = f"""
+import os
+from oh_daemon import LLM, Agent, Conversation
+llm = LLM(model="openai/fake", api_key="sk-any", base_url="{fake.url}")
+with Conversation(Agent(llm=llm)) as conversation:
+    print(conversation.run("go").final_text, len(conversation.history) > 3, os.listdir())
+"""
+    fake.add(say("done"))
+    home = tmp_path / "home"
+    (home / "work").mkdir(parents=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        cwd=home / "work",
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ran.stdout, ran.stderr) == ("done True []\n", "")
+    tools = {t["function"]["name"] for t in fake.requests[0].body["tools"]}
+    assert tools == {"todo", "think", "finish"}
+    assert [path for path in home.rglob("*") if "openhands" in path.name] == []
+
+
+def test_the_library_reads_no_file_and_no_variable(fake: FakeLLM, tmp_path: Path) -> None:
+    settings = {"model": "openai/other", "maxSteps": 1, "instructions": "From a file."}
+    for folder in (tmp_path / "home/.openhands", tmp_path / "work/.openhands"):
+        folder.mkdir(parents=True)
+        (folder / "settings.json").write_text(json.dumps(settings))
+    code = f"""
+from oh_daemon import LLM, Agent, Conversation
+with Conversation(Agent(llm=LLM(model="openai/fake", base_url="{fake.url}")), ".") as conversation:
+    print(conversation.run("go").final_text)
+"""
+    fake.add(call("think", thought="hm"), say("done"))
+    variables = {
+        "HOME": str(tmp_path / "home"),
+        "OH_DAEMON_MODEL": "openai/third",
+        "OH_DAEMON_MAX_STEPS": "1",
+        "OH_DAEMON_API_KEY": "sk-from-our-variable",
+        "OPENAI_API_KEY": "sk-from-the-providers-variable",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        cwd=tmp_path / "work",
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    first = fake.requests[0]
+    assert first.body["model"] == "fake"
+    assert "From a file." not in str(first.body)
+    assert "sk-from" not in str(first.headers)
+
+
+def test_a_workspace_runs_commands_in_one_lasting_shell(tmp_path: Path) -> None:
+    with Workspace(tmp_path, {**os.environ, "COLOR": "blue"}) as workspace:
+        assert workspace.run_command("mkdir sub; cd sub; false").exit_code == 1
+        result = workspace.run_command('echo "$COLOR in ${PWD##*/}"')
+        assert (result.output, result.exit_code) == ("blue in sub\n", 0)
+        assert workspace.run_command("sleep 300", timeout_s=0.05).exit_code is None
+
+
+def test_only_the_builtin_tools_that_an_agent_names_are_offered(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    fake.add(say("done"))
+    with Conversation(Agent(llm=llm, tools=("edit", "grep", tool())), tmp_path) as conversation:
+        conversation.run("go")
+    offered = [t["function"]["name"] for t in fake.requests[0].body["tools"]]
+    assert sorted(offered) == ["edit", "grep", "probe"]
+
+
+def test_a_conversation_reopens_with_another_agent(fake: FakeLLM, llm: LLM, tmp_path: Path) -> None:
+    fake.add(say("first"), call("probe"), say("second"))
+    with Conversation(Agent(llm=llm), tmp_path) as conversation:
+        conversation.run("go")
+    other = LLM(model="openai/other", api_key=KEY, base_url=fake.url)
+    again = Conversation(
+        Agent(llm=other, tools=(tool(),)), tmp_path, conversation_id=conversation.id
+    )
+    with again:
+        assert again.id == conversation.id
+        assert again.run("go on").final_text == "second"
+        assert "agent.changed" in [record.event.type for record in again.history]
+    last = fake.requests[-1].body
+    assert last["model"] == "other"
+    assert "first" in str(last["messages"])
+    assert results(fake) == ["{}"]
+
+
+def test_history_and_state_can_be_read_after_the_end_and_nothing_can_be_sent(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    fake.add(say("done"))
+    for place in (None, tmp_path):
+        fake.add(say("done"))
+        with Conversation(Agent(llm=llm), place) as conversation:
+            conversation.run("go")
+        conversation.close()
+        assert conversation.history[-1].event.type == "conversation.closed"
+        assert conversation.state.status is Status.CLOSED
+        with pytest.raises(InvalidStateError, match="closed"):
+            conversation.send_message("more")
+
+
+def test_an_unknown_conversation_is_refused_and_leaves_no_thread(llm: LLM, tmp_path: Path) -> None:
+    before = threading.active_count()
+    with pytest.raises(ConversationNotFoundError):
+        Conversation(Agent(llm=llm), tmp_path, conversation_id="nowhere")
+    assert threading.active_count() == before
