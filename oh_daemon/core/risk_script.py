@@ -1,0 +1,230 @@
+"""Walks the syntax tree of a script for bash and rates every command, redirect and assignment.
+
+Invariant: syntax without a rule here is high, and what only the shell will know is `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from oh_daemon.core.risk_commands import (
+    Finding,
+    Words,
+    rate_path,
+    rate_variable,
+    rate_words,
+)
+from oh_daemon.core.risk_paths import UNKNOWN, Ground
+from oh_daemon.core.risk_rules import SECRET_NAME, find_program
+
+# Syntax that does nothing by itself: what stands in it counts.
+_TRANSPARENT = frozenset(
+    """program list compound_statement do_group if_statement elif_clause else_clause case_statement
+    case_item negated_command while_statement for_statement c_style_for_statement test_command
+    binary_expression unary_expression postfix_expression ternary_expression test_operator
+    parenthesized_expression subscript heredoc_redirect herestring_redirect pipeline subshell
+    command_substitution process_substitution arithmetic_expansion brace_expression string array
+    translated_string concatenation expansion simple_expansion word ansi_c_string raw_string number
+    redirected_statement unset_command comment heredoc_start heredoc_end file_descriptor
+    special_variable_name variable_name regex extglob_pattern string_content""".split()  # noqa: SIM905 - a list of 50 lines
+)
+_LOOPS = ("while_statement", "for_statement", "c_style_for_statement", "function_definition")
+_APART = ("subshell", "command_substitution", "process_substitution", "pipeline")
+
+
+def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
+    """Everything that a text does when a shell runs it."""
+    tree = Parser(_language()).parse(code.encode("utf-8", "surrogatepass"))
+    # The grammar joins a line that is only a backslash with the wrong one.
+    if tree.root_node.has_error or re.search(r"(^|\n)\s*\\\n", code):
+        yield Finding("high", "it cannot be understood as a shell command")
+        return
+    script = _Script(ground)
+    script.walk(tree.root_node)
+    yield from script.findings
+
+
+@cache
+def _language() -> Language:
+    return Language(tree_sitter_bash.language())
+
+
+class _Script:
+    """What was found so far, and where relative paths start by now."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.findings: list[Finding] = []
+        self._ground = ground
+
+    def walk(self, node: Node) -> None:
+        before = self._ground
+        if node.type in _LOOPS and re.search(r"\b(cd|pushd|popd)\b", _text(node)):
+            # The next round starts where this one ended, wherever that is.
+            self._ground = before._replace(cwd=None)
+        _VISITS.get(node.type, _Script.walk_inside)(self, node)
+        if node.type in _APART:
+            self._ground = before
+
+    def walk_inside(self, node: Node) -> None:
+        """One child after the other; a `cd` in one may have failed when the next one starts."""
+        if node.type not in _TRANSPARENT:
+            self._high(f"it holds shell syntax without a rule ({node.type})")
+        for child in node.children:
+            before = self._ground
+            if child.type == "&":
+                self.findings.append(Finding("medium", "goes on in the background"))
+            elif child.is_named:
+                self.walk(child)
+            if self._ground != before:
+                self._ground = before._replace(cwd=None)
+
+    def walk_list(self, node: Node) -> None:
+        """`a && b`: after a `cd` that succeeded b starts in its folder and nowhere else."""
+        if any(child.type == "||" for child in node.children):
+            self.walk_inside(node)
+            return
+        self.walk(node.children[0])
+        self.walk(node.children[-1])
+
+    def visit_command(self, node: Node) -> None:
+        words: list[str] = []
+        for part in _parts(node):
+            if part.type == "variable_assignment" and words:
+                words.append("=".join(self._assignment(part)))
+            elif part.type == "file_redirect":
+                words += self.visit_redirect(part)
+            elif part.type in _BESIDE:
+                self.walk(part)
+            else:
+                words.append(self._resolve(part))
+        ground = self._ground
+        self.findings += rate_words(Words(words, ground, rate_code))
+        if words[:1] in (["cd"], ["pushd"], ["popd"]):
+            target = words[1] if words[0] == "cd" and len(words) > 1 else "-"
+            known = re.fullmatch(r"[^-\0*?[][^\0*?[]*", target)
+            self._ground = ground._replace(cwd=ground.absolute(target) if known else None)
+
+    def visit_redirected(self, node: Node) -> None:
+        body = node.child_by_field_name("body")
+        if body is not None and body.type == "command":
+            self.visit_command(node)
+            return
+        for child in node.named_children:
+            if child.type == "file_redirect" and self.visit_redirect(child):
+                self._high("it has words after a redirect")
+            elif child.type != "file_redirect":
+                self.walk(child)
+
+    def visit_redirect(self, node: Node) -> list[str]:
+        """Rate where it leads; the grammar counts the command's words after it as its own."""
+        operator = next((child.type for child in node.children if not child.is_named), "")
+        targets = [self._resolve(n) for n in node.children_by_field_name("destination")]
+        if not targets:
+            self._high("redirects to what is not known")
+        elif not (operator.endswith("&") and re.fullmatch(r"\d+-?|-", targets[0])):
+            self.findings.append(rate_path(targets[0], self._ground, writing=operator != "<"))
+        return targets[1:]
+
+    def visit_heredoc(self, node: Node) -> None:
+        start = node.parent.children[1] if node.parent else node
+        # The grammar misses some of the commands in a heredoc that the shell expands.
+        if not re.search(r"['\"\\]", _text(start)) and re.search(r"`|\$[({]", _text(node)):
+            self._high("its heredoc runs commands")
+
+    def visit_function(self, node: Node) -> None:
+        name, body = _text(node.children[0]), node.children[-1]
+        if find_program(name)[1] != "unknown":
+            self._high(f"gives {name} another meaning")
+        if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", _text(body)):
+            self._high("defines a function that calls itself")
+        self.walk(body)
+
+    def visit_assignment(self, node: Node) -> None:
+        self.findings.append(rate_variable(*self._assignment(node)))
+
+    def visit_expansion(self, node: Node) -> None:
+        text = _text(node)
+        if "!" in text[:3] or re.match(rf"\$\{{?[A-Z_\d]*{SECRET_NAME}", text):
+            self._high(f"uses {text}, which may hold a secret")
+        self.walk_inside(node)
+
+    def _high(self, reason: str) -> None:
+        self.findings.append(Finding("high", reason))
+
+    def _assignment(self, node: Node) -> tuple[str, str]:
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        return _text(name) if name else UNKNOWN, self._resolve(value) if value else ""
+
+    def _resolve(self, node: Node) -> str:
+        """What the shell makes of one word, `UNKNOWN` for the parts that only it knows."""
+        text = _text(node)
+        match node.type:
+            case "raw_string":
+                return text[1:-1]
+            case "string":
+                return re.sub(r'\\(?:\n|(["\\$`]))', r"\1", self._compose(node)[1:-1])
+            case "word" | "concatenation" if re.search(r"\{.*(,|\.\.).*\}", text):
+                self.walk_inside(node)
+                return UNKNOWN
+            case "word" | "number" | "variable_name" | "extglob_pattern" | "regex":
+                return re.sub(r"\\(?:\n|(.))", r"\1", text)
+            case "concatenation" | "command_name" | "array" | "test_operator":
+                return self._compose(node)
+            case "simple_expansion" if text in ("$HOME", "$PWD"):
+                return {"$HOME": "~", "$PWD": "."}[text]
+            case _:
+                self.walk(node)
+                return _STANDS_FOR.get(node.type, UNKNOWN)
+
+    def _compose(self, node: Node) -> str:
+        """The node's text with each part resolved; the grammar leaves some spaces between them."""
+        source, end, parts = node.text or b"", 0, list[str]()
+        for child in node.children:
+            begin = child.start_byte - node.start_byte
+            parts.append(source[end:begin].decode("utf-8", "replace"))
+            inert = not child.is_named or child.type in ("string_content", "brace_expression")
+            parts.append(_text(child) if inert else self._resolve(child))
+            end = child.end_byte - node.start_byte
+        return "".join(parts) + source[end:].decode("utf-8", "replace")
+
+
+_DECLARES = ("export", "declare", "typeset", "local", "readonly")
+_BESIDE = (
+    *("variable_assignment", "herestring_redirect", "heredoc_start", "heredoc_body", "heredoc_end"),
+    *("command", "pipeline", "list", "redirected_statement", "file_descriptor"),
+)
+"""What stands among the words of a command and is none."""
+
+_STANDS_FOR = {"arithmetic_expansion": "0", "process_substitution": "/dev/fd/63"}
+
+_VISITS: dict[str, Callable[[_Script, Node], object]] = {
+    "list": _Script.walk_list,
+    "command": _Script.visit_command,
+    "declaration_command": _Script.visit_command,
+    "redirected_statement": _Script.visit_redirected,
+    "file_redirect": _Script.visit_redirect,
+    "heredoc_body": _Script.visit_heredoc,
+    "function_definition": _Script.visit_function,
+    "variable_assignment": _Script.visit_assignment,
+    "simple_expansion": _Script.visit_expansion,
+    "expansion": _Script.visit_expansion,
+}
+
+
+def _parts(node: Node) -> Iterable[Node]:
+    """The parts of a command and of its redirects, those on a heredoc's line too."""
+    for child in node.children:
+        body = child.type == "command" and node.type == "redirected_statement"
+        if body or child.type == "heredoc_redirect":
+            yield from _parts(child)
+        elif child.is_named or child.type in _DECLARES:
+            yield child
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
