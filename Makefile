@@ -24,9 +24,8 @@ PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
 # The programs that the tests start, each with the Debian package that has it.
 PROGRAMS := bash:bash git:git rg:ripgrep strace:strace
 TEST_ARGS ?=
-BENCH_ARGS ?=
 
-.PHONY: help setup system demo test test-full check coverage bench fix lock schema wheel clean
+.PHONY: help setup system demo test test-full check coverage bench fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -51,14 +50,17 @@ coverage: $(DEV) system ## 90 % of the branches of core
 	$(PYTEST) --cov --cov-report term-missing:skip-covered --cov-fail-under 90 tests/unit
 
 bench: $(DEV) ## what is fast, in one run
-	@PYTHONPATH=tests:tests/conformance .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
+	.venv/bin/python benchmarks/run.py
 
 fix: $(DEV) ## format and repair what a machine can
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
-schema: $(DEV) ## write the documents and types that follow from contract/
+schema: $(DEV) ## write docs/schema.json and the tables of the documents from contract/
 	.venv/bin/oh-daemon schema
+
+picture: $(DEV) ## write the picture of the README from a run of the demo
+	.venv/bin/python docs/img/demo.py
 
 lock: $(DEV) ## write both lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	$(call compile,requirements.lock)

@@ -94,6 +94,8 @@ class AgentChanged(Contract):
 
 
 class ConversationUpdated(Contract):
+    """It has another title."""
+
     type: Literal["conversation.updated"] = "conversation.updated"
     title: str
 
@@ -105,6 +107,8 @@ class ConversationClosed(Contract):
 
 
 class StatusChanged(Contract):
+    """The status moved; `reason` says why it is paused."""
+
     type: Literal["status.changed"] = "status.changed"
     from_: Annotated[ConversationState, Field(alias="from")]
     to: ConversationState
@@ -112,27 +116,37 @@ class StatusChanged(Contract):
 
 
 class MessageQueued(Contract):
+    """A message waits: for the next step when it steers, else for its own turn."""
+
     type: Literal["message.queued"] = "message.queued"
     message: QueuedMessage
 
 
 class MessageDequeued(Contract):
+    """It left the queue: it starts a turn, steers the running one, or was removed."""
+
     type: Literal["message.dequeued"] = "message.dequeued"
     message_id: str
     outcome: Literal["started", "steered", "removed"]
 
 
 class TurnStarted(Contract):
+    """The agent begins to work, on a message or on what an ended turn left."""
+
     type: Literal["turn.started"] = "turn.started"
     cause: Literal["message", "resume"]
 
 
 class TurnPaused(Contract):
+    """The turn is on hold; `conversation/resume` or a message goes on with it."""
+
     type: Literal["turn.paused"] = "turn.paused"
     reason: PauseReason
 
 
 class TurnResumed(Contract):
+    """The same turn goes on."""
+
     type: Literal["turn.resumed"] = "turn.resumed"
 
 
@@ -144,11 +158,15 @@ class TurnCompleted(Contract):
 
 
 class PauseRequested(Contract):
+    """Somebody asked to pause, after the step under way or now."""
+
     type: Literal["pause.requested"] = "pause.requested"
     when: Literal["step", "now"]
 
 
 class InterruptRequested(Contract):
+    """Somebody asked to end the turn now."""
+
     type: Literal["interrupt.requested"] = "interrupt.requested"
 
 
@@ -176,6 +194,8 @@ class ItemCompleted(Contract):
 
 
 class ApprovalRequested(Contract):
+    """An action is held until somebody decides."""
+
     type: Literal["approval.requested"] = "approval.requested"
     approval: Approval
 
@@ -186,6 +206,8 @@ class Decision(Contract):
 
 
 class ApprovalResolved(Contract):
+    """It was decided, and by whom; `editedSubject` is what runs instead."""
+
     type: Literal["approval.resolved"] = "approval.resolved"
     approval_id: str
     decision: Decision
@@ -225,6 +247,8 @@ class UsageUpdated(Contract):
 
 
 class OptionsChanged(Contract):
+    """Options as they are from the next step on; only those that changed."""
+
     type: Literal["options.changed"] = "options.changed"
     values: dict[str, str]
 
@@ -241,11 +265,15 @@ class RetryScheduled(Contract):
 
 
 class ErrorRaised(Contract):
+    """A failure that the turn could not get over."""
+
     type: Literal["error.raised"] = "error.raised"
     error: ErrorInfo
 
 
 class Notice(Contract):
+    """Something worth knowing, for instance that the log can be written again."""
+
     type: Literal["notice"] = "notice"
     severity: Literal["info", "warning", "error"]
     title: str

@@ -30,16 +30,23 @@ class LLMSettings(Contract):
     base_url: HttpUrl | None = None
     """Another endpoint than the provider's own, for instance a proxy or a local server."""
     api_version: str | None = None
+    """Of an endpoint that has versions, for instance `2024-10-21`."""
     custom_llm_provider: str | None = None
-    """The dialect that `base_url` speaks when the model's name does not say it, e.g. `openai`."""
+    """The dialect that `baseUrl` speaks when the model's name does not say it, e.g. `openai`."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """How freely the model chooses its words."""
     top_p: Fraction | None = None
+    """Choose among the words that make up this share of probability."""
     top_k: Annotated[int, Field(ge=1)] | None = None
+    """Choose among this many words."""
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Of one answer; one that is cut there ends the turn."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    """How much the model thinks before it answers, where it can."""
     extra_headers: Annotated[dict[str, str], Field(exclude=True, repr=False)] = Field(
         default_factory=dict
     )
+    """Sent with every request; never shown and never logged."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Fields added to the request's JSON as they are."""
     timeout_s: Seconds = 1800
@@ -47,6 +54,7 @@ class LLMSettings(Contract):
     first_token_timeout_s: Seconds = 120
     """Until the first piece of an answer, and from one piece to the next."""
     max_attempts: Annotated[int, Field(ge=1, le=20)] = 4
+    """Of one model call, with growing pauses between them."""
     native_tool_calling: bool | None = None
     """Whether the model calls functions; None: as far as known, and unknown models do."""
     caching_prompt: bool = True
@@ -56,3 +64,4 @@ class LLMSettings(Contract):
     input_cost_per_token: Price | None = None
     """In US dollars; both prices together replace litellm's table."""
     output_cost_per_token: Price | None = None
+    """In US dollars."""

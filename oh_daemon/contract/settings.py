@@ -43,6 +43,7 @@ class Settings(Contract):
     instructions: str = ""
     """Text for the end of every system prompt."""
     max_open_conversations: Annotated[int, Field(ge=1)] = 256
+    """At the same time, in one daemon."""
     max_running_turns: Annotated[int, Field(ge=1)] = 64
     """More turns wait for their turn."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

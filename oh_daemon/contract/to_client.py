@@ -6,21 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from oh_daemon.contract.events import ErrorInfo
+from oh_daemon.contract.events import ErrorInfo, Record
 from oh_daemon.contract.items import Approval, Contract, Subject
 from oh_daemon.contract.messages import ConversationInfo
 
 
-class EventParams(Contract):
-    """A durable event: a record of the log; `event` is one of the durable event types."""
+class EventParams(Record):
+    """A durable event: a record of the log, byte for byte, with two fields in front."""
 
     conversation_id: str
     epoch: str
-    seq: int
-    ts: str
-    turn_id: str | None = None
-    item_id: str | None = None
-    event: dict[str, Any]
 
 
 class DeltaParams(Contract):
@@ -30,6 +25,7 @@ class DeltaParams(Contract):
     """
 
     conversation_id: str
+    turn_id: str
     item_id: str
     channel: Literal["text", "reasoning", "output"]
     offset: int

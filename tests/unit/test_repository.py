@@ -1,5 +1,6 @@
 """What the repository promises as a whole: clean files, locks in step, documented errors."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,13 +9,17 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from pydantic import TypeAdapter
+from typer.testing import CliRunner
 
-from oh_daemon.contract import errors
+from oh_daemon.contract import errors, events, items, messages, protocol
 from oh_daemon.contract.errors import DaemonError
+from oh_daemon.fronts.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,6 +109,133 @@ def test_every_error_is_in_the_protocol(error: type[DaemonError]) -> None:
     protocol = (ROOT / "protocol.md").read_text("utf-8")
     rows = [line for line in protocol.splitlines() if str(error.code) in line]
     assert any(error.kind in row for row in rows), f"protocol.md lacks {error.code} {error.kind}"
+
+
+# Examples in protocol.md: a fence of JSON named `method.params`, `method.result` or after a type.
+
+NOT_IN_THE_CONTRACT = {"initialize.result", "Error"}
+TYPES: dict[str, Any] = {"Item": items.Item} | {
+    name: getattr(module, name)
+    for module, names in (
+        (events, ("Record", "Turn")),
+        (items, ("Approval", "FileChange", "Option")),
+        (messages, ("ConversationInfo",)),
+    )
+    for name in names
+}
+
+
+@cache
+def _examples() -> tuple[tuple[str, Any], ...]:
+    page = (ROOT / "protocol.md").read_text("utf-8")
+    fences = re.findall(r"^```json (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return tuple((name, json.loads(text)) for name, text in fences)
+
+
+def _types() -> dict[str, Any]:
+    every = (*protocol.REQUESTS, *protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
+    params = {f"{method.name}.params": method.params for method in every}
+    return TYPES | params | {f"{m.name}.result": m.result for m in every if m.result is not None}
+
+
+def _with_stand_ins(value: Any) -> Any:
+    """The example with every "<Type>" in it replaced by the example of that type."""
+    if isinstance(value, dict):
+        return {k: _with_stand_ins(v) for k, v in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_with_stand_ins(v) for v in cast("list[Any]", value)]
+    if isinstance(value, str) and (named := re.fullmatch(r"<(\w+)>", value)):
+        return _with_stand_ins(next(v for name, v in _examples() if name == named[1]))
+    return value
+
+
+@pytest.mark.parametrize("n", range(len(_examples())), ids=lambda n: _examples()[n][0])
+def test_an_example_of_the_protocol_fits_its_type_and_holds_nothing_else(n: int) -> None:
+    name, text = _examples()[n]
+    if name in NOT_IN_THE_CONTRACT:
+        return
+    example, wanted = _with_stand_ins(text), _types()[name]
+    adapter: TypeAdapter[Any] = TypeAdapter(wanted)
+    parsed = adapter.validate_python(example)
+    assert adapter.dump_python(parsed, mode="json", exclude_unset=True) == example
+
+
+def test_every_method_of_the_protocol_has_an_example() -> None:
+    missing = _types().keys() - {name for name, _ in _examples()}
+    assert missing == set()
+
+
+# Documents: what they link to and the commands they name are there
+
+
+def _documents() -> dict[str, str]:
+    return {name: text for name, text in _texts().items() if name.endswith(".md")}
+
+
+def _prose(text: str) -> str:
+    """Without code, where brackets and hashes mean something else."""
+    return re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def _anchors(text: str) -> set[str]:
+    """The anchors that the headings of a page get where it is shown."""
+    headings = re.findall(r"^#+ +(.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_of_a_document_leads_somewhere() -> None:
+    broken: list[str] = []
+    for name, text in _documents().items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", _prose(text)):
+            target, _, anchor = link.partition("#")
+            if "://" in link:
+                continue
+            path = (ROOT / name).parent / target if target else ROOT / name
+            known = _anchors(path.read_text("utf-8")) if anchor and path.is_file() else {anchor}
+            if not path.exists() or anchor not in known:
+                broken.append(f"{name}: {link}")
+    assert broken == []
+
+
+def _commands(pattern: str) -> set[str]:
+    """What a document tells the reader to type, in a fence or between backticks."""
+    pages = "\n".join(_documents()[name] for name in ("README.md", "CONTRIBUTING.md"))
+    return set(re.findall(rf"(?:^|`|\$ ){pattern}", pages, re.MULTILINE))
+
+
+def test_every_command_of_the_documents_exists() -> None:
+    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert (named := _commands(r"make ([a-z-]+)"))
+    assert named - made == set()
+    assert (named := _commands(r"oh-daemon ([a-z]+)"))
+    assert [name for name in named if "Usage" not in _help(name)] == []
+
+
+def test_every_option_of_the_command_line_in_the_documents_exists() -> None:
+    lines = re.findall(r"^oh-daemon (\w+) (.*)$", _documents()["README.md"], re.MULTILINE)
+    help_of = {command: _help(command) for command, _ in lines}
+    missing = [
+        f"{command} {option}"
+        for command, rest in lines
+        for option in re.findall(r"(?<!\S)(--[a-z-]+)", rest)
+        if option not in help_of[command]
+    ]
+    assert missing == []
+
+
+def test_the_program_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+    [program] = re.findall(r"^```python\n(.*?)^```$", _documents()["README.md"], re.M | re.S)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "turn.completed" in done.stdout
+    assert "\ncompleted " in done.stdout
+
+
+def _help(command: str) -> str:
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    return shown.output
 
 
 def test_the_changelog_has_room_for_the_next_change() -> None:

@@ -139,7 +139,7 @@ def schema(
     ] = False,
     root: Annotated[Path, typer.Option(help="The source tree.")] = Path(),
 ) -> None:
-    """Write docs/schema.json and the tables of protocol.md from the registry of methods."""
+    """Write docs/schema.json and the tables of the documents, from the registry of methods."""
     from oh_daemon.fronts.cli.schema import write_schema  # noqa: PLC0415
 
     raise typer.Exit(write_schema(root.absolute(), check=check))

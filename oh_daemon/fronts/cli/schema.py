@@ -1,4 +1,4 @@
-"""`oh-daemon schema`: docs/schema.json and the tables of protocol.md, from the one registry."""
+"""`oh-daemon schema`: docs/schema.json and the tables of the documents, from the one registry."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from pydantic.json_schema import models_json_schema
 
 from oh_daemon.contract import errors, events, protocol
 from oh_daemon.contract.items import Contract
+from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import Settings
 
 SCHEMA_FILE = Path("docs") / "schema.json"
-PROTOCOL_FILE = Path("protocol.md")
+PAGES = (Path("protocol.md"), Path("README.md"))
 _ALL = (*protocol.REQUESTS, *protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
 
 
 def write_schema(root: Path, *, check: bool) -> int:
-    """Bring both files up to date, or say which is not; 1 when `check` found one."""
-    page = root / PROTOCOL_FILE
-    wanted = {
-        root / SCHEMA_FILE: render_schema(),
-        page: render_page(page.read_text("utf-8") if page.is_file() else ""),
-    }
+    """Bring the files up to date, or say which is not; 1 when `check` found one."""
+    wanted = {root / SCHEMA_FILE: render_schema()}
+    for page in (root / name for name in PAGES):
+        wanted[page] = render_page(_text_of(page) or "")
     stale = [path for path, text in wanted.items() if _text_of(path) != text]
     for path in stale:
         if check:
@@ -79,7 +78,7 @@ def error_classes() -> list[type[errors.DaemonError]]:
 
 
 def render_page(page: str) -> str:
-    """protocol.md with its generated tables made anew; the rest of the text stays."""
+    """A document with its generated tables made anew; the rest of the text stays."""
     for name, lines in _tables().items():
         block = "\n".join([f"<!-- generated: {name} -->", *lines, f"<!-- end: {name} -->"])
         pattern = re.compile(f"<!-- generated: {name} -->.*?<!-- end: {name} -->", re.DOTALL)
@@ -98,7 +97,8 @@ def _tables() -> dict[str, list[str]]:
         "errors": list(_errors()),
         "limits": list(_table(("Limit", "Value"), limits)),
         "commands": list(_table(("Command", "Method"), commands)),
-        "settings": list(_settings()),
+        "settings": list(_settings(Settings)),
+        "llm": list(_settings(LLMSettings)),
     }
 
 
@@ -142,15 +142,17 @@ def _errors() -> Iterator[str]:
     yield from _table(("Code", "`error.data.kind`", "When"), rows)
 
 
-def _settings() -> Iterator[str]:
-    meanings = _field_docs(Settings)
+def _settings(model: type[Contract]) -> Iterator[str]:
+    """Every field that may be left out."""
+    meanings = _field_docs(model)
     rows = [
         (
             f"`{field.serialization_alias or field.alias or name}`",
             f"`{json.dumps(field.get_default(call_default_factory=True))}`",
             " ".join(meanings.get(name, "").split()),
         )
-        for name, field in Settings.model_fields.items()
+        for name, field in model.model_fields.items()
+        if not field.is_required()
     ]
     yield from _table(("Setting", "Default", "Meaning"), rows)
 
