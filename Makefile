@@ -24,6 +24,7 @@ PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
 # The programs that the tests start, each with the Debian package that has it.
 PROGRAMS := bash:bash git:git rg:ripgrep strace:strace
 TEST_ARGS ?=
+BENCH_ARGS ?=
 
 .PHONY: help setup system demo test test-full check coverage bench fix lock schema picture wheel clean
 
@@ -50,7 +51,7 @@ coverage: $(DEV) system ## 90 % of the branches of core
 	$(PYTEST) --cov --cov-report term-missing:skip-covered --cov-fail-under 90 tests/unit
 
 bench: $(DEV) ## what is fast, in one run
-	.venv/bin/python benchmarks/run.py
+	@PYTHONPATH=tests:tests/conformance .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
 
 fix: $(DEV) ## format and repair what a machine can
 	.venv/bin/ruff check --fix

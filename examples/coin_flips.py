@@ -19,7 +19,7 @@ def flip() -> str:
 
 def play(player: str) -> str:
     coin = Tool(name="flip", description="Flip a coin.", callback=flip)
-    with Conversation(Agent(llm=llm, tools=[coin])) as conversation:
+    with Conversation(Agent(llm=llm, tools=(coin,))) as conversation:
         turn = conversation.run(f"You are {player}. Flip the coin once and report how it fell.")
         return f"{player}: {turn.final_text}"
 
@@ -31,5 +31,5 @@ def play_all() -> list[str]:
 
 game = Tool(name="play", description="Let three players flip a coin each.", callback=play_all)
 
-with Conversation(Agent(llm=llm, tools=[game])) as conversation:
+with Conversation(Agent(llm=llm, tools=(game,))) as conversation:
     print(conversation.run("Let them play, then say who flipped what.").final_text)

@@ -21,7 +21,7 @@ llm = LLM(
 )
 agent = Agent(
     llm=llm,
-    tools=[*workspace.tools, linter],
+    tools=(*workspace.tools, linter),
     instructions="Lint after every change, and go on only when there are no problems.",
 )
 

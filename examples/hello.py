@@ -25,7 +25,7 @@ llm = LLM(
     base_url=os.environ.get("OPENAI_BASE_URL"),
 )
 
-with Conversation(Agent(llm=llm, tools=[greeter])) as conversation:
+with Conversation(Agent(llm=llm, tools=(greeter,))) as conversation:
     conversation.register_callback(lambda record: print(record.seq, record.event.type))
     turn = conversation.run("Greet Ada, and tell me what the greeting was.")
     print(turn.final_text)

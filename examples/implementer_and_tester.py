@@ -28,7 +28,7 @@ asking = Tool(
     callback=ask_tester,
 )
 implementer = Conversation(
-    Agent(llm=llm, tools=[asking], instructions="Done is what the tester has approved."), workspace
+    Agent(llm=llm, tools=(asking,), instructions="Done is what the tester has approved."), workspace
 )
 
 with implementer, tester:

@@ -284,6 +284,12 @@ class FakeLLM:
             assert not callable(self._script)
             self._script = [*self._script, *steps]
 
+    def play(self, script: Script) -> None:
+        """Take the next steps from another script; one that is a list begins at its start."""
+        with self._changed:
+            done = [say("")] * len(self._requests)
+            self._script = script if callable(script) else [*done, *script]
+
     def close(self) -> None:
         self._is_closed.set()
         with contextlib.suppress(OSError):

@@ -141,7 +141,7 @@ class Conversations:
         except BaseException:
             opened.log.close()
             raise
-        live.repaired = tuple(repair.text for repair in opened.repairs)
+        live.repaired = opened.repairs
         return self._add(live, at_work=at_work)
 
     def find_live(self, conversation_id: str) -> Live | None:

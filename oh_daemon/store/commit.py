@@ -1,6 +1,6 @@
 """The thread that makes logs durable: groups `fdatasync` calls of all conversations.
 
-A log waits at most `group_s` for company, and not at all when someone waits for it. What is synced
+A log waits at most 50 ms for company, and not at all when someone waits for it. What is synced
 and how is the log's business; appending never waits for this thread.
 """
 
@@ -9,52 +9,44 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
 
 from oh_daemon.contract.errors import StorageError
 
+_GROUP_S = 0.05
 
-class Committable(Protocol):
-    """What can be made durable."""
-
-    def commit(self) -> StorageError | None:
-        """Make everything written so far durable. Called from the commit thread only."""
-        ...
-
-    def note_unseen_error(self, error: StorageError) -> None:
-        """A commit did not succeed and nobody waited for it: the next append must say so."""
-        ...
+Commit = Callable[[bool], StorageError | None]
+"""Makes everything written so far durable. Called from the commit thread only; the argument says
+whether somebody waits for the result."""
 
 
 class CommitThread:
     """One for the whole daemon. Callbacks run on it, in order, and must not wait for a sync."""
 
-    def __init__(self, group_s: float = 0.05) -> None:
-        self._group_s = group_s
+    def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._pending: dict[Committable, list[Future[StorageError | None]]] = {}
+        self._pending: dict[Commit, list[Future[StorageError | None]]] = {}
         self._is_urgent = False
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="log-commit", daemon=True)
         self._thread.start()
 
-    def schedule(self, log: Committable) -> None:
-        """Sync `log` soon; nobody waits for it."""
+    def schedule(self, commit: Commit) -> None:
+        """Sync soon; nobody waits for it."""
         with self._changed:
-            self._pending.setdefault(log, [])
+            self._pending.setdefault(commit, [])
             self._changed.notify()
 
     def request(
-        self, log: Committable, callback: Callable[[StorageError | None], None] | None = None
+        self, commit: Commit, callback: Callable[[StorageError | None], None] | None = None
     ) -> Future[StorageError | None]:
-        """Sync `log` now. The result is the error, if any; `callback` gets it on this thread."""
+        """Sync now. The result is the error, if any; `callback` gets it on this thread."""
         future: Future[StorageError | None] = Future()
         if callback is not None:
             # A Future logs and drops what a callback raises, so one bad callback stops nobody.
             future.add_done_callback(lambda done: callback(done.result()))
         with self._changed:
             if not self._is_closing:
-                self._pending.setdefault(log, []).append(future)
+                self._pending.setdefault(commit, []).append(future)
                 self._is_urgent = True
                 self._changed.notify()
                 return future
@@ -70,18 +62,16 @@ class CommitThread:
 
     def _run(self) -> None:
         while batch := self._next_batch():
-            for log, waiting in batch.items():
-                error = log.commit()
-                if error is not None and not waiting:
-                    log.note_unseen_error(error)
+            for commit, waiting in batch.items():
+                error = commit(bool(waiting))
                 for future in waiting:
                     future.set_result(error)
 
-    def _next_batch(self) -> dict[Committable, list[Future[StorageError | None]]]:
+    def _next_batch(self) -> dict[Commit, list[Future[StorageError | None]]]:
         """Whatever came in since the last sync began; empty when it is time to stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._is_closing)
-            self._changed.wait_for(lambda: self._is_urgent or self._is_closing, self._group_s)
+            self._changed.wait_for(lambda: self._is_urgent or self._is_closing, _GROUP_S)
             self._is_urgent = False
             batch, self._pending = self._pending, {}
             return batch

@@ -27,7 +27,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.store import private_files
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.log_scan import LOG_NAME, Repair, Scan, scan_file
+from oh_daemon.store.log_scan import LOG_NAME, Scan, scan_file
 from oh_daemon.store.private_files import open_private, read_private, storage_error
 
 
@@ -67,7 +67,7 @@ class LogFile:
                 self._seqs.append(self._seqs[-1] + 1 if self._seqs else 1)
                 self._starts.append(start)
                 start += len(line) + 1
-        self._commit.schedule(self)
+        self._commit.schedule(self.commit)
 
     def write(self, data: bytes) -> None:
         """Put bytes at the end of the file, all or nothing, for `append` and `open_log`."""
@@ -117,35 +117,34 @@ class LogFile:
 
     def sync(self) -> None:
         """Return when everything appended so far is durable. Raises `StorageError`."""
-        error = self._commit.request(self).result()
+        error = self._commit.request(self.commit).result()
         if error is not None:
             raise error
 
     def after_sync(self, callback: Callable[[errors.StorageError | None], None]) -> None:
         """Call back, on the commit thread, once everything appended so far is durable."""
-        self._commit.request(self, callback)
+        self._commit.request(self.commit, callback)
 
-    def commit(self) -> errors.StorageError | None:
+    def commit(self, is_awaited: bool) -> errors.StorageError | None:
         """Make everything written so far durable. For the commit thread."""
+        error = None
         try:
             with self._syncing:
                 if self._fd >= 0:
                     with self._writing:
                         self._require_unchanged()
-                    self._blobs.commit()
                     os.fdatasync(self._fd)
         except OSError as exc:
-            return storage_error(self._path, exc)
+            error = storage_error(self._path, exc)
         except errors.StorageError as exc:
-            return exc
-        return None
-
-    def note_unseen_error(self, error: errors.StorageError) -> None:
-        """A commit did not succeed and nobody waited for it: the next append must say so."""
-        self._unseen_error = error
+            error = exc
+        if not is_awaited:
+            # Nobody else will hear of it, so the next append must say so.
+            self._unseen_error = error
+        return error
 
     def put_blob(self, data: bytes) -> str:
-        """Store bytes, durable with the next sync; the result is their SHA-256 in hex."""
+        """Store bytes for good; the result is their SHA-256 in hex."""
         return self._blobs.put(data)
 
     def put_blob_file(self, path: Path) -> str:
@@ -163,7 +162,6 @@ class LogFile:
                 return
             # A log that cannot take the note is opened as after a crash, which loses nothing.
             with suppress(OSError, errors.StorageError):
-                self._blobs.commit()
                 self.write(_line(kind="closed"))
                 os.fdatasync(self._fd)
             for fd in (self._fd, self._lock_fd):
@@ -180,8 +178,8 @@ class OpenedLog:
     """Plain dicts as stored, in order, each seq once."""
     epoch: str
     """Another one than before when whole lines may have been lost."""
-    repairs: tuple[Repair, ...]
-    """What was found wrong now, without what an earlier opening has reported."""
+    repairs: tuple[str, ...]
+    """What was found wrong now, as sentences, without what an earlier opening has reported."""
 
 
 def open_log(
@@ -257,7 +255,7 @@ def _open_locked(folder: Path, fds: tuple[int, int], commit: CommitThread) -> Op
     return OpenedLog(log, scan.records, epoch, tuple(repairs))
 
 
-def _cut_torn_line(folder: Path, fd: int, end: int) -> Repair:
+def _cut_torn_line(folder: Path, fd: int, end: int) -> str:
     """Move the bytes after the last whole line into a file of their own, durable first."""
     # A file of this name is from a try that did not finish: what opens a log writes beyond `end`.
     name = f"torn-{end}"
@@ -268,7 +266,7 @@ def _cut_torn_line(folder: Path, fd: int, end: int) -> Repair:
         aside.flush()
         os.fsync(aside_fd)
     os.ftruncate(fd, end)
-    return Repair(f"the last line was not finished; it was moved to {name}", end, name)
+    return f"the last line was not finished; it was moved to {name}"
 
 
 def _next_epoch(scan: Scan, boot: str) -> str:

@@ -10,7 +10,7 @@ import gc
 import math
 import os
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -29,17 +29,6 @@ _MAX_REPAIRS = 100
 """More than these tell a person nothing new."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """Something wrong with a log, from byte `offset` on."""
-
-    text: str
-    """What was found and what was done, as a sentence."""
-    offset: int
-    side_file: str | None = None
-    """Name of the file next to the log that has what was cut; all else stays where it is."""
-
-
 @dataclass(slots=True)
 class Scan:
     """What a log holds. `records` are plain dicts as stored, in order, each seq once."""
@@ -53,7 +42,8 @@ class Scan:
     """The last line says that whoever had it open was done with it."""
     is_newer: bool = False
     """A later version has written here, so this one must not."""
-    repairs: list[Repair] = field(default_factory=list[Repair])
+    repairs: list[str] = field(default_factory=list[str])
+    """What was found and what was done, as sentences."""
     damage: int = 0
     """A measure of what cannot be read; it grows when more is lost."""
     end: int = 0
@@ -61,11 +51,11 @@ class Scan:
     lacks_newline: bool = False
     """The last line is whole, only its newline is missing."""
 
-    def pass_over(self, text: str, offset: int, n_lost: int) -> None:
+    def pass_over(self, text: str, n_lost: int) -> None:
         """Note what no reader can use. It stays in the file."""
         self.damage += n_lost
         if len(self.repairs) < _MAX_REPAIRS:
-            self.repairs.append(Repair(text, offset))
+            self.repairs.append(text)
 
 
 def scan_log(folder: Path) -> Scan:
@@ -76,26 +66,6 @@ def scan_log(folder: Path) -> Scan:
 
 def read_log(folder: Path) -> list[Json]:
     return scan_log(folder).records
-
-
-def follow(folder: Path, wait: Callable[[], bool]) -> Iterator[Json]:
-    """All records of a log that another process writes, old ones first, then as they come.
-
-    `wait` is called when nothing is new, sleeps as long as the caller likes and returns true to
-    stop (`CancelToken.wait` does both).
-    """
-    end = last_seq = 0
-    while True:
-        with read_private(folder / LOG_NAME) as file:
-            for start, size, line in _lines(file, end):
-                if line.endswith(b"\n"):
-                    end = start + size
-                    parsed = _parse(line) or {}
-                    if parsed.get("seq", 0) > last_seq:
-                        last_seq = parsed["seq"]
-                        yield parsed
-        if wait():
-            return
 
 
 def last_seq_of(folder: Path) -> int:
@@ -121,9 +91,9 @@ def scan_file(file: BinaryIO) -> Scan:
     return scan
 
 
-def _lines(file: BinaryIO, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
+def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
     """(start, size, text) of each line; of a line above the limit the text is only its end."""
-    file.seek(start)
+    start = 0
     while line := file.readline(_MAX_LINE_BYTES):
         size = len(line)
         if size == _MAX_LINE_BYTES:
@@ -143,7 +113,7 @@ def _take_line(scan: Scan, start: int, size: int, line: bytes) -> None:
     scan.end = start + size
     scan.lacks_newline = not is_finished
     if parsed is None:
-        scan.pass_over(f"{size} bytes at byte {start} are no event; left out", start, size)
+        scan.pass_over(f"{size} bytes at byte {start} are no event; left out", size)
         return
     scan.is_newer |= parsed["v"] > LOG_VERSION
     kind = parsed.get("kind")
@@ -178,14 +148,13 @@ def _drop_misnumbered(scan: Scan) -> None:
     kept: list[int] = []
     last = 0
     for place, (seq, following) in enumerate(zip(seqs, [*seqs[1:], math.inf], strict=True)):
-        start = scan.starts[place]
         # A jump is believed only when the next event goes on from there: one wrong number must
         # not hide all the events after it.
         if seq != last + 1 and not last < seq < following:
-            scan.pass_over(f"event {seq} is there twice or out of order; left out", start, 1)
+            scan.pass_over(f"event {seq} is there twice or out of order; left out", 1)
             continue
         if seq > last + 1:
-            scan.pass_over(f"events {last + 1} to {seq - 1} are missing", start, seq - last)
+            scan.pass_over(f"events {last + 1} to {seq - 1} are missing", seq - last)
         kept.append(place)
         last = seq
     scan.records = [scan.records[place] for place in kept]

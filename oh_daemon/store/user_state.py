@@ -7,13 +7,14 @@ folder must not be able to trust itself.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import threading
 from pathlib import Path
 from typing import Any, Literal
 
+import orjson
+
 from oh_daemon.contract.errors import ReadOnlyError
+from oh_daemon.store.private_files import replace_file
 
 Trust = Literal["full", "readOnly", "none"]
 
@@ -53,7 +54,7 @@ class UserState:
     def _load(self) -> dict[str, dict[str, Any]]:
         # Anything unreadable counts as nothing decided: the stricter reading.
         with contextlib.suppress(OSError, ValueError):
-            loaded = json.loads(self._path.read_text("utf-8"))
+            loaded = orjson.loads(self._path.read_bytes())
             if isinstance(loaded, dict):
                 return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
         return {}
@@ -64,11 +65,7 @@ class UserState:
             state.setdefault(_key(folder), {})[name] = value
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                temporary = self._path.with_suffix(".new")
-                descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                    json.dump(state, file, indent=1, ensure_ascii=False)
-                temporary.replace(self._path)
+                replace_file(self._path, orjson.dumps(state, option=orjson.OPT_INDENT_2))
             except OSError as exc:
                 raise ReadOnlyError(f"cannot write {str(self._path)!r}: {exc.strerror}") from exc
 

@@ -25,9 +25,11 @@ from oh_daemon.workspace.paths import shown, uri_from_path
 from oh_daemon.workspace.text_changes import (
     MAX_SHOWN_BYTES,
     Change,
+    Create,
     Insert,
     Replace,
     Replacement,
+    Undo,
     capped,
     with_newlines,
 )
@@ -92,7 +94,8 @@ class EditTool:
         if args["command"] == "view":
             return self._plan_view(args)
         path = self._folders.resolve(args["path"], writing=True)
-        before, after = self._texts(path, args)
+        planned = self._documents.plan(path, _change(args))
+        before, after = planned.before, planned.after
         change = self._documents.history.describe(path, before, after)
         protected = self._folders.is_protected(args["path"])
         reasons = tuple(filter(None, (protected, _hidden_reason(before, after))))
@@ -114,7 +117,7 @@ class EditTool:
             return ToolResult.of(_render_view(self._documents.read(path), args))
         path = self._folders.resolve(args["path"], writing=True)
         label = f"oh: {args['command']} {shown(path.name)}"[:_MAX_LABEL_CHARS]
-        done = self._edit(path, args, label, context)
+        done = self._documents.edit(path, _change(args), label=label, cancel=context.cancel)
         return ToolResult.of(
             self._render_done(done, args["command"], path),
             changes=(done.change,),
@@ -139,28 +142,6 @@ class EditTool:
             outside_floor=secret is not None,
         )
 
-    def _texts(self, path: Path, args: Json) -> tuple[str | None, str | None]:
-        """The text before and after; None is no file."""
-        match args["command"]:
-            case "create":
-                self._documents.plan_create(path)
-                return None, _text(args, "text")
-            case "undo":
-                return self._documents.plan_undo(path)
-            case _:
-                planned = self._documents.plan(path, _change(args))
-                return planned.before, planned.after
-
-    def _edit(self, path: Path, args: Json, label: str, context: ToolContext) -> EditDone:
-        documents, cancel = self._documents, context.cancel
-        match args["command"]:
-            case "create":
-                return documents.create(path, _text(args, "text"), label=label, cancel=cancel)
-            case "undo":
-                return documents.undo(path, label=label, cancel=cancel)
-            case _:
-                return documents.edit(path, _change(args), label=label, cancel=cancel)
-
     def _render_done(self, done: EditDone, command: str, path: Path) -> str:
         change = done.change
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
@@ -181,10 +162,20 @@ def _lines(args: Json) -> Range | None:
 
 
 def _change(args: Json) -> Change:
-    if args["command"] == "insert":
-        if "insert_line" not in args:
+    match args["command"]:
+        case "create":
+            return Create(_text(args, "text"))
+        case "undo":
+            return Undo()
+        case "insert" if "insert_line" not in args:
             raise ToolError("insert needs insert_line, the line after which the text goes")
-        return Insert(args["insert_line"], _text(args, "text"))
+        case "insert":
+            return Insert(args["insert_line"], _text(args, "text"))
+        case _:
+            return _replace(args)
+
+
+def _replace(args: Json) -> Replace:
     if "edits" in args and "old_text" in args:
         raise ToolError("give either edits or old_text and new_text, not both")
     replacements: list[Json] = args.get("edits") or [args]

@@ -6,8 +6,9 @@ Invariant: one writer per edit, and an open document with unsaved text is never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -32,15 +33,19 @@ from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, real_path, shown
 from oh_daemon.workspace.text_changes import (
     Change,
-    Freshness,
-    Restore,
+    Create,
+    Insert,
+    Replace,
+    Undo,
     applied,
     capped,
     looks_applied,
+    restoring,
     unified,
     with_newlines,
 )
 
+FindEdits = Callable[[str], tuple[TextEdit, ...]]
 _VERIFY_TIMEOUT_S = 2.0
 _MAX_DIFFERENCE_BYTES = 4096
 _MOVED = (None, "stale", "missing")
@@ -60,8 +65,9 @@ class PlannedEdit:
     """What an edit would do now; nothing has changed yet."""
 
     path: Path
-    before: str
-    after: str
+    before: str | None
+    """None is no file, as in `after`."""
+    after: str | None
     edits: tuple[TextEdit, ...]
     route: Route
     document: OpenDocument | None
@@ -109,7 +115,7 @@ class Documents:
         self.history = history
         self._editor = editor
         self._locks = locks
-        self._files = Files(folders, history.keep)
+        self._files = Files(folders, history.blobs.put_blob)
         self._seen: dict[Path, Seen] = {}
 
     def read(self, path: Path) -> TextView:
@@ -124,22 +130,17 @@ class Documents:
         """What `change` would do to the newest text.
 
         Raises `StaleDocumentError` with that text when the agent has not seen it; a change of text
-        that still stands there once goes on all the same (decision 26).
+        that still stands there once goes on all the same (decision 26). Raises
+        `EditRejectedError` when there is something where a file is to be made.
         """
         state = self._look(path)
-        if state.text is None:
-            raise ToolError(f"there is no file {self._name(path)!r}; create it")
-        moved = self._moved(state, change.freshness)
-        try:
-            planned = self._planned(state, change)
-        except StaleDocumentError:
-            raise
-        except ToolError as exc:
-            if moved and change.freshness == "anchored":
-                raise self._stale(state, f"it changed since you read it; {exc.message}") from exc
-            raise
-        is_rebased = moved and change.freshness != "none"
-        return replace(planned, note=REBASED) if is_rebased else planned
+        match change:
+            case Create():
+                return self._planned_creation(state, change.text)
+            case Undo():
+                return self._planned_undo(state)
+            case Replace() | Insert():
+                return self._planned_change(state, change)
 
     def edit(self, path: Path, change: Change, *, label: str, cancel: CancelToken) -> EditDone:
         """Plan again and write, the one way that is safe now; a second time if the text moved.
@@ -153,64 +154,6 @@ class Documents:
                 if done is not None:
                     return done
             raise self._stale(self._look(path), "it changed while it was being edited, twice")
-
-    def plan_create(self, path: Path) -> OpenDocument | None:
-        """The empty document that the editor shows there already, if any.
-
-        Raises `EditRejectedError` when there is more than that.
-        """
-        state = self._look(path)
-        document = state.document
-        if state.file is not None or (document is not None and document.text.strip()):
-            raise EditRejectedError(
-                f"{self._name(path)!r} exists already; view it and change it with replace"
-            )
-        return document
-
-    def create(self, path: Path, text: str, *, label: str, cancel: CancelToken) -> EditDone:
-        """A new file with the folders above it. Raises `EditRejectedError` when it exists."""
-        with self._locks.hold(path, cancel):
-            document = self.plan_create(path)
-            if document is None:
-                self._files.create(path, text.encode())
-                return self._done(path, None, text, "disk")
-            if self._editor is None or not self._editor.can_apply:
-                raise EditRejectedError(f"{shown(path)!r} is open, and its editor takes no edits")
-            route: Route = "editorAndSave" if self._editor.can_save else "editor"
-            edit = TextEdit(0, len(document.text), text)
-            planned = PlannedEdit(path, document.text, text, (edit,), route, document, None)
-            if done := self._write(planned, label, cancel):
-                return done
-            raise self._stale(self._look(path), "the user is writing it")
-
-    def plan_undo(self, path: Path) -> tuple[str, str | None]:
-        """The text that is there and the one that `undo` goes back to, None being no file.
-
-        Raises `ToolError` when there is nothing to undo or the text changed since.
-        """
-        last = self.history.last(path)
-        if last is None:
-            raise ToolError(f"no edit of {self._name(path)!r} is left to undo")
-        before, after = (self.history.text(h) for h in (last.sha256_before, last.sha256_after))
-        planned = self.plan(path, Restore(before, after))
-        return planned.before, None if last.op == "add" else planned.after
-
-    def undo(self, path: Path, *, label: str, cancel: CancelToken) -> EditDone:
-        """Take back the last edit that this conversation made to the file; see `plan_undo`."""
-        after, before = self.plan_undo(path)
-        if before is not None or self._look(path).file is None:
-            change = Restore(before or "", after)
-            return self.edit(path, change, label=label, cancel=cancel)
-        with self._locks.hold(path, cancel):
-            state = self._look(path)
-            if state.file is None or state.is_unsaved or state.text != after:
-                raise self._stale(state, "it changed since it was created")
-            self._files.delete(path, state.file.sha256)
-            return self._done(path, after, None, "disk")
-
-    def sweep(self, path: Path) -> tuple[Path, ...]:
-        """Remove what an edit of `path` left beside it when its process died."""
-        return self._files.sweep(path.parent)
 
     def unsaved_agent_edits(self) -> tuple[Path, ...]:
         """Files whose text in the editor holds an edit of ours that commands do not see."""
@@ -233,19 +176,26 @@ class Documents:
     def _name(self, path: Path) -> str:
         return shown(self.folders.relative(path))
 
-    def _moved(self, state: _State, freshness: Freshness) -> bool:
-        """Whether the text is another than the agent read; raises when that is too much."""
+    def _planned_change(self, state: _State, change: Replace | Insert) -> PlannedEdit:
+        if state.text is None:
+            raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
         seen = self._seen.get(state.path)
-        moved = seen is None or not seen.whole or seen.text != fingerprint(state.text)
-        if freshness == "none":
-            return moved
         if seen is None:
             raise self._stale(state, "you have not read it yet")
         if state.truth.note == CONFLICT:
             raise self._stale(state, CONFLICT)
-        if moved and freshness == "exact":
+        moved = not seen.whole or seen.text != fingerprint(state.text)
+        if moved and not change.is_anchored:
             raise self._stale(state, "it changed since you read it")
-        return moved
+        try:
+            planned = self._planned(state, change.edits)
+        except StaleDocumentError:
+            raise
+        except ToolError as exc:
+            if moved:
+                raise self._stale(state, f"it changed since you read it; {exc.message}") from exc
+            raise
+        return replace(planned, note=REBASED) if moved else planned
 
     def _look(self, path: Path) -> _State:
         document = self._document(path)
@@ -286,12 +236,12 @@ class Documents:
             f"{name!r} was not edited: {why}{note}\nThis is its text now:\n{text}"
         )
 
-    def _planned(self, state: _State, change: Change) -> PlannedEdit:
+    def _planned(self, state: _State, find: FindEdits) -> PlannedEdit:
         editor, file = self._editor, state.file
         route = choose_route(
             state.truth,
             is_dirty=state.is_unsaved,
-            mixed_line_ends=file is not None and file.eol == "mixed",
+            mixed_line_ends=file is not None and file.has_mixed_line_ends,
             can_apply=editor is not None and editor.can_apply,
             can_save=editor is not None and editor.can_save,
         )
@@ -300,36 +250,69 @@ class Documents:
                 state, "the user has unsaved changes in an editor that takes no edits; ask to save"
             )
         before = file.text if route == "disk" and file is not None else state.text or ""
-        edits = change.edits(before)
+        edits = find(before)
         after = applied(before, edits)
         return PlannedEdit(
             state.path, before, after, edits, route, state.document, file, state.truth.note
         )
 
+    def _planned_creation(self, state: _State, text: str) -> PlannedEdit:
+        name, document, editor = self._name(state.path), state.document, self._editor
+        if state.file is not None or (document is not None and document.text.strip()):
+            raise EditRejectedError(f"{name!r} exists already; view it and change it with replace")
+        if document is None or editor is None:
+            return PlannedEdit(state.path, None, text, (), "disk", None, None)
+        if not editor.can_apply:
+            raise EditRejectedError(f"{name!r} is open, and its editor takes no edits")
+        route: Route = "editorAndSave" if editor.can_save else "editor"
+        edit = TextEdit(0, len(document.text), text)
+        return PlannedEdit(state.path, None, text, (edit,), route, document, None)
+
+    def _planned_undo(self, state: _State) -> PlannedEdit:
+        last = self.history.last(state.path)
+        if last is None or state.text is None:
+            raise ToolError(f"no edit of {self._name(state.path)!r} is left to undo")
+        before, after = (self.history.text(h) for h in (last.sha256_before, last.sha256_after))
+        planned = self._planned(state, partial(restoring, before=before, after=after))
+        if last.op != "add" or state.file is None:
+            return planned
+        if state.is_unsaved:
+            raise self._stale(state, "it changed since it was created")
+        return replace(planned, after=None, route="disk")
+
     def _write(self, planned: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:
         """None when the text moved under the edit and nothing was written."""
-        if planned.route != "disk" or planned.file is None:
+        path, file, after = planned.path, planned.file, planned.after
+        if planned.route != "disk":
             return self._write_through_editor(planned, label, cancel)
         try:
-            new = planned.file.encode(planned.after)
-            self._files.replace(planned.path, new, planned.file.sha256)
+            if file is None:
+                self._files.create(path, (after or "").encode())
+            elif after is None:
+                self._files.delete(path, file.sha256)
+            else:
+                self._files.replace(path, file.encode(after), file.sha256)
         except StaleDocumentError:
             return None
-        return self._done(planned.path, planned.before, planned.after, "disk", planned.note)
+        return self._done(path, planned.before, after, "disk", planned.note)
 
     def _write_through_editor(
         self, planned: PlannedEdit, label: str, cancel: CancelToken
     ) -> EditDone | None:
-        if self._editor is None or planned.document is None:
+        document, after = planned.document, planned.after or ""
+        if self._editor is None or document is None:
             return None
-        document, save = planned.document, planned.route == "editorAndSave"
         outcome = self._editor.apply_edit(
-            document, planned.edits, label=label, save=save, cancel=cancel
+            document,
+            planned.edits,
+            label=label,
+            save=planned.route == "editorAndSave",
+            cancel=cancel,
         )
         # Neovim says `applied` for a stale edit that it skipped, so only the text itself counts.
         arrived = self._editor.wait_for_text(
             document.path,
-            sha256_of(planned.after),
+            sha256_of(after),
             timeout_s=_VERIFY_TIMEOUT_S if outcome.applied else 0,
             cancel=cancel,
         )
@@ -337,18 +320,16 @@ class Documents:
             self._await_saved_text(planned.path, document.path, cancel)
         text = self._look(planned.path).text or ""
         landed = arrived is not None or (
-            outcome.applied
-            and looks_applied(planned.before, planned.after, text, was_saved=outcome.saved)
+            outcome.applied and looks_applied(document.text, after, text, was_saved=outcome.saved)
         )
-        if not landed and outcome.failure not in _MOVED and text == planned.before:
+        if not landed and outcome.failure not in _MOVED and text == document.text:
             raise EditRejectedError(
                 f"the editor did not take the edit of {shown(planned.path)!r}: {outcome.failure}"
             )
         if not landed:
             return None
-        before = planned.before if planned.file or planned.before.strip() else None
-        note = "\n".join(filter(None, (planned.note, _difference(planned, text)))) or None
-        return self._done(planned.path, before, text, "editor", note)
+        note = "\n".join(filter(None, (planned.note, _difference(planned.path, after, text))))
+        return self._done(planned.path, planned.before, text, "editor", note or None)
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
         """A formatter that runs on save reaches the disk before we hear of it."""
@@ -383,10 +364,10 @@ class Documents:
         return EditDone(change, route, note)
 
 
-def _difference(planned: PlannedEdit, text: str) -> str | None:
-    if with_newlines(text) == with_newlines(planned.after):
+def _difference(path: Path, expected: str, text: str) -> str | None:
+    if with_newlines(text) == with_newlines(expected):
         return None
-    patch, _, _ = unified(planned.after, text, planned.path.name)
+    patch, _, _ = unified(expected, text, path.name)
     return "A formatter or the user changed the text after your edit:\n" + capped(
         patch, "the difference", _MAX_DIFFERENCE_BYTES
     )

@@ -19,9 +19,11 @@ _EMPTY = sha256_of("")
 class Blobs(Protocol):
     """Where texts outlive the process: the conversation's log."""
 
-    def put_blob(self, data: bytes) -> str: ...
+    def put_blob(self, data: bytes) -> str:
+        """Make bytes durable; the result is their name."""
+        ...
+
     def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
-    def sync(self) -> None: ...
 
 
 class EditHistory:
@@ -29,7 +31,7 @@ class EditHistory:
 
     def __init__(self, folders: Folders, blobs: Blobs) -> None:
         self._folders = folders
-        self._blobs = blobs
+        self.blobs = blobs
         self._changes: dict[Path, list[FileChange]] = {}
 
     def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
@@ -55,7 +57,7 @@ class EditHistory:
             change = change.model_copy(update={"unsaved": True})
         for text in (before, after):
             if text is not None:
-                self._blobs.put_blob(text.encode("utf-8", "surrogatepass"))
+                self.blobs.put_blob(text.encode("utf-8", "surrogatepass"))
         self._remember_at(path, change)
         return change
 
@@ -79,12 +81,7 @@ class EditHistory:
         """A text by the hash in a change; that of no file is empty."""
         if sha256 is None:
             return ""
-        return self._blobs.read_blob(sha256).decode("utf-8", "surrogatepass")
-
-    def keep(self, data: bytes) -> None:
-        """Make bytes durable now."""
-        self._blobs.put_blob(data)
-        self._blobs.sync()
+        return self.blobs.read_blob(sha256).decode("utf-8", "surrogatepass")
 
     def _remember_at(self, path: Path, change: FileChange) -> None:
         changes = self._changes.setdefault(path, [])

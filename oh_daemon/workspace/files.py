@@ -19,13 +19,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
 
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.workspace.paths import Folders, shown
 
 MAX_TEXT_BYTES = 16 << 20
-Eol = Literal["lf", "crlf", "cr", "mixed", "none"]
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -34,7 +32,6 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_EOL_NAMES: dict[str, Eol] = {"\n": "lf", "\r\n": "crlf", "\r": "cr"}
 _TEMP_NAME = ".oh-{}.tmp"
 # A FIFO without a writer would block the open, and a link would lead elsewhere.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -61,9 +58,8 @@ class FileText:
         return self.bom + text.encode(self.encoding)
 
     @property
-    def eol(self) -> Eol:
-        kinds = set(re.findall(r"\r\n|\n|\r", self.text))
-        return "mixed" if len(kinds) > 1 else _EOL_NAMES.get("".join(kinds), "none")
+    def has_mixed_line_ends(self) -> bool:
+        return len(set(re.findall(r"\r\n|\n|\r", self.text))) > 1
 
 
 def parse_text(raw: bytes) -> FileText | None:
@@ -130,13 +126,6 @@ class Files:
             os.unlink(path.name, dir_fd=folder)
             os.fsync(folder)
 
-    def sweep(self, folder: Path) -> tuple[Path, ...]:
-        """Remove the temporary files that writers who died left in this one folder."""
-        with self._folders.holding(folder / _TEMP_NAME) as descriptor:
-            with os.scandir(descriptor) as entries:
-                names = [e.name for e in entries if fnmatchcase(e.name, _TEMP_NAME.format("*"))]
-            return tuple(folder / name for name in names if _remove_orphan(descriptor, name))
-
 
 def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:
     try:
@@ -184,12 +173,13 @@ def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str
 
 @contextmanager
 def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
-    """A synced file with `data` under a name that `sweep` knows; removed if it still has it."""
+    """A synced file with `data` under a name that `_sweep` knows; removed if it still has it."""
+    _sweep(folder)
     name = _TEMP_NAME.format(secrets.token_hex(8))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, mode, dir_fd=folder)
     try:
-        # The lock says that the writer lives; the kernel frees it for `sweep` when we die.
+        # The lock says that the writer lives; the kernel frees it for `_sweep` when we die.
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _write_all(descriptor, data)
@@ -262,19 +252,22 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _remove_orphan(folder: int, name: str) -> bool:
-    try:
-        descriptor = os.open(name, _READ, dir_fd=folder)
-    except OSError:
-        return False
+def _sweep(folder: int) -> None:
+    """Remove what writers who died left in this folder."""
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if fnmatchcase(entry.name, _TEMP_NAME.format("*"))]
+    for name in names:
+        with suppress(OSError):  # Its writer is alive, or another was faster.
+            _remove_orphan(folder, name)
+
+
+def _remove_orphan(folder: int, name: str) -> None:
+    descriptor = os.open(name, _READ, dir_fd=folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.unlink(name, dir_fd=folder)
-    except OSError:
-        return False  # Its writer is alive, or was faster.
     finally:
         os.close(descriptor)
-    return True
 
 
 @contextmanager

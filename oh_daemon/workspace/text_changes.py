@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, Protocol
 
 from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.core.ports import TextEdit
@@ -20,22 +19,8 @@ from oh_daemon.core.ports import TextEdit
 MAX_SHOWN_BYTES = 32 << 10
 _MAX_NEAREST_LINES = 20_000
 _MAX_LINES_NAMED = 20
-_LINE_END = re.compile(r"\r\n|\n|\r")
-
-Freshness = Literal["none", "anchored", "exact"]
-"""What a change needs the agent to have read: nothing; an older text, if what it names is still
-there once; or exactly the text that is there now."""
-
-
-class Change(Protocol):
-    """One request to change a text."""
-
-    @property
-    def freshness(self) -> Freshness: ...
-
-    def edits(self, text: str) -> tuple[TextEdit, ...]:
-        """Minimal edits in ascending order. Raises `ToolError` when the text does not fit."""
-        ...
+_LINE_END = re.compile(r"(\r\n|\n|\r)")
+_LAST_LINE_END = re.compile(r"(\r\n|\n|\r)[^\r\n]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +39,9 @@ class Replace:
     replacements: tuple[Replacement, ...]
 
     @property
-    def freshness(self) -> Freshness:
-        return "exact" if any(r.every for r in self.replacements) else "anchored"
+    def is_anchored(self) -> bool:
+        """Whether an older text will do, if what is named still stands there once."""
+        return not any(r.every for r in self.replacements)
 
     def edits(self, text: str) -> tuple[TextEdit, ...]:
         plain = with_newlines(text)
@@ -77,9 +63,7 @@ class Insert:
     line: int
     text: str
 
-    @property
-    def freshness(self) -> Freshness:
-        return "exact"
+    is_anchored = False
 
     def edits(self, text: str) -> tuple[TextEdit, ...]:
         plain = with_newlines(text)
@@ -96,26 +80,31 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class Restore:
-    """Go back from `after` to `before`, provided that nobody changed the text since."""
+class Create:
+    """Make a file that is not there yet."""
 
-    before: str
-    after: str
+    text: str
 
-    @property
-    def freshness(self) -> Freshness:
-        return "none"
 
-    def edits(self, text: str) -> tuple[TextEdit, ...]:
-        if text == self.after:
-            return tuple(_line_hunks(text, 0, self.before))
-        plain = with_newlines(text)
-        if plain != with_newlines(self.after):
-            raise EditRejectedError(
-                "the text changed since that edit, and undo would lose the change; view it and"
-                " edit it instead"
-            )
-        return _located(text, plain, [TextEdit(0, len(plain), with_newlines(self.before))])
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Take back the last edit that this conversation made to the file."""
+
+
+Change = Replace | Insert | Create | Undo
+
+
+def restoring(text: str, *, before: str, after: str) -> tuple[TextEdit, ...]:
+    """Edits that go back from `after` to `before`. Raises `EditRejectedError` for other texts."""
+    if text == after:
+        return tuple(_line_hunks(text, 0, before))
+    plain = with_newlines(text)
+    if plain != with_newlines(after):
+        raise EditRejectedError(
+            "the text changed since that edit, and undo would lose the change; view it and"
+            " edit it instead"
+        )
+    return _located(text, plain, [TextEdit(0, len(plain), with_newlines(before))])
 
 
 def with_newlines(text: str) -> str:
@@ -262,10 +251,8 @@ def _n_common(one: str, two: str) -> int:
 
 def _eol_at(text: str, offset: int) -> str:
     """The line end in use at this place: the next one, else the one before."""
-    if found := _LINE_END.search(text, offset):
-        return found.group()
-    before = list(_LINE_END.finditer(text[-4096:]))
-    return before[-1].group() if before else "\n"
+    found = _LINE_END.search(text, offset) or _LAST_LINE_END.search(text)
+    return found[1] if found else "\n"
 
 
 def _distance(first: str, second: str) -> int:

@@ -59,11 +59,11 @@ def kill_at(call: str, number: int, path: Path) -> int:
 
 
 def check_kill(path: Path, call: str, number: int) -> bool:
-    """Old or new text after a kill there, and no trace after a sweep; whether it was killed."""
+    """Old or new text after a kill, and no trace after the next write; whether it was killed."""
     path.write_bytes(OLD)
     was_killed = kill_at(call, number, path) != 0
     assert path.read_bytes() in (OLD, NEW)
-    Files(Folders((path.parent,)), lambda _: None).sweep(path.parent)
+    Files(Folders((path.parent,)), lambda _: None).replace(path, OLD, sha256_of(path.read_bytes()))
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     return was_killed
 

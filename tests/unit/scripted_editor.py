@@ -113,7 +113,6 @@ class MemoryBlobs:
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
-        self.n_syncs = 0
 
     def put_blob(self, data: bytes) -> str:
         sha256 = hashlib.sha256(data).hexdigest()
@@ -122,9 +121,6 @@ class MemoryBlobs:
 
     def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
         return self.data[sha256][offset : None if limit < 0 else offset + limit]
-
-    def sync(self) -> None:
-        self.n_syncs += 1
 
 
 def _sha256(text: str) -> str:

@@ -17,7 +17,7 @@ from oh_daemon.workspace.documents import Documents, EditDone
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders
-from oh_daemon.workspace.text_changes import Insert, Replace, Replacement
+from oh_daemon.workspace.text_changes import Create, Insert, Replace, Replacement
 
 
 @dataclass
@@ -210,12 +210,12 @@ def test_a_file_that_is_only_in_the_editor_is_edited_there(desk: Desk) -> None:
     assert desk.shown == "done\n"
     assert not desk.path.exists()
     with pytest.raises(EditRejectedError, match="exists already"):
-        desk.documents.plan_create(desk.path)
+        desk.documents.plan(desk.path, Create("x"))
 
 
 def test_a_new_file_goes_into_the_empty_buffer_that_waits_for_it(desk: Desk) -> None:
     desk.editor.open(desk.path, "")
-    done = desk.documents.create(desk.path, "x\n", label="oh", cancel=CancelToken())
+    done = desk.documents.edit(desk.path, Create("x\n"), label="oh", cancel=CancelToken())
     assert (done.route, done.change.op) == ("editor", "add")
     assert desk.shown == desk.on_disk == "x\n"
 

@@ -41,23 +41,25 @@ def write(path: Path, data: bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("raw", "text", "encoding", "eol"),
+    ("raw", "text", "encoding", "is_mixed"),
     [
-        (b"a\nb\n", "a\nb\n", "utf-8", "lf"),
-        (b"a\r\nb", "a\r\nb", "utf-8", "crlf"),
-        (b"a\rb\r", "a\rb\r", "utf-8", "cr"),
-        (b"a\r\nb\n", "a\r\nb\n", "utf-8", "mixed"),
-        (b"", "", "utf-8", "none"),
-        (codecs.BOM_UTF8 + "ä".encode(), "ä", "utf-8", "none"),
-        (codecs.BOM_UTF16_LE + "ä\n".encode("utf-16-le"), "ä\n", "utf-16-le", "lf"),
-        (codecs.BOM_UTF16_BE + "😀".encode("utf-16-be"), "😀", "utf-16-be", "none"),
-        (codecs.BOM_UTF32_LE + "x".encode("utf-32-le"), "x", "utf-32-le", "none"),
+        (b"a\nb\n", "a\nb\n", "utf-8", False),
+        (b"a\r\nb", "a\r\nb", "utf-8", False),
+        (b"a\rb\r", "a\rb\r", "utf-8", False),
+        (b"a\r\nb\n", "a\r\nb\n", "utf-8", True),
+        (b"", "", "utf-8", False),
+        (codecs.BOM_UTF8 + "ä".encode(), "ä", "utf-8", False),
+        (codecs.BOM_UTF16_LE + "ä\n".encode("utf-16-le"), "ä\n", "utf-16-le", False),
+        (codecs.BOM_UTF16_BE + "😀".encode("utf-16-be"), "😀", "utf-16-be", False),
+        (codecs.BOM_UTF32_LE + "x".encode("utf-32-le"), "x", "utf-32-le", False),
     ],
 )
-def test_a_text_is_read_with_its_form(raw: bytes, text: str, encoding: str, eol: str) -> None:
+def test_a_text_is_read_with_its_form(
+    raw: bytes, text: str, encoding: str, *, is_mixed: bool
+) -> None:
     found = parse_text(raw)
     assert found is not None
-    assert (found.text, found.encoding, found.eol) == (text, encoding, eol)
+    assert (found.text, found.encoding, found.has_mixed_line_ends) == (text, encoding, is_mixed)
     assert found.encode(found.text) == raw
 
 
@@ -236,16 +238,19 @@ def test_pipes_sockets_devices_folders_and_giants_are_refused_at_once(
         Files(Folders((Path("/dev"),)), Kept()).read(Path("/dev/zero"))
 
 
-def test_the_sweep_takes_what_the_dead_left_and_nothing_else(files: Files, tmp_path: Path) -> None:
+def test_a_write_takes_away_what_the_dead_left_and_nothing_else(
+    files: Files, tmp_path: Path
+) -> None:
     orphan = tmp_path / ".oh-0123456789abcdef.tmp"
     for path in (orphan, tmp_path / "a.tmp", tmp_path / ".oh-notes"):
         path.write_bytes(b"x")
     (tmp_path / ".oh-link.tmp").symlink_to("a.tmp")
-    assert files.sweep(tmp_path) == (orphan,)
+    files.create(tmp_path / "new", b"")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         ".oh-link.tmp",
         ".oh-notes",
         "a.tmp",
+        "new",
     ]
 
 

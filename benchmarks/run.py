@@ -1,0 +1,309 @@
+"""What is fast, and against what: prints a Markdown table, then the same as JSON.
+
+`make bench` runs all; words on the command line select figures by name. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+from fake_llm import FakeLLM, Step, call, chunks, hang, held, raw, say, stream_parts
+from measure import (
+    PATIENCE_S,
+    Bench,
+    Figure,
+    Json,
+    append_s,
+    bash_true_s,
+    bench,
+    burst_floor_s,
+    daemon,
+    endless,
+    httpx_step_s,
+    ms,
+    p50,
+    p99,
+    pygls_round_trip_s,
+    pygls_start_s,
+    read_lines_s,
+    render_json,
+    render_table,
+    timed,
+)
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.shell import Shells
+from oh_daemon.workspace.spawner import Spawner
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    figures: list[Figure] = []
+    for measure in MEASURES:
+        if not wanted or any(word in measure.__name__ for word in wanted):
+            sys.stderr.write(f"measuring {measure.__name__.replace('_', ' ')} …\n")
+            figures.extend(measure())
+    print(render_table(figures))
+    print()
+    print(render_json(figures))
+
+
+def start() -> Iterator[Figure]:
+    times: list[float] = []
+    memory: list[float] = []
+    with tempfile.TemporaryDirectory() as folder, FakeLLM() as llm:
+        for _ in range(7):
+            started = time.perf_counter()
+            with daemon(Path(folder), Path(folder), llm.url) as client:
+                times.append(time.perf_counter() - started)
+                client.request("daemon/status", {})
+                memory.append(psutil.Process(client.process.pid).memory_info().rss / 1e6)
+    floor = f"bare pygls {pygls_start_s():.2f} s"
+    yield Figure("spawn to `initialize` answer", f"{p50(times):.2f} s", "< 0.25 s", floor)
+    yield Figure("memory before a conversation", f"{p50(memory):.0f} MB", "< 60 MB", "")
+
+
+def round_trip() -> Iterator[Figure]:
+    with bench(endless()) as at:
+        running = [at.start(f"{n}") for n in range(8)]
+        at.client.wait_for_event("turn.started", nth=8)
+        times = [timed(lambda: at.client.request("tool/list", {})) for _ in range(1000)]
+        for conversation_id in running:
+            at.client.request("conversation/interrupt", {"conversationId": conversation_id})
+    measured = f"{ms(p50(times))} / {ms(p99(times))}"
+    floor = f"bare idle pygls p50 {ms(pygls_round_trip_s())}"
+    yield Figure(
+        "round trip while 8 conversations run, p50 / p99", measured, "< 1 / < 50 ms", floor
+    )
+
+
+def steps() -> Iterator[Figure]:
+    n_steps = 1010
+    memory: list[float] = []
+    with bench() as at:
+
+        def script(_request: Json) -> Step:
+            n = len(at.llm.requests)
+            if n in {10, 1000}:
+                memory.append(at.rss_mb)
+            return call("terminal", command="true") if n < n_steps else say("Done.")
+
+        at.llm.play(script)
+        at.start()
+        at.wait_for_turns(1)
+        requests = at.llm.requests
+        gaps = [after.arrived - (before.ended or 0) for before, after in pairwise(requests)]
+        yield from _reopen(at)
+    for n, goal in ((10, 10), (100, 15), (1000, 30)):
+        floor = f"raw httpx request with {2 * n} messages {ms(httpx_step_s(2 * n))}"
+        measured = ms(p50(gaps[n - 6 : n + 5]))
+        yield Figure(f"own time per step at step {n:,}, p50", measured, f"< {goal} ms", floor)
+    grown = f"{memory[1] - memory[0]:.0f} MB"
+    yield Figure("memory grown from step 10 to 1,000", grown, "< 40 MB", "")
+
+
+def _reopen(at: Bench) -> Iterator[Figure]:
+    """The conversation of 1,000 steps, closed and opened again in a warm daemon."""
+    [info] = at.client.request("conversation/list", {})["conversations"]
+    at.client.request("conversation/close", {"conversationId": info["id"]})
+    at.llm.play(lambda _request: say("Again."))
+    n_before = len(at.llm.requests)
+    started = time.monotonic()
+    at.client.request("conversation/open", {"conversationId": info["id"], "replay": "none"})
+    at.send(info["id"])
+    arrived = at.llm.wait_for_requests(n_before + 1)[-1].arrived
+    [log] = at.project.glob(".openhands/conversations/*/events.jsonl")
+    floor = f"read and parse its lines {ms(read_lines_s(log))}"
+    name = "reopen 1,000 steps and send the next request"
+    yield Figure(name, ms(arrived - started), "< 100 ms", floor)
+
+
+def interrupt() -> Iterator[Figure]:
+    times: list[float] = []
+    closed: list[float] = []
+    with bench([hang()] * 10) as at:
+        for n in range(10):
+            conversation_id = at.start()
+            request = at.llm.wait_for_requests(n + 1)[-1]
+            params = {"conversationId": conversation_id}
+            started = time.perf_counter()
+            request_id = at.client.send_request("conversation/interrupt", params)
+            at.wait_for_turns(n + 1)
+            times.append(time.perf_counter() - started)
+            request.closed.wait(PATIENCE_S)
+            closed.append(time.perf_counter() - started)
+            at.client.result_of(request_id)
+    measured = f"{ms(p50(times))} (socket closed {ms(p50(closed))})"
+    yield Figure("interrupt to `turn.completed`, model hangs", measured, "< 50 ms", "")
+    yield from _interrupt_sleep()
+
+
+def _interrupt_sleep() -> Iterator[Figure]:
+    times: list[float] = []
+    with bench(endless("sleep 100")) as at:
+        for n in range(10):
+            conversation_id = at.start()
+            at.client.wait_for_event(lambda p: p["event"].get("status") == "running", nth=n + 1)
+            sleep = _wait_for_sleep(at)
+            started = time.perf_counter()
+            at.client.send_request("conversation/interrupt", {"conversationId": conversation_id})
+            at.wait_for_turns(n + 1)
+            times.append(time.perf_counter() - started)
+            if sleep.is_running() and sleep.status() != psutil.STATUS_ZOMBIE:
+                sys.stderr.write("the command outlived its turn\n")
+    yield Figure("interrupt to `turn.completed`, in `sleep 100`", ms(p50(times)), "< 200 ms", "")
+
+
+def _wait_for_sleep(at: Bench) -> psutil.Process:
+    parent = psutil.Process(at.client.process.pid)
+    while True:
+        found = [c for c in parent.children(recursive=True) if c.name() == "sleep"]
+        if found:
+            return found[0]
+
+
+def burst() -> Iterator[Figure]:
+    n_chunks = 20_000
+    gate = threading.Event()
+    # Made before the clock starts, for the server shares our interpreter.
+    body = b"".join(stream_parts(chunks(n_chunks, "word ")))
+    with bench([say("Warm."), held(raw(body), gate, after=-1)]) as at:
+        conversation_id = at.start()
+        at.wait_for_turns(1)
+        at.send(conversation_id)
+        at.llm.wait_for_requests(2)
+        before = len(at.client.notifications("conversation/delta"))
+        started = time.perf_counter()
+        gate.set()
+        at.client.wait_for(_is_delta, PATIENCE_S, nth=before + 1)
+        first_s = time.perf_counter() - started
+        at.wait_for_turns(2)
+        all_s = time.perf_counter() - started
+        deltas = at.client.notifications("conversation/delta")
+        n_received = sum(d["text"].count("word") for d in deltas)
+    floor = f"decode and encode them {burst_floor_s(n_chunks):.2f} s"
+    yield Figure("first chunk of a burst to the client", ms(first_s), "< 5 ms", "")
+    measured = f"{all_s:.1f} s, {n_chunks - n_received:,} lost, in {len(deltas):,} deltas"
+    yield Figure(f"{n_chunks:,} chunks", measured, "< 5 s, none lost", floor)
+
+
+def _is_delta(message: Json) -> bool:
+    return message.get("method") == "conversation/delta"
+
+
+def logs() -> Iterator[Figure]:
+    with bench([call("terminal", command="true"), say("Done.")]) as at:
+        conversation_id = at.start()
+        at.wait_for_turns(1)
+        at.client.request("conversation/close", {"conversationId": conversation_id})
+        folder = at.project / ".openhands/conversations"
+        long_id = _long_log(folder, conversation_id, 100_000)
+        params = {"conversationId": long_id, "replay": "none"}
+        opened = timed(lambda: at.client.request("conversation/open", params, within_s=PATIENCE_S))
+        log = folder / long_id / "events.jsonl"
+        floor = f"read and parse its lines {ms(read_lines_s(log))}"
+        yield Figure("open 100,000 events", ms(opened), "< 300 ms", floor)
+        at.client.request("conversation/close", {"conversationId": long_id})
+        shutil.rmtree(folder / long_id)
+        line = (folder / conversation_id / "events.jsonl").read_bytes().splitlines()[1] + b"\n"
+        for n in range(999):
+            shutil.copytree(folder / conversation_id, folder / f"{conversation_id[:-4]}{n:04d}")
+        at.client.request("conversation/list", {"limit": 100})
+        times = [
+            timed(lambda: at.client.request("conversation/list", {"limit": 100})) for _ in range(9)
+        ]
+        floor = f"stat each folder {ms(timed(lambda: [f.stat() for f in folder.iterdir()]))}"
+        yield Figure("list 1,000 conversations", ms(p50(times)), "< 50 ms", floor)
+    appends = append_s(100_000, line)
+    yield Figure("100,000 plain appends", f"{appends:.2f} s", "", "a floor itself")
+
+
+def _long_log(folder: Path, conversation_id: str, n_events: int) -> str:
+    """The same turn again and again, with ids and numbers of its own; returns the new id."""
+    header, *lines = (folder / conversation_id / "events.jsonl").read_text().splitlines()
+    new_id = conversation_id[:-4] + "long"
+    shutil.copytree(folder / conversation_id, folder / new_id)
+    (folder / new_id / "meta.json").unlink(missing_ok=True)
+    lines = [line for line in lines if '"event":' in line]
+    types = [json.loads(line)["event"]["type"] for line in lines]
+    first, last = types.index("turn.started"), types.index("turn.completed")
+    turn = lines[first : last + 1]
+    ids = {v for line in turn for k, v in json.loads(line).items() if k.endswith("Id")}
+    with (folder / new_id / "events.jsonl").open("w") as log:
+        log.writelines(
+            f"{line}\n" for line in (header.replace(conversation_id, new_id), *lines[:first])
+        )
+        for n in range(first, n_events):
+            line = turn[(n - first) % len(turn)]
+            for old in ids:
+                line = line.replace(old, f"{old}-{(n - first) // len(turn)}")
+            log.write(json.dumps({**json.loads(line), "seq": n + 1}) + "\n")
+    return new_id
+
+
+def terminal() -> Iterator[Figure]:
+    process = psutil.Process()
+    with tempfile.TemporaryDirectory() as folder:
+        spawner = Spawner()
+        shells = Shells(spawner, Path(folder), os.environ)
+
+        def run(command: str) -> object:
+            return shells.run(command, timeout_s=PATIENCE_S, cancel=CancelToken())
+
+        run("true")
+        times = [timed(lambda: run("true")) for _ in range(200)]
+        before = process.memory_info().rss
+        output_s = timed(lambda: run("head -c 100000000 /dev/zero | tr '\\0' x | fold -w 99"))
+        grown = (process.memory_info().rss - before) / 1e6
+        shells.close()
+        spawner.close()
+    floor = f"`bash -c true` {ms(bash_true_s())}"
+    yield Figure("terminal overhead per command, p50", ms(p50(times)), "< 2 ms", floor)
+    yield Figure("100 MB of output", f"{output_s:.1f} s, {grown:.0f} MB", "< 3 s, < 20 MB", "")
+
+
+def many() -> Iterator[Figure]:
+    n_conversations, n_steps = 20, 20
+
+    def script(request: Json) -> Step:
+        n_done = sum(m["role"] == "tool" for m in request["messages"])
+        return call("terminal", command="true") if n_done < n_steps - 1 else say("Done.")
+
+    with bench(script) as at:
+        at.start()
+        at.wait_for_turns(1)
+        started = time.perf_counter()
+        for n in range(n_conversations):
+            at.start(f"{n}")
+        at.wait_for_turns(1 + n_conversations)
+        wall_s = time.perf_counter() - started
+    floor_s = n_conversations * n_steps * (httpx_step_s(n_steps) + bash_true_s())
+    name = f"{n_conversations} conversations x {n_steps} steps at once, wall"
+    floor = f"as many httpx requests and `bash -c true`, in a row {floor_s:.1f} s"
+    yield Figure(name, f"{wall_s:.1f} s", "< 6 s", floor)
+
+
+MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
+    start,
+    round_trip,
+    steps,
+    interrupt,
+    burst,
+    logs,
+    terminal,
+    many,
+)
+
+
+if __name__ == "__main__":
+    main()
