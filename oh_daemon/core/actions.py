@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ToolError
@@ -18,9 +21,9 @@ from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
 from oh_daemon.core.recovery import ITEM
-from oh_daemon.core.secrets import MaskedStream
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +51,9 @@ class _Batch:
 class Actions:
     """One per conversation; `run_open` is called by its worker only."""
 
-    def __init__(self, conversation: Conversation, tools: dict[str, Tool], policy: Policy) -> None:
+    def __init__(
+        self, conversation: Conversation, tools: Mapping[str, Tool], policy: Policy
+    ) -> None:
         self._conversation = conversation
         self._tools = tools
         self._consent = Consent(conversation, policy)
@@ -60,7 +65,7 @@ class Actions:
         while it waits for an approval. Raises `Cancelled` when interrupted.
         """
         batch = _Batch()
-        unregister = cancel.on_cancel(self._wake)
+        forget = cancel.on_cancel(self._wake)
         try:
             while self._has_work(batch, cancel):
                 seen = self._conversation.state.seq
@@ -72,7 +77,7 @@ class Actions:
                     self._start_thread(batch, action, cancel)
                 self._wait(batch, seen, cancel)
         finally:
-            unregister()
+            forget()
         return batch.ending
 
     def _wake(self) -> None:
@@ -92,31 +97,28 @@ class Actions:
     def _wait(self, batch: _Batch, seen: int, cancel: CancelToken) -> None:
         """Wait until a running action ends, or until the user answers when nothing runs."""
         conversation = self._conversation
-        with conversation.changed:
+        state, changed = conversation.state, conversation.changed
+        with changed:
             if batch.running:
-                started = len(batch.running)
-                conversation.changed.wait_for(
-                    lambda: len(batch.running) < started or self._was_answered(seen)
-                )
+                n_running = len(batch.running)
+                changed.wait_for(lambda: len(batch.running) < n_running or self._is_answered(seen))
                 return
-            waiting = set(conversation.state.approvals)
-            if not waiting:
+            asked = set(state.approvals)
+            if not asked:
                 return
-            if conversation.state.pause_requested:
+            if state.pause_requested:
                 conversation.pause_turn("user")
                 return
-            conversation.change_status("waiting")
-            conversation.changed.wait_for(
+            conversation.append(conversation.status_event("waiting"))
+            changed.wait_for(
                 lambda: (
-                    cancel.is_cancelled
-                    or conversation.is_paused
-                    or set(conversation.state.approvals) != waiting
+                    cancel.is_cancelled or set(state.approvals) != asked or conversation.is_paused
                 )
             )
-            if conversation.state.status == "waiting":
-                conversation.change_status("running")
+            if state.status == "waiting":
+                conversation.append(conversation.status_event("running"))
 
-    def _was_answered(self, seen: int) -> bool:
+    def _is_answered(self, seen: int) -> bool:
         state = self._conversation.state
         return state.seq > seen and any(
             item["id"] in state.decisions for item in state.open_tool_items()
@@ -179,7 +181,7 @@ class Actions:
         if action.intent.footprint.writes:
             conversation.log.sync()
         started = conversation.clock.monotonic()
-        output = _LiveOutput(conversation, item_id)
+        output = LiveText(conversation, item_id, "output")
         result = _call(action, ToolContext(conversation.id, item_id, cancel, output.write))
         output.close()
         elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)
@@ -203,7 +205,7 @@ class Actions:
     ) -> None:
         """Append the observation, and with it the turn's changed files."""
         conversation = self._conversation
-        ended = {**item, **{to_wire(key): value for key, value in (fields or {}).items()}}
+        ended = {**item, **{to_camel(key): value for key, value in (fields or {}).items()}}
         ended |= {"status": status, "endedAt": conversation.clock.now(), "reason": reason}
         ended["content"] = list(result.content)
         observation = e.ItemCompleted(item=ITEM.validate_python(ended))
@@ -240,33 +242,6 @@ def _call(action: _Ready, context: ToolContext) -> ToolResult:
         logger.exception("tool %s broke in conversation %s", name, context.conversation_id)
         text = f"{name} broke: {exc!r}. Its effects are unknown; try another way."
         return ToolResult.of(text, is_error=True)
-
-
-class _LiveOutput:
-    """Streams a tool's output to the clients, masked, with offsets in code points."""
-
-    def __init__(self, conversation: Conversation, item_id: str) -> None:
-        self._conversation = conversation
-        self._item_id = item_id
-        self._stream = MaskedStream(conversation.masker)
-        self._offset = 0
-
-    def write(self, text: str) -> None:
-        self._publish(self._stream.feed(text))
-
-    def close(self) -> None:
-        self._publish(self._stream.flush())
-
-    def _publish(self, text: str) -> None:
-        if text:
-            self._conversation.publish_delta(self._item_id, "output", self._offset, text)
-            self._offset += len(text)
-
-
-def to_wire(name: str) -> str:
-    """`exit_code` -> `exitCode`: tools name an item's fields as Python does."""
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
 
 
 def merge_changes(

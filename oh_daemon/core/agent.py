@@ -20,13 +20,7 @@ from oh_daemon.contract.errors import (
     RateLimitError,
     StorageError,
 )
-from oh_daemon.contract.items import (
-    ConversationState,
-    NoticeItem,
-    PauseReason,
-    QueuedMessage,
-    StopReason,
-)
+from oh_daemon.contract.items import NoticeItem, PauseReason, QueuedMessage
 from oh_daemon.core.actions import Actions
 from oh_daemon.core.answer import Answering
 from oh_daemon.core.calls import render_tool
@@ -34,23 +28,19 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.context import View
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.endings import NUDGE, Rest, rest_after_answer, rest_before_step
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json, Model, ModelRequest, Tool
-from oh_daemon.core.recovery import cancelled_approvals, closing_events, interrupted_turn
+from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
+from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
 from oh_daemon.core.slots import Slots
 
 logger = logging.getLogger(__name__)
 
-MAX_NUDGES = 3
-MAX_SAME_ERRORS = 3
-_NUDGE = (
-    "Your last answer held neither text nor a tool call. Go on with the task, or call finish when "
-    "it is done."
-)
 _PAUSING: dict[type[DaemonError], PauseReason] = {
     NetworkError: "network",
     RateLimitError: "rateLimit",
 }
+"""Failures of a model call that time may heal: the turn is held, not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +55,13 @@ class Runtime:
     """`required` holds for the first request of a turn only."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rest:
-    """How a turn ends, and what the conversation is then."""
-
-    stop_reason: StopReason
-    status: ConversationState
-    reason: PauseReason | None = None
-    final_text: str | None = None
-
-
 class Agent:
     """Start it once; it works whenever the conversation has something to do."""
 
     def __init__(self, conversation: Conversation, runtime: Runtime) -> None:
         self.conversation = conversation
         self._runtime = runtime
-        self._actions = Actions(conversation, dict(runtime.tools), runtime.policy)
+        self._actions = Actions(conversation, runtime.tools, runtime.policy)
         self._view = View(conversation.state.agent["systemPrompt"])
         self._schemas = [render_tool(tool.spec) for tool in runtime.tools.values()]
         self._thread: threading.Thread | None = None
@@ -90,11 +70,10 @@ class Agent:
 
     def start(self) -> None:
         """Begin to work; a second call changes nothing."""
-        if self._thread is not None:
-            return
-        name = f"conversation-{self.conversation.id[:8]}"
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        if self._thread is None:
+            name = f"conversation-{self.conversation.id[:8]}"
+            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._thread.start()
 
     def close(self, deadline_s: float = 1.0) -> None:
         """Stop the worker; what is under way is recorded as interrupted, approvals stay."""
@@ -134,12 +113,11 @@ class Agent:
     def _next_queued(self) -> Json | None:
         """The message to start a turn with: after an interrupt only one sent for that purpose."""
         state = self.conversation.state
-        waiting = [message for message in state.queue if not message.get("held")]
-        if not waiting:
-            return None
+        head = next((message for message in state.queue if not message.get("held")), None)
+        if head is None or head["delivery"] == "interrupt":
+            return head
         went_well = (state.last_turn or {}).get("status", "completed") == "completed"
-        may_start = state.status in {"idle", "finished"} and went_well
-        return waiting[0] if may_start or waiting[0]["delivery"] == "interrupt" else None
+        return head if went_well and state.status in {"idle", "finished"} else None
 
     def _run_turn(self) -> None:
         conversation = self.conversation
@@ -148,7 +126,9 @@ class Agent:
             try:
                 with self._runtime.slots.taken(cancel):
                     self._begin_queued_turn()
-                    self._rest(self._steps(cancel))
+                    rest = self._steps(cancel)
+                    if rest is not None:
+                        self._rest(rest)
             except Cancelled:
                 self._stop_early()
             except ModelError as exc:
@@ -166,77 +146,37 @@ class Agent:
         conversation = self.conversation
         with conversation.changed:
             head = self._next_queued()
-            if conversation.state.turn is not None or head is None:
-                return
-            message = QueuedMessage.model_validate(head)
-            conversation.append(
-                e.MessageDequeued(message_id=message.message_id, outcome="started"),
-                e.TurnStarted(cause="message"),
-                conversation.user_message(message),
-                conversation.status_event("running"),
-                turn_id=new_id(),
-            )
+            if conversation.state.turn is None and head is not None:
+                conversation.start_queued(QueuedMessage.model_validate(head))
 
-    def _steps(self, cancel: CancelToken) -> _Rest | None:
+    def _steps(self, cancel: CancelToken) -> Rest | None:
         """Work until the turn rests; None when it was put on hold."""
         conversation, state = self.conversation, self.conversation.state
         while True:
             ending = self._actions.run_open(cancel)
             if ending is not None:
                 text = "\n".join(part.get("text", "") for part in ending.content)
-                return _Rest("finished", "finished", final_text=text)
+                return Rest("finished", "finished", final_text=text)
             if conversation.is_paused:
                 return None
             cancel.raise_if_cancelled()
             if state.pause_requested:
                 conversation.pause_turn("user")
                 return None
-            self._take_in_messages()
-            rest = self._limit() or self._gave_up_on_tools()
+            conversation.take_in_steering()
+            rest = rest_before_step(state)
             if rest is not None:
                 return rest
-            rest = self._step(cancel)
-            if rest is not None and not self._has_steering():
+            answer = self._ask(cancel)
+            rest = rest_after_answer(answer, state.items)
+            if rest is not None and not conversation.has_steering():
                 return rest
+            if rest is None and not answer.tool_calls:
+                self._nudge()
 
-    def _take_in_messages(self) -> None:
-        conversation = self.conversation
-        with conversation.changed:
-            for message in list(conversation.state.queue):
-                if message["delivery"] == "steer" or message.get("held"):
-                    queued = QueuedMessage.model_validate(message)
-                    conversation.append(
-                        e.MessageDequeued(message_id=queued.message_id, outcome="steered"),
-                        conversation.user_message(queued),
-                    )
-
-    def _has_steering(self) -> bool:
-        with self.conversation.changed:
-            return any(m["delivery"] == "steer" for m in self.conversation.state.queue)
-
-    def _limit(self) -> _Rest | None:
-        state = self.conversation.state
-        turn = state.turn or {}
-        if turn["nSteps"] >= state.max_steps:
-            return _Rest("maxSteps", "paused", "budget")
-        cost = turn["usage"].get("cost", {}).get("amount", 0.0)
-        if state.max_cost_usd is not None and cost >= state.max_cost_usd:
-            return _Rest("maxCostUsd", "paused", "budget")
-        return None
-
-    def _gave_up_on_tools(self) -> _Rest | None:
-        """Three wrong calls of one kind in a row: more of the same will not help."""
-        recent = [i for i in self.conversation.state.items[-MAX_SAME_ERRORS:] if i.get("call")]
-        reasons = {item.get("reason") for item in recent}
-        wrong = reasons in ({"unknownTool"}, {"invalidArguments"})
-        if len(recent) < MAX_SAME_ERRORS or not wrong:
-            return None
-        return _Rest("toolErrors", "idle")
-
-    def _step(self, cancel: CancelToken) -> _Rest | None:
-        """One model call and what follows from it."""
+    def _ask(self, cancel: CancelToken) -> ModelAnswer:
+        """One model call; its answer is in the log, tool calls as open actions."""
         conversation, state = self.conversation, self.conversation.state
-        model = self._runtime.model_for(state.options["model"])
         is_first = (state.turn or {})["nSteps"] == 0
         request = ModelRequest(
             messages=self._view.messages(state.items),
@@ -244,104 +184,51 @@ class Agent:
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.id,
         )
-        answering = Answering(conversation, self._runtime.tools, model)
-        answer = answering.ask(request, cancel)
-        cut = answer.finish_reason == "length"
-        if answer.finish_reason == "content_filter":
-            return _Rest("refusal", "idle", final_text=answer.text or None)
-        if answer.tool_calls:
-            answering.take_calls(answer, cut=cut)
-            return None
-        if cut:
-            return _Rest("maxTokens", "idle", final_text=answer.text or None)
-        if answer.text.strip():
-            return _Rest("endTurn", "idle", final_text=answer.text)
-        return self._nudge()
+        model = self._runtime.model_for(state.options["model"])
+        return Answering(conversation, self._runtime.tools, model).ask(request, cancel)
 
-    def _nudge(self) -> _Rest | None:
-        recent = self.conversation.state.items[-2 * MAX_NUDGES :]
-        nudges = [item for item in recent if item.get("note") == _NUDGE]
-        if len(nudges) >= MAX_NUDGES:
-            return _Rest("noAnswer", "idle")
-        notice = NoticeItem(
-            id=new_id(),
-            severity="warning",
-            title="The model gave an empty answer and was asked to go on",
-            note=_NUDGE,
-        )
+    def _nudge(self) -> None:
+        title = "The model gave an empty answer and was asked to go on"
+        notice = NoticeItem(id=new_id(), severity="warning", title=title, note=NUDGE)
         self.conversation.append(e.ItemCompleted(item=notice))
-        return None
 
     # Ends
 
-    def _rest(self, rest: _Rest | None) -> None:
-        if rest is not None:
-            turn = self._ended_turn("completed", rest.stop_reason, final_text=rest.final_text)
-            self._end(turn, rest.status, rest.reason)
-
-    def _end(
-        self, turn: e.Turn, status: ConversationState, reason: PauseReason | None = None
-    ) -> None:
+    def _rest(self, rest: Rest) -> None:
         conversation = self.conversation
         with conversation.changed:
+            now, text = conversation.clock.now(), rest.final_text
             conversation.append(
-                e.TurnCompleted(turn=turn), conversation.status_event(status, reason)
+                ended_turn(conversation.state, now, "completed", rest.stop_reason, final_text=text),
+                conversation.status_event(rest.status, rest.reason),
             )
         conversation.log.sync()
 
-    def _ended_turn(
-        self,
-        status: Literal["completed", "failed"],
-        stop_reason: StopReason,
-        *,
-        error: e.ErrorInfo | None = None,
-        final_text: str | None = None,
-    ) -> e.Turn:
-        turn = self.conversation.state.turn or {}
-        return e.Turn(
-            id=turn["id"],
-            status=status,
-            stop_reason=stop_reason,
-            started_at=turn["startedAt"],
-            ended_at=self.conversation.clock.now(),
-            n_steps=turn["nSteps"],
-            usage=turn["usage"] or None,
-            error=error,
-            final_text=final_text,
-        )
-
     def _stop_early(self) -> None:
         """Interrupted, paused at once, or closing: end what is open, keep the history whole."""
-        conversation, state = self.conversation, self.conversation.state
+        conversation = self.conversation
         with conversation.changed:
-            now = conversation.clock.now()
-            if state.turn is None:
-                return
-            if conversation.is_closing:
-                restarted = conversation.status_event("paused", "daemonRestarted")
-                closing = closing_events(state, now, "interrupted", keep_approvals=True)
-                conversation.append(*closing, interrupted_turn(state, now), restarted)
-            elif state.pause_requested == "now" and state.status != "interrupting":
-                conversation.append(*closing_events(state, now, "interrupted"))
-                conversation.pause_turn("user")
-            else:
-                approvals = cancelled_approvals(state)
-                closing = closing_events(state, now, "interrupted")
-                idle = conversation.status_event("idle")
-                conversation.append(*approvals, *closing, interrupted_turn(state, now), idle)
+            if conversation.state.turn is not None:
+                now, is_closing = conversation.clock.now(), conversation.is_closing
+                conversation.append(
+                    *stopping_events(conversation.state, now, is_closing=is_closing)
+                )
         conversation.log.sync()
 
     def _give_up(self, exc: DaemonError) -> None:
         """A call that no attempt saved: hold the turn when time may help, else fail it."""
-        conversation = self.conversation
+        conversation, state = self.conversation, self.conversation.state
         error = e.ErrorInfo.of(exc)
         reason = _PAUSING.get(type(exc))
-        conversation.append(e.ErrorRaised(error=error))
-        if reason is not None:
-            conversation.pause_turn(reason)
-            return
         with conversation.changed:
+            conversation.append(e.ErrorRaised(error=error))
+            if reason is not None:
+                conversation.pause_turn(reason)
+                return
+            now = conversation.clock.now()
             conversation.append(
-                *closing_events(conversation.state, conversation.clock.now(), "interrupted")
+                *closing_events(state, now, "interrupted"),
+                ended_turn(state, now, "failed", "error", error=error),
+                conversation.status_event("error"),
             )
-            self._end(self._ended_turn("failed", "error", error=error), "error")
+        conversation.log.sync()

@@ -10,15 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ModelError, ToolError
-from oh_daemon.contract.items import AgentMessageItem, Contract, Item, ReasoningItem
-from oh_daemon.core.actions import plan, to_wire
+from oh_daemon.contract.items import Contract
+from oh_daemon.core.actions import plan
 from oh_daemon.core.approval import highest_risk
 from oh_daemon.core.calls import ParsedCall, parse_call
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
+from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.ports import (
     Json,
     Model,
@@ -30,7 +33,6 @@ from oh_daemon.core.ports import (
     ToolCall,
 )
 from oh_daemon.core.recovery import ITEM
-from oh_daemon.core.secrets import MaskedStream
 
 _CUT = "The answer was cut off at the output limit, so this call did not run. Send less at once."
 _SKIPPED = "Skipped: finish ended the turn before this call."
@@ -38,18 +40,10 @@ _SKIPPED = "Skipped: finish ended the turn before this call."
 
 @dataclass(slots=True)
 class _Stream:
-    """An item under way: what came so far and how much of it clients have."""
+    """An item under way and what came of it so far."""
 
-    item_id: str
-    masked: MaskedStream
-    text: str = ""
-    sent: int = 0
-
-
-@dataclass(slots=True)
-class _Attempt:
-    streams: dict[str, _Stream] = field(default_factory=dict[str, _Stream])
-    is_over: bool = False
+    live: LiveText
+    pieces: list[str] = field(default_factory=list[str])
 
 
 class Answering:
@@ -60,94 +54,75 @@ class Answering:
         self._tools = tools
         self._model = model
         self._batch = new_id()
-        self._attempt = _Attempt()
+        self._streams: dict[str, _Stream] = {}
+        self._is_over = False
 
     def ask(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
-        """Call the model; its text, reasoning and usage are in the log when this returns."""
+        """Call the model; all of its answer is in the log when this returns, calls as actions."""
         conversation = self._conversation
         started = conversation.clock.monotonic()
         try:
             answer = self._model.complete(
                 request, on_delta=self._on_delta, on_retry=self._on_retry, cancel=cancel
             )
-        except Cancelled:
-            self._end_streams("interrupted")
+        except (Cancelled, ModelError) as exc:
+            self._is_over = True
+            self._drop_streams("interrupted" if isinstance(exc, Cancelled) else "retried")
             raise
-        except ModelError:
-            self._end_streams("retried")
-            raise
-        latency_ms = int((conversation.clock.monotonic() - started) * 1000)
+        usage = e.UsageUpdated(
+            usage=answer.usage,
+            model=self._model.name,
+            latency_ms=int((conversation.clock.monotonic() - started) * 1000),
+            context_used=answer.usage.input_tokens,
+            context_size=self._model.context_window,
+        )
+        actions = self._actions(answer)
         with conversation.changed:
-            self._attempt.is_over = True
+            self._is_over = True
             self._flush()
-            usage = e.UsageUpdated(
-                usage=answer.usage,
-                model=self._model.name,
-                latency_ms=latency_ms,
-                context_used=answer.usage.input_tokens,
-                context_size=self._model.context_window,
-            )
-            conversation.append(*self._spoken(answer), usage)
+            conversation.append(*self._spoken(answer), usage, *actions)
         return answer
 
     def _spoken(self, answer: ModelAnswer) -> list[Contract]:
         """Reasoning and text as finished items, under the ids their deltas had."""
         events: list[Contract] = []
         if answer.reasoning or answer.thinking_blocks:
-            item = self._item("reasoning", answer.reasoning, "completed")
-            blocks = item.model_copy(update={"blocks": answer.thinking_blocks})
-            events.append(e.ItemCompleted(item=blocks))
+            blocks = answer.thinking_blocks
+            events.append(self._completed("reasoning", answer.reasoning, blocks=blocks))
         if answer.text:
-            events.append(e.ItemCompleted(item=self._item("text", answer.text, "completed")))
+            events.append(self._completed("text", answer.text))
         return events
 
-    def _item(
-        self, channel: str, text: str, status: str, reason: str | None = None
-    ) -> AgentMessageItem | ReasoningItem:
-        stream = self._attempt.streams.get(channel)
-        shared: Json = {
-            "id": stream.item_id if stream else new_id(),
-            "text": text,
-            "status": status,
-            "reason": reason,
-            "batch": self._batch,
-            "ended_at": None if status == "running" else self._conversation.clock.now(),
-        }
-        if channel == "reasoning":
-            return ReasoningItem.model_validate(shared)
-        return AgentMessageItem.model_validate({**shared, "message_id": shared["id"]})
+    def _completed(self, channel: str, text: str, **fields: Any) -> e.ItemCompleted:
+        stream = self._streams.get(channel)
+        item_id = stream.live.item_id if stream else new_id()
+        now = self._conversation.clock.now()
+        return e.ItemCompleted(item=self._item(channel, item_id, text=text, endedAt=now, **fields))
+
+    def _item(self, channel: str, item_id: str, **fields: Any) -> Any:
+        kind = {"kind": "reasoning"} if channel == "reasoning" else {"kind": "agentMessage"}
+        shared = {"id": item_id, "messageId": item_id, "batch": self._batch}
+        return ITEM.validate_python({**kind, **shared, **fields})
 
     # Streaming; called from the thread of the model's io loop
 
     def _on_delta(self, delta: ModelDelta) -> None:
-        if delta.channel == "args":
-            return
         conversation = self._conversation
         with conversation.changed:
-            if self._attempt.is_over:
+            if self._is_over:
                 return
-            stream = self._attempt.streams.get(delta.channel)
+            stream = self._streams.get(delta.channel)
             if stream is None:
-                stream = _Stream(new_id(), MaskedStream(conversation.masker))
-                self._attempt.streams[delta.channel] = stream
-                started = self._item(delta.channel, "", "running")
-                conversation.append(e.ItemStarted(item=started))
-            stream.text += delta.text
-            self._send(delta.channel, stream, stream.masked.feed(delta.text))
-
-    def _send(self, channel: str, stream: _Stream, text: str) -> None:
-        if text:
-            self._conversation.publish_delta(stream.item_id, channel, stream.sent, text)
-            stream.sent += len(text)
-
-    def _flush(self) -> None:
-        for channel, stream in self._attempt.streams.items():
-            self._send(channel, stream, stream.masked.flush())
+                stream = _Stream(LiveText(conversation, new_id(), delta.channel))
+                self._streams[delta.channel] = stream
+                begun = self._item(delta.channel, stream.live.item_id, status="running")
+                conversation.append(e.ItemStarted(item=begun))
+            stream.pieces.append(delta.text)
+            stream.live.write(delta.text)
 
     def _on_retry(self, retry: Retry) -> None:
-        dropped = tuple(stream.item_id for stream in self._attempt.streams.values())
-        self._end_streams("retried")
-        self._attempt = _Attempt()
+        dropped = tuple(stream.live.item_id for stream in self._streams.values())
+        self._drop_streams("retried")
         self._conversation.append(
             e.RetryScheduled(
                 attempt=retry.attempt,
@@ -158,50 +133,59 @@ class Answering:
             )
         )
 
-    def _end_streams(self, reason: str) -> None:
+    def _drop_streams(self, reason: str) -> None:
+        """End the items under way with what they have; another attempt begins new ones."""
         with self._conversation.changed:
-            self._attempt.is_over = True
             self._flush()
-            for channel, stream in self._attempt.streams.items():
-                item = self._item(channel, stream.text, "cancelled", reason)
-                self._conversation.append(e.ItemCompleted(item=item))
+            cut = {"status": "cancelled", "reason": reason}
+            for channel, stream in self._streams.items():
+                ended = self._completed(channel, "".join(stream.pieces), **cut)
+                self._conversation.append(ended)
+            self._streams = {}
+
+    def _flush(self) -> None:
+        for stream in self._streams.values():
+            stream.live.close()
 
     # Tool calls
 
-    def take_calls(self, answer: ModelAnswer, *, cut: bool) -> None:
-        """Log every call of the answer, as an open action or with its error."""
+    def _actions(self, answer: ModelAnswer) -> list[Contract]:
+        """Every call of the answer, as an open action or with its error."""
+        if answer.finish_reason == "content_filter":
+            return []
         events: list[Contract] = []
         taken = set(self._conversation.state.call_ids)
-        is_ended = False
+        is_cut, is_ended = answer.finish_reason == "length", False
         for call in answer.tool_calls:
             unique = _with_unique_id(call, taken)
             taken.add(unique.id)
             parsed = parse_call(unique, self._tools)
-            problem = (_SKIPPED, "skipped") if is_ended else (_CUT, "cutOff") if cut else None
+            problem = (_SKIPPED, "skipped") if is_ended else (_CUT, "cutOff") if is_cut else None
             if problem is None and parsed.error is not None:
                 problem = (parsed.error, parsed.error_kind or "invalidArguments")
             events.extend(self._action(parsed, problem))
             is_ended = is_ended or (call.name == "finish" and problem is None)
-        self._conversation.append(*events)
+        return events
 
     def _action(self, parsed: ParsedCall, problem: tuple[str, str] | None) -> list[Contract]:
-        item = self._tool_item(parsed, is_planned=problem is None)
+        fields = self._tool_fields(parsed)
         if problem is None:
-            return [e.ItemStarted(item=item)]
+            fields |= _planned(parsed)
+        started = e.ItemStarted(item=ITEM.validate_python(fields))
+        if problem is None:
+            return [started]
         text, reason = problem
-        failed = item.model_copy(
-            update={
-                "status": "cancelled" if reason == "skipped" else "failed",
-                "reason": reason,
-                "content": ({"type": "text", "text": text},),
-                "ended_at": self._conversation.clock.now(),
-            }
-        )
-        return [e.ItemStarted(item=item), e.ItemCompleted(item=failed)]
+        fields |= {
+            "status": "cancelled" if reason == "skipped" else "failed",
+            "reason": reason,
+            "content": ({"type": "text", "text": text},),
+            "endedAt": self._conversation.clock.now(),
+        }
+        return [started, e.ItemCompleted(item=ITEM.validate_python(fields))]
 
-    def _tool_item(self, parsed: ParsedCall, *, is_planned: bool) -> Item:
+    def _tool_fields(self, parsed: ParsedCall) -> Json:
         call, tool = parsed.call, parsed.tool
-        fields: dict[str, Any] = {
+        return {
             "kind": "toolCall",
             "id": new_id(),
             "status": "pending",
@@ -220,22 +204,21 @@ class Answering:
                 "batch": self._batch,
             },
         }
-        if tool is not None and is_planned:
-            fields |= _planned(tool, parsed)
-        return ITEM.validate_python(fields)
 
 
-def _planned(tool: Tool, parsed: ParsedCall) -> Json:
+def _planned(parsed: ParsedCall) -> Json:
     """What the tool says of the call; one that builds on an earlier call may not know yet."""
+    if parsed.tool is None:
+        return {}
     try:
-        intent = plan(tool, parsed.args)
+        intent = plan(parsed.tool, parsed.args)
     except ToolError:
         return {}
     return {
         "title": intent.title,
         "risk": highest_risk(intent.risk, parsed.risk),
         "locations": intent.locations,
-        **{to_wire(key): value for key, value in intent.item_fields.items()},
+        **{to_camel(key): value for key, value in intent.item_fields.items()},
     }
 
 

@@ -6,7 +6,6 @@ acts on it. Nothing here waits for a model, a tool or a client.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Literal
@@ -22,12 +21,7 @@ from oh_daemon.contract.errors import (
     StorageError,
     TurnMismatchError,
 )
-from oh_daemon.contract.items import (
-    Delivery,
-    Part,
-    QueuedMessage,
-    Subject,
-)
+from oh_daemon.contract.items import Contract, Delivery, Part, QueuedMessage, Subject
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Clock, EventLog, Json
@@ -35,15 +29,50 @@ from oh_daemon.core.recovery import closing_events, superseding_events
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 
-logger = logging.getLogger(__name__)
-
 MAX_QUEUE = 32
 _MAX_TITLE = 60
 BUSY = frozenset({"running", "waiting", "pausing", "interrupting"})
 
+Disposition = Literal["started", "steered", "queued", "interruptedAndStarted"]
+MakeCause = Callable[[Json], e.Cause | None]
+"""Makes the idempotency record of a request from its result."""
+
+
+def _no_cause(_result: Json) -> None:
+    return None
+
+
+def plan_delivery(state: State, delivery: Delivery, *, run: bool) -> Disposition:
+    """What becomes of a message that comes now.
+
+    Raises `NotSteerableError` when it may only steer and no turn is open, and `OverloadedError`.
+    """
+    is_busy = state.status in BUSY
+    waits = delivery == "queue" and (is_busy or state.status == "paused")
+    if not run or waits or state.status == "interrupting":
+        if len(state.queue) < MAX_QUEUE:
+            return "queued"
+        raise OverloadedError(
+            f"{MAX_QUEUE} messages are queued already; remove one with conversation/queue",
+            retry_after_ms=1000,
+        )
+    if is_busy and delivery == "interrupt":
+        return "interruptedAndStarted"
+    if state.turn is not None:
+        return "steered"
+    if delivery == "steer":
+        raise NotSteerableError("no turn is open; send the message with delivery auto")
+    return "started"
+
+
+def may_resume(state: State) -> bool:
+    """A turn is on hold, or the last one ended early."""
+    ended_early = (state.last_turn or {}).get("status") in {"interrupted", "failed"}
+    return state.status == "paused" or (state.status in {"idle", "error"} and ended_early)
+
 
 class Conversation(Journal):
-    """Thread-safe. `run_turn` is what the worker does; `Agent` in `core.agent` provides it."""
+    """Thread-safe. `Agent` in `core.agent` does the work."""
 
     def __init__(
         self, state: State, log: EventLog, *, epoch: str, clock: Clock, masker: Masker
@@ -64,147 +93,132 @@ class Conversation(Journal):
         client_message_id: str | None = None,
         expected_turn_id: str | None = None,
         run: bool = True,
-        cause: Callable[[Json], e.Cause | None] = lambda _result: None,
+        cause: MakeCause = _no_cause,
     ) -> Json:
-        """Take a message: start a turn, steer the running one, or queue it.
+        """Take a message: start a turn, steer the open one, or queue it.
 
-        Returns {messageId, disposition, turnId?, queuePosition?}. `cause` makes the idempotency
-        record from that result.
+        Returns {messageId, disposition, turnId?, queuePosition?}.
         """
         with self.changed:
             self._require_open()
             self._require_turn(expected_turn_id)
             self._unhalt()
+            disposition = plan_delivery(self.state, delivery, run=run)
             message = QueuedMessage(
                 message_id=new_id(),
                 client_message_id=client_message_id,
                 content=tuple(content),
-                delivery=delivery,
+                delivery="steer" if disposition == "steered" else delivery,
+                held=None if run else True,
                 created_at=self.clock.now(),
             )
-            result: Json = {"messageId": message.message_id}
-            if not run or delivery == "queue" or self.state.status == "interrupting":
-                return self._enqueue(message, result, cause, starts=run)
-            if self.state.status in BUSY:
-                return self._steer(message, result, cause)
-            if self.state.status == "paused":
-                return self._resume_with(message, result, cause)
-            if delivery == "steer" and expected_turn_id is not None:
-                raise NotSteerableError("no turn is running; send it with delivery auto")
-            result |= {"disposition": "started", "turnId": new_id()}
-            self._start_turn(result["turnId"], message, cause(result))
+            result: Json = {"messageId": message.message_id, "disposition": disposition}
+            self._take(message, result, cause)
             return result
 
-    def _enqueue(
-        self,
-        message: QueuedMessage,
-        result: Json,
-        cause: Callable[[Json], e.Cause | None],
-        *,
-        starts: bool,
-    ) -> Json:
-        if len(self.state.queue) >= MAX_QUEUE:
-            raise OverloadedError(
-                f"{MAX_QUEUE} messages are queued already; remove one with conversation/queue",
-                retry_after_ms=1000,
-            )
-        if starts and self.state.status not in BUSY and self.state.status != "paused":
-            result |= {"disposition": "started", "turnId": new_id()}
-            self._start_turn(result["turnId"], message, cause(result))
-            return result
-        result |= {"disposition": "queued", "queuePosition": len(self.state.queue)}
-        self.append(e.MessageQueued(message=message), cause=cause(result))
-        return result
-
-    def _steer(
-        self, message: QueuedMessage, result: Json, cause: Callable[[Json], e.Cause | None]
-    ) -> Json:
-        turn_id = self.state.turn["id"] if self.state.turn else None
-        if message.delivery == "interrupt":
-            result |= {"disposition": "interruptedAndStarted"}
-            self.append(e.MessageQueued(message=message), cause=cause(result))
-            self._interrupt()
-            return result
-        self._supersede()
-        steered = message.model_copy(update={"delivery": "steer"})
-        result |= {"disposition": "steered", "turnId": turn_id}
-        self.append(e.MessageQueued(message=steered), cause=cause(result))
-        return result
-
-    def _resume_with(
-        self, message: QueuedMessage, result: Json, cause: Callable[[Json], e.Cause | None]
-    ) -> Json:
-        self._supersede()
-        if self.state.turn is None:
-            result |= {"disposition": "started", "turnId": new_id()}
-            self._start_turn(result["turnId"], message, cause(result))
-            return result
-        steered = message.model_copy(update={"delivery": "steer"})
-        result |= {"disposition": "steered", "turnId": self.state.turn["id"]}
-        self.append(e.MessageQueued(message=steered), cause=cause(result))
-        self._continue_turn()
-        return result
+    def _take(self, message: QueuedMessage, result: Json, cause: MakeCause) -> None:
+        """Append what the message does, and complete the result."""
+        queued = e.MessageQueued(message=message)
+        match result["disposition"]:
+            case "started":
+                self._supersede()
+                result["turnId"] = new_id()
+                self._start_with(message, result["turnId"], cause(result))
+            case "steered":
+                self._supersede()
+                result["turnId"] = (self.state.turn or {})["id"]
+                self.append(queued, cause=cause(result))
+                if self.state.status == "paused":
+                    self._continue_turn(None)
+            case "interruptedAndStarted":
+                self.append(queued, cause=cause(result))
+                self._interrupt()
+            case _:
+                result["queuePosition"] = len(self.state.queue)
+                self.append(queued, cause=cause(result))
 
     def _supersede(self) -> None:
         """A new message replaces the actions that still wait for an answer."""
         if self.state.approvals:
             self.append(*superseding_events(self.state, self.clock.now()))
 
-    def _start_turn(self, turn_id: str, message: QueuedMessage, cause: e.Cause | None) -> None:
+    def _start_with(
+        self, message: QueuedMessage, turn_id: str, cause: e.Cause | None, *events: Contract
+    ) -> None:
         if not self.state.title:
             self.append(e.ConversationUpdated(title=title_of(message.content)))
-        self.append(
-            e.TurnStarted(cause="message"),
-            self.user_message(message),
-            self.status_event("running"),
-            turn_id=turn_id,
-            cause=cause,
-        )
+        taken = self.user_message(message)
+        self._start_turn(turn_id, cause, *events, taken, because="message")
 
-    def pause(self, when: Literal["step", "now"], cause: e.Cause | None = None) -> Json:
+    def _start_turn(
+        self,
+        turn_id: str,
+        cause: e.Cause | None,
+        *events: Contract,
+        because: Literal["message", "resume"],
+    ) -> None:
+        started, running = e.TurnStarted(cause=because), self.status_event("running")
+        self.append(started, *events, running, turn_id=turn_id, cause=cause)
+
+    def pause(self, when: Literal["step", "now"], cause: MakeCause = _no_cause) -> Json:
         """Stop after the step under way, or cancel it (`now`); the turn stays open."""
         with self.changed:
-            turn_id = self._require_running("pause")
+            result: Json = {"turnId": self._require_running("pause"), "status": self.state.status}
             if self.state.status == "waiting":
-                paused = self.status_event("paused", "user")
-                self.append(e.TurnPaused(reason="user"), paused, cause=cause)
+                result["status"] = "paused"
+                self.pause_turn("user", cause(result))
             elif self.state.status in {"running", "pausing"}:
+                result["status"] = "pausing"
                 pausing = self.status_event("pausing")
-                self.append(e.PauseRequested(when=when), pausing, cause=cause)
+                self.append(e.PauseRequested(when=when), pausing, cause=cause(result))
                 if when == "now":
                     self.cancel.cancel()
-            return {"status": self.state.status, "turnId": turn_id}
+            return result
 
-    def resume(self, cause: Callable[[Json], e.Cause | None] = lambda _result: None) -> Json:
+    def resume(self, cause: MakeCause = _no_cause) -> Json:
         """Go on with the same turn, or start one when the last ended early. {turnId}."""
         with self.changed:
             self._require_open()
             if self.halted is not None:
                 self._unhalt()
                 return {"turnId": self._require_running("resume")}
-            interrupted = (self.state.last_turn or {}).get("status") in {"interrupted", "failed"}
-            if self.state.status != "paused" and not (
-                self.state.status in {"idle", "error"} and interrupted
-            ):
+            if not may_resume(self.state):
                 raise InvalidStateError(
                     f"the conversation is {self.state.status}, not paused; send a message instead"
                 )
+            result: Json = {"turnId": (self.state.turn or {"id": new_id()})["id"]}
             if self.state.turn is not None:
-                result = {"turnId": self.state.turn["id"]}
                 self._continue_turn(cause(result))
-                return result
-            result = {"turnId": new_id()}
-            self.append(
-                e.TurnStarted(cause="resume"),
-                self.status_event("running"),
-                turn_id=result["turnId"],
-                cause=cause(result),
-            )
+            else:
+                self._start_turn(result["turnId"], cause(result), because="resume")
             return result
 
-    def _continue_turn(self, cause: e.Cause | None = None) -> None:
+    def _continue_turn(self, cause: e.Cause | None) -> None:
         status = self.status_event("waiting" if self.state.approvals else "running")
         self.append(e.TurnResumed(), status, cause=cause)
+
+    # What the worker does with messages that wait
+
+    def start_queued(self, message: QueuedMessage) -> None:
+        """Begin a turn with a message of the queue."""
+        dequeued = e.MessageDequeued(message_id=message.message_id, outcome="started")
+        self._start_with(message, new_id(), None, dequeued)
+
+    def take_in_steering(self) -> None:
+        """Move messages that are meant for the open turn from the queue into it."""
+        with self.changed:
+            for waiting in self._steering():
+                message = QueuedMessage.model_validate(waiting)
+                dequeued = e.MessageDequeued(message_id=message.message_id, outcome="steered")
+                self.append(dequeued, self.user_message(message))
+
+    def has_steering(self) -> bool:
+        """A message came that the open turn has not seen; those sent with `run: false` may wait."""
+        with self.changed:
+            return any(not message.get("held") for message in self._steering())
+
+    def _steering(self) -> list[Json]:
+        return [m for m in self.state.queue if m["delivery"] == "steer" or m.get("held")]
 
     def halt(self, error: StorageError) -> None:
         """The log takes nothing more: stand still until somebody resumes. Called by the worker."""
@@ -232,20 +246,21 @@ class Conversation(Journal):
             if clear_queue:
                 for message in list(self.state.queue):
                     self.remove_queued(message["messageId"])
-            done: Future[Json] = Future()
-            turn = self.state.turn
-            if turn is None:
+            if self.state.turn is None:
+                done: Future[Json] = Future()
                 done.set_result({"status": self.state.status, "survivors": []})
                 return done
             self._unhalt()
-            self.when_turn_ends(
-                turn["id"],
-                lambda ended: done.set_result(
-                    {"turnId": ended["id"], "status": "interrupted", "survivors": []}
-                ),
-            )
+            turn_id = self.state.turn["id"]
+
+            def read(record: Json) -> Json | None:
+                if record["event"]["type"] != "turn.completed" or record["turnId"] != turn_id:
+                    return None
+                return {"turnId": turn_id, "status": "interrupted", "survivors": []}
+
+            ended = self.await_record(read)
             self._interrupt()
-            return done
+            return ended
 
     def _interrupt(self) -> None:
         if self.state.status == "interrupting":
@@ -313,31 +328,29 @@ class Conversation(Journal):
                 )
             return {**cause["result"], "duplicate": True}
 
-    # Waiting for an end
-
     def turn_ended(self, message_id: str, turn_id: str | None) -> Future[Json]:
         """Resolve with the turn that answers this message, once it has completed or paused."""
-        done: Future[Json] = Future()
+
+        def read(record: Json) -> Json | None:
+            nonlocal turn_id
+            event = record["event"]
+            match event["type"]:
+                case "item.completed" if event["item"].get("messageId") == message_id:
+                    turn_id = record["turnId"]
+                case "message.dequeued" if event["messageId"] == message_id:
+                    if event["outcome"] == "removed":
+                        raise InvalidStateError(f"message {message_id!r} was taken from the queue")
+                case "turn.completed" if record["turnId"] == turn_id:
+                    return event["turn"]
+                case "turn.paused" if record["turnId"] == turn_id:
+                    started_at = (self.state.turn or {})["startedAt"]
+                    return {"id": turn_id, "status": "paused", "startedAt": started_at}
+                case _:
+                    pass
+            return None
+
         with self.changed:
-            if turn_id is not None:
-                self.when_turn_ends(turn_id, done.set_result, or_pauses=True)
-                return done
-
-            def on_record(record: Json) -> bool:
-                event = record["event"]
-                if event["type"] == "item.completed":
-                    if event["item"].get("messageId") != message_id:
-                        return False
-                    self.when_turn_ends(record["turnId"], done.set_result, or_pauses=True)
-                    return True
-                return event["type"] == "message.dequeued" and (
-                    event["messageId"] == message_id
-                    and event["outcome"] == "removed"
-                    and done.cancel()
-                )
-
-            self.await_record(on_record)
-        return done
+            return self.await_record(read)
 
     # Guards
 

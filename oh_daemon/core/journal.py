@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Protocol, cast
 
 import orjson
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.errors import StorageError
+from oh_daemon.contract.errors import StorageError, UserError
 from oh_daemon.contract.items import (
     Contract,
     ConversationState,
@@ -57,7 +58,7 @@ class Journal:
         self.masker = masker
         self.listeners: list[Listener] = []
         self.changed = threading.Condition(threading.RLock())
-        self._waiters: list[Callable[[Json], bool]] = []
+        self._waiters: list[tuple[Callable[[Json], Json | None], Future[Json]]] = []
 
     def append(
         self,
@@ -114,10 +115,9 @@ class Journal:
 
     def tell_waiters(self, record: Json) -> None:
         """Show a record, in the log or not, to those who wait for one."""
-        waiting, self._waiters = self._waiters, []
-        # A waiter may add another one while it is asked.
-        kept = [waiter for waiter in waiting if not waiter(record)]
-        self._waiters = kept + self._waiters
+        for waiter in tuple(self._waiters):
+            if _is_answered(*waiter, record):
+                self._waiters.remove(waiter)
 
     def publish_delta(self, item_id: str, channel: str, offset: int, text: str) -> None:
         """Pass on streamed text; it is never logged."""
@@ -140,41 +140,35 @@ class Journal:
         current = cast("ConversationState", self.state.status)
         return e.StatusChanged(from_=current, to=to, reason=reason)
 
-    def change_status(self, to: ConversationState, reason: PauseReason | None = None) -> None:
-        with self.changed:
-            if (self.state.status, self.state.status_reason) != (to, reason):
-                self.append(self.status_event(to, reason))
-
     @property
     def is_paused(self) -> bool:
         """The open turn is on hold until `resume` or a message."""
         turn = self.state.turn
         return turn is not None and bool(turn.get("paused"))
 
-    def pause_turn(self, reason: PauseReason) -> None:
-        """Put the open turn on hold; the worker calls this between steps."""
+    def pause_turn(self, reason: PauseReason, cause: e.Cause | None = None) -> None:
+        """Put the open turn on hold; nothing of it is under way."""
         with self.changed:
-            self.append(e.TurnPaused(reason=reason), self.status_event("paused", reason))
+            paused = self.status_event("paused", reason)
+            self.append(e.TurnPaused(reason=reason), paused, cause=cause)
 
-    def await_record(self, waiter: Callable[[Json], bool]) -> None:
-        """Show `waiter` each new record, under the lock, until it returns true."""
-        self._waiters.append(waiter)
+    def await_record(self, read: Callable[[Json], Json | None]) -> Future[Json]:
+        """The first thing that `read` makes of a record from now on; it is asked under the lock."""
+        found: Future[Json] = Future()
+        found.set_running_or_notify_cancel()  # From here on nobody can cancel it.
+        self._waiters.append((read, found))
+        return found
 
-    def when_turn_ends(
-        self, turn_id: str, call: Callable[[Json], object], *, or_pauses: bool = False
-    ) -> None:
-        def on_record(record: Json) -> bool:
-            event = record["event"]
-            if event["type"] == "turn.completed" and event["turn"]["id"] == turn_id:
-                call(event["turn"])
-                return True
-            if or_pauses and event["type"] == "turn.paused" and record["turnId"] == turn_id:
-                started = self.state.turn["startedAt"] if self.state.turn else record["ts"]
-                call({"id": turn_id, "status": "paused", "startedAt": started})
-                return True
-            return False
 
-        self.await_record(on_record)
+def _is_answered(read: Callable[[Json], Json | None], found: Future[Json], record: Json) -> bool:
+    try:
+        result = read(record)
+    except UserError as exc:
+        found.set_exception(exc)
+        return True
+    if result is not None:
+        found.set_result(result)
+    return result is not None
 
 
 _WITHOUT_TURN = (e.StatusChanged, e.OptionsChanged, e.ConversationCreated, e.AgentChanged)

@@ -42,11 +42,10 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelDelta:
-    """A piece of an answer under way; `args` pieces belong to tool call number `index`."""
+    """A piece of an answer under way."""
 
-    channel: Literal["text", "reasoning", "args"]
+    channel: Literal["text", "reasoning"]
     text: str
-    index: int = 0
 
 
 @dataclass(frozen=True, slots=True)

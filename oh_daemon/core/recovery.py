@@ -6,16 +6,17 @@ action that may have run is never run again, and a pending approval outlives the
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, cast
 
 from pydantic import TypeAdapter
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.items import Contract, Item
+from oh_daemon.contract.items import Contract, ConversationState, Item, PauseReason, StopReason
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import TOOL_KINDS, State
 
 ITEM: TypeAdapter[Item] = TypeAdapter(Item)
+AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
 EndReason = Literal["interrupted", "outcomeUnknown", "skipped"]
 
 _EXPLANATIONS: dict[str, str] = {
@@ -64,33 +65,57 @@ def superseding_events(state: State, now: str) -> list[Contract]:
     return events
 
 
-def interrupted_turn(state: State, now: str) -> e.TurnCompleted:
-    """The open turn, ended early. Call only while a turn is open."""
+def ended_turn(
+    state: State,
+    now: str,
+    status: Literal["completed", "interrupted", "failed"],
+    stop_reason: StopReason,
+    **outcome: Any,
+) -> e.TurnCompleted:
+    """The end of the open turn; `outcome` holds its `error` or `final_text`."""
     turn = state.turn or {}
-    return e.TurnCompleted(
-        turn=e.Turn(
-            id=turn["id"],
-            status="interrupted",
-            stop_reason="cancelled",
-            started_at=turn["startedAt"],
-            ended_at=now,
-            n_steps=turn["nSteps"],
-            usage=turn["usage"] or None,
-        )
+    ended = e.Turn(
+        id=turn["id"],
+        status=status,
+        stop_reason=stop_reason,
+        started_at=turn["startedAt"],
+        ended_at=now,
+        n_steps=turn["nSteps"],
+        usage=turn["usage"] or None,
+        **outcome,
     )
+    return e.TurnCompleted(turn=ended)
+
+
+def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contract]:
+    """What ends a turn that was cancelled: by closing, by `pause` at once, or by an interrupt."""
+    closing = closing_events(state, now, "interrupted", keep_approvals=is_closing)
+    if is_closing:
+        return [*closing, _interrupted(state, now), _status(state, "paused", "daemonRestarted")]
+    if state.pause_requested == "now" and state.status != "interrupting":
+        return [*closing, e.TurnPaused(reason="user"), _status(state, "paused", "user")]
+    approvals = cancelled_approvals(state)
+    return [*approvals, *closing, _interrupted(state, now), _status(state, "idle")]
 
 
 def restart_events(state: State, now: str) -> list[Contract]:
     """What opening a log appends when the daemon died in the middle of a turn."""
-    if state.status in {"idle", "finished", "error", "closed", "paused"} and not state.open_items:
+    if state.status in AT_REST and not state.open_items:
         return []
     events = closing_events(state, now, "outcomeUnknown", keep_approvals=True)
     if state.turn is not None and not state.turn.get("paused"):
-        events.append(interrupted_turn(state, now))
-    if state.status in {"running", "waiting", "pausing", "interrupting"}:
-        change = {"from": state.status, "to": "paused", "reason": "daemonRestarted"}
-        events.append(e.StatusChanged.model_validate(change))
+        events.append(_interrupted(state, now))
+    if state.status not in AT_REST:
+        events.append(_status(state, "paused", "daemonRestarted"))
     return events
+
+
+def _interrupted(state: State, now: str) -> e.TurnCompleted:
+    return ended_turn(state, now, "interrupted", "cancelled")
+
+
+def _status(state: State, to: ConversationState, reason: PauseReason | None = None) -> Contract:
+    return e.StatusChanged(from_=cast("ConversationState", state.status), to=to, reason=reason)
 
 
 def _ended(item: Json, now: str, reason: str, status: str = "cancelled") -> e.ItemCompleted:

@@ -64,7 +64,7 @@ class Assembly:
             "reasoning": _Text(),
         }
         self._calls: list[_Call] = []
-        self._position: dict[int, int] = {}
+        self._call_by_index: dict[int, _Call] = {}
         self._blocks: list[Json] = []
         self._response_id: str | None = None
         self.usage: Json | None = None
@@ -125,24 +125,19 @@ class Assembly:
 
     def _feed_call(self, piece: Json) -> None:
         function: Json = piece.get("function") or {}
-        position = self._position_of(piece.get("index") or 0, piece.get("id") or "")
-        call = self._calls[position]
+        call = self._call_at(piece.get("index") or 0, piece.get("id") or "")
         call.name = call.name or function.get("name") or ""
         if function.get("arguments"):
-            clean = call.arguments.feed(function["arguments"])
-            self._on_delta(ModelDelta("args", clean, position))
+            call.arguments.feed(function["arguments"])
 
-    def _position_of(self, index: int, call_id: str) -> int:
+    def _call_at(self, index: int, call_id: str) -> _Call:
         """Some servers send every call with index 0: another id is another call."""
-        position = self._position.get(index)
-        if position is not None:
-            call = self._calls[position]
-            if not call_id or call.id in ("", call_id):
-                call.id = call.id or call_id
-                return position
-        self._position[index] = len(self._calls)
-        self._calls.append(_Call(call_id))
-        return self._position[index]
+        call = self._call_by_index.get(index)
+        if call is None or (call_id and call.id not in ("", call_id)):
+            call = self._call_by_index[index] = _Call(call_id)
+            self._calls.append(call)
+        call.id = call.id or call_id
+        return call
 
 
 def _valid(text: str) -> str:

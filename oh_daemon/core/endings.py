@@ -1,0 +1,57 @@
+"""When a turn comes to rest, and as what: pure decisions about a state and a model's answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oh_daemon.contract.items import ConversationState, PauseReason, StopReason
+from oh_daemon.core.ports import Json, ModelAnswer
+from oh_daemon.core.state import State
+
+MAX_NUDGES = 3
+MAX_SAME_ERRORS = 3
+NUDGE = (
+    "Your last answer held neither text nor a tool call. Go on with the task, or call finish when "
+    "it is done."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How a turn ends, and what the conversation is then."""
+
+    stop_reason: StopReason
+    status: ConversationState = "idle"
+    reason: PauseReason | None = None
+    final_text: str | None = None
+
+
+def rest_before_step(state: State) -> Rest | None:
+    """Why the open turn takes no further step, or None."""
+    turn = state.turn or {}
+    if turn["nSteps"] >= state.max_steps:
+        return Rest("maxSteps", "paused", "budget")
+    cost = turn["usage"].get("cost", {}).get("amount", 0.0)
+    if state.max_cost_usd is not None and cost >= state.max_cost_usd:
+        return Rest("maxCostUsd", "paused", "budget")
+    # Three wrong calls of one kind in a row: more of the same will not help.
+    recent = [item for item in state.items[-MAX_SAME_ERRORS:] if item.get("call")]
+    reasons = {item.get("reason") for item in recent}
+    if len(recent) == MAX_SAME_ERRORS and reasons in ({"unknownTool"}, {"invalidArguments"}):
+        return Rest("toolErrors")
+    return None
+
+
+def rest_after_answer(answer: ModelAnswer, items: list[Json]) -> Rest | None:
+    """How the turn ends with this answer; None when there is more to do."""
+    text = answer.text or None
+    if answer.finish_reason == "content_filter":
+        return Rest("refusal", final_text=text)
+    if answer.tool_calls:
+        return None
+    if answer.finish_reason == "length":
+        return Rest("maxTokens", final_text=text)
+    if answer.text.strip():
+        return Rest("endTurn", final_text=text)
+    nudges = [item for item in items[-2 * MAX_NUDGES :] if item.get("note") == NUDGE]
+    return Rest("noAnswer") if len(nudges) >= MAX_NUDGES else None
