@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 
 class Cancelled(BaseException):
@@ -40,6 +41,20 @@ class CancelToken:
                 return lambda: self._forget(key)
         callback()
         return lambda: None
+
+    @contextmanager
+    def notifying(self, condition: threading.Condition) -> Generator[None]:
+        """Meanwhile a cancel wakes whoever waits on `condition`, which must not be held yet."""
+
+        def wake() -> None:
+            with condition:
+                condition.notify_all()
+
+        forget = self.on_cancel(wake)
+        try:
+            yield
+        finally:
+            forget()
 
     def wait(self, timeout_s: float) -> bool:
         """Sleep at most `timeout_s` seconds; true when it was cancelled meanwhile."""

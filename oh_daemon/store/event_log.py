@@ -43,7 +43,8 @@ class LogFile:
         self._starts = scan.starts
         self._end = scan.end
         self._commit = commit
-        self._blobs = Blobs(folder / "blobs")
+        blobs = Blobs(folder / "blobs")
+        self.put_blob, self.put_blob_file, self.read_blob = blobs.put, blobs.put_file, blobs.read
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         """Held during a sync, so that nobody closes the file under it."""
@@ -142,18 +143,6 @@ class LogFile:
             # Nobody else will hear of it, so the next append must say so.
             self._unseen_error = error
         return error
-
-    def put_blob(self, data: bytes) -> str:
-        """Store bytes for good; the result is their SHA-256 in hex."""
-        return self._blobs.put(data)
-
-    def put_blob_file(self, path: Path) -> str:
-        """The same for a finished file, which is taken away from `path`."""
-        return self._blobs.put_file(path)
-
-    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
-        """At most `limit` bytes from `offset`. Raises `UserError` for a name that is not there."""
-        return self._blobs.read(sha256, offset, limit)
 
     def close(self) -> None:
         """Make all durable, note the clean end, free the lock; a later append raises."""

@@ -179,11 +179,8 @@ class Bash:
             if command is None:
                 raise ToolError("no command runs in this terminal; call again without is_input")
             command.on_output, command.live_left = on_output, MAX_LIVE_CHARS
-        forget = cancel.on_cancel(self._wake)
-        try:
+        with cancel.notifying(self._changed):
             state = self._await(command, timeout_s, cancel, needs_output=needs_output)
-        finally:
-            forget()
         if cancel.is_cancelled and not command.is_background:
             self._interrupt(command)
         return self._outcome(command, state)
@@ -200,10 +197,6 @@ class Bash:
 
     def _capture(self) -> Capture:
         return Capture(self._scratch / f"output-{secrets.token_hex(8)}")
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
 
     def _await(
         self, command: _Command, timeout_s: float, cancel: CancelToken, *, needs_output: bool

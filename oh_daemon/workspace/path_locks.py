@@ -24,21 +24,13 @@ class PathLocks:
     @contextmanager
     def hold(self, path: Path, cancel: CancelToken) -> Generator[None]:
         """Claim the real path; blocks while another holds it, raises `Cancelled` when cancelled."""
-        forget = cancel.on_cancel(self._wake)
-        try:
-            with self._changed:
-                self._changed.wait_for(lambda: cancel.is_cancelled or path not in self._claimed)
-                cancel.raise_if_cancelled()
-                self._claimed.add(path)
-        finally:
-            forget()
+        with cancel.notifying(self._changed), self._changed:
+            self._changed.wait_for(lambda: cancel.is_cancelled or path not in self._claimed)
+            cancel.raise_if_cancelled()
+            self._claimed.add(path)
         try:
             yield
         finally:
             with self._changed:
                 self._claimed.discard(path)
                 self._changed.notify_all()
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()

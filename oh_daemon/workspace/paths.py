@@ -95,11 +95,13 @@ def real_path(path: Path) -> Path:
         raise ToolError(f"{shown(path)!r} was moved just now; look again") from exc
 
 
-def shown(path: PurePath | str) -> str:
-    """A path for people and the model: hidden characters are escaped, so that none can deceive."""
+def shown(text: PurePath | str, keep: str = "") -> str:
+    """Text for people and the model: hidden characters are escaped, so that none can deceive."""
     return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
-        for char in str(path)
+        char
+        if char.isprintable() or char in keep
+        else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in str(text)
     )
 
 

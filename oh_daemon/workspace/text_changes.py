@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.core.ports import TextEdit
+from oh_daemon.workspace.paths import shown
 
 MAX_SHOWN_BYTES = 32 << 10
 _MAX_NEAREST_LINES = 20_000
@@ -143,9 +144,9 @@ def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
     diff = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))[2:]
     added = sum(line.startswith("+") for line in diff)
     removed = sum(line.startswith("-") for line in diff)
-    shown = "".join(escaped(line) if line.endswith("\n") else _open_ended(line) for line in diff)
-    header = f"--- a/{escaped(name)}\n+++ b/{escaped(name)}\n" if diff else ""
-    return capped(header + shown, "the diff"), added, removed
+    body = "".join(escaped(line) if line.endswith("\n") else _open_ended(line) for line in diff)
+    header = f"--- a/{shown(name)}\n+++ b/{shown(name)}\n" if diff else ""
+    return capped(header + body, "the diff"), added, removed
 
 
 def capped(text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES) -> str:
@@ -271,11 +272,7 @@ def _open_ended(line: str) -> str:
 
 
 def escaped(text: str) -> str:
+    """The text of a file as `shown`, with the white space that people use in files."""
     if text.isascii() and text.rstrip("\n").isprintable():
         return text
-    return "".join(
-        char
-        if char in "\n\t\u00a0\u3000" or char.isprintable()
-        else char.encode("unicode_escape", "surrogatepass").decode()
-        for char in text
-    )
+    return shown(text, keep="\n\t\u00a0\u3000")
