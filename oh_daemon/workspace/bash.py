@@ -39,23 +39,26 @@ _INTERRUPTS = ((signal.SIGINT, 0.25), (signal.SIGTERM, 0.25), (signal.SIGKILL, 0
 
 # Descriptors 240 and 241 are the terminal and the report pipe. What was exported, and the folder,
 # survive an `exit`: the trap saves them for the next shell. USR2 drops the rest of an interrupted
-# command, also when the program in front caught SIGINT and ended as if nothing had happened.
+# command, also when the program in front caught SIGINT and ended as if nothing had happened; one
+# that comes after the command must do nothing, or bash would drop a part of the next one.
 _RC = r"""
 exec 240>&1 241>&3 3>&-
 set +o history +H
-__oh_quiet() { PS1= PS2= PROMPT_COMMAND=; return "$1"; }
+__oh_begin() { __oh_runs=1; return "$1"; }
+__oh_quiet() { __oh_runs= PS1= PS2= PROMPT_COMMAND=; return "$1"; }
 __oh_done() {
+  __oh_runs=
   printf '\036%s\036' "$2" >&240
   printf '%s %s %s\0' "$2" "$1" "$PWD" >&241
   return "$1"
 }
 trap 'declare -px > @STATE@' EXIT
-trap 'kill -INT $$' USR2
+trap '[ -z "$__oh_runs" ] || kill -INT $$' USR2
 if [ -r @STATE@ ]; then . @STATE@; cd -- "$PWD"; rm -f @STATE@; fi 2>/dev/null
 __oh_quiet 0
 """
 _LINES = """\
-. {file} <&240 240>&- 241>&-; {{ __oh_quiet $?; }} 2>/dev/null
+__oh_begin $?; . {file} <&240 240>&- 241>&-; {{ __oh_quiet $?; }} 2>/dev/null
 {{ __oh_done $? {mark}; }} 2>/dev/null
 """
 
@@ -239,7 +242,7 @@ class Bash:
         """End the command, gently first; the shell itself only when nothing else helps."""
         reaper.send_signal({self._process.pid}, signal.SIGUSR2)
         for number, patience_s in _INTERRUPTS:
-            reaper.send_signal(self._in_front(number), number)
+            reaper.send_signal(self._in_front(), number)
             if self._ends_within(command, patience_s):
                 return
         self.kill(0)
@@ -249,13 +252,11 @@ class Bash:
         with self._changed:
             return self._changed.wait_for(lambda: command.exit_code is not None, timeout_s)
 
-    def _in_front(self, number: int) -> set[int]:
-        """The foreground group and all below it, but not the shell's jobs in the background."""
+    def _in_front(self) -> set[int]:
+        """The foreground group and all below it, but neither the shell nor its background jobs."""
         found = reaper.processes()
         front = self._pty.foreground(self._process.pid, found) - {self._process.pid}
-        # When it runs a builtin the shell is in front itself; it takes SIGINT, no more.
-        shell = {self._process.pid} if number == signal.SIGINT else set[int]()
-        return front | reaper.descendants(front, found) | shell
+        return front | reaper.descendants(front, found)
 
     def _report_exit(self, exit_code: Future[int]) -> None:
         os.write(self._report_write, b"- %d \0" % exit_code.result())

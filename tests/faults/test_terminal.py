@@ -269,6 +269,21 @@ def test_a_cancel_ends_the_command_and_what_follows_it(
     assert after.output.head == "alive\n"
 
 
+def test_an_interrupt_never_reaches_the_command_that_follows(shells: Shells, run: Run) -> None:
+    """It dropped the first characters of that command once in a while."""
+    for command in ("while :; do :; done", "x=$(sleep 1000)", "sleep 1000 | cat") * 10:
+        cancel = CancelToken()
+        ended = shells.run(
+            f"echo begun; {command}",
+            timeout_s=DEADLINE_S,
+            cancel=cancel,
+            on_output=lambda _text, cancel=cancel: cancel.cancel(),
+        )
+        assert (ended.state, ended.note) == ("done", "")
+        after = run("echo after")
+        assert (after.output.head, after.late, after.note) == ("after\n", "", "")
+
+
 def test_a_cancel_leaves_jobs_in_the_background_alone(shells: Shells, run: Run) -> None:
     run("sleep 1000 &")
     shells.begin("sleep 999", "job-1", is_background=True)
