@@ -32,7 +32,7 @@ _TABLE = (
     ("AKIA ASIA", "", r"A(?:KI|SI)A[A-Z2-7]{16}(?!\w)"),
     (
         "secret_access_ SECRET_ACCESS_ SecretAccessK",
-        rf"(?i:aws_secret_access_key|SecretAccessKey){_QUOTED}",
+        rf"(?i:secret_?access_?key){_QUOTED}",
         r"[\w/+]{40}(?![\w/+])",
     ),
     ("AIz", "", r"AIza[\w-]{35}"),
@@ -49,7 +49,7 @@ _TABLE = (
     ("SG.", "", r"SG\.[\w-]{20,24}\.[\w-]{39,50}"),
     ("dop_v1_", "", r"dop_v1_[a-f0-9]{64}"),
     ("AccountKey=", "AccountKey=", r"[\w/+]{60,}={0,2}"),
-    (":AA", r"\b\d{8,10}:", r"AA[\w-]{33}(?![\w-])"),
+    (":AA", ":", r"AA[\w-]{33}(?![\w-])"),
     ("eyJ", "", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"),
     (
         "PRIVATE",
@@ -68,52 +68,20 @@ _TABLE = (
         r"""[^\s&"'\\<>${}()\[\];#]{8,}""",
     ),
 )
-# Parameters of a URL are held back by their "?" or "&" and not by the end of a word.
-_ANCHORS = {
-    a for anchors, _, _ in _TABLE for a in anchors.split() if not a.islower() or a[-1] != "="
-}
-
-
-def _families() -> list[tuple[re.Pattern[str], list[tuple[tuple[str, ...], re.Pattern[str]]]]]:
-    """The patterns grouped by the last letter of their anchors, each group behind one gate.
-
-    A regex that starts with one letter jumps from one such letter to the next: this passes 1 KB
-    in a third of the time that looking for each anchor takes.
-    """
-    families: dict[str, list[tuple[tuple[str, ...], re.Pattern[str]]]] = {}
-    for anchors, kept, token in _TABLE:
-        regex = re.compile(f"(?P<kept>{kept}){token}")
-        words = anchors.split()
-        for letter in {word[-1] for word in words}:
-            mine = tuple(word for word in words if word.endswith(letter))
-            families.setdefault(letter, []).append((mine, regex))
-    return [
-        (
-            re.compile(
-                f"{re.escape(letter)}(?:"
-                + "|".join(f"(?<={re.escape(a)})" for anchors, _ in rows for a in anchors)
-                + ")"
-            ),
-            rows,
-        )
-        for letter, rows in families.items()
-    ]
-
-
-_FAMILIES = _families()
+_ROWS = tuple((tuple(a.split()), re.compile(f"(?P<kept>{kept}){t}")) for a, kept, t in _TABLE)
 
 # A letter or digit before a token means another word, unless it ends an escape or a color code.
 _WORD_BEFORE = re.compile(r"(?<=[A-Za-z0-9])(?<!\\[nrtbf])(?<![\d\[]m)(?<!%[0-9A-F]{2})")
 
-_HEADS = frozenset(
-    anchor[:n]
-    for anchor in {*_ANCHORS, "-----BEGIN ", "Bearer", "bearer", "BEARER", "Basic", "basic"}
-    for n in range(1, len(anchor) + 1)
-)
+# Parameters of a URL are held back by their "?" or "&" and not by the end of a word.
+_ANCHORS = {a for anchors, _ in _ROWS for a in anchors if not a.islower() or a[-1] != "="}
+_STARTS = {*_ANCHORS, "-----BEGIN ", *"Bearer bearer BEARER Basic basic BASIC".split()}
+_HEADS = frozenset(start[:n] for start in _STARTS for n in range(1, len(start) + 1))
 _LEAD = re.compile(r"""(?i:bearer|basic|\w*access_?key)[\\"'\s:=]*\Z""")
 _OPEN_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]*(?:\Z|PRIVATE KEY(?!.*-----END [A-Z0-9 ]+-----))", re.DOTALL
 )
+_KEY_END = re.compile(r"-----END [A-Z0-9 ]+-----\Z")
 
 
 class Masker:
@@ -141,11 +109,10 @@ class Masker:
     def mask(self, text: str) -> str:
         if any(form in text for form in self._forms):
             text = self._known.sub(_hide_known, text)
-        for gate, rows in _FAMILIES:
-            if gate.search(text):
-                for anchors, regex in rows:
-                    if any(anchor in text for anchor in anchors):
-                        text = regex.sub(_hide_token, text)
+        for anchors, token in _ROWS:
+            # A search for a fixed text costs a tenth of what a pattern does.
+            if any(anchor in text for anchor in anchors):
+                text = token.sub(_hide_token, text)
         return text
 
     def open_end(self, text: str) -> int:
@@ -225,22 +192,18 @@ def _open_token(text: str) -> int:
     key = _OPEN_KEY.search(text) if "-----BEGIN" in text else None
     if key:
         return key.start()
+    if _KEY_END.search(text):
+        return len(text)
     start = max(text.rfind(gap) for gap in " \t\r\n\"'\\") + 1
-    word = text[start:]
     lead = _LEAD.search(text, max(0, start - 40), start)
     if lead:
         return lead.start()
-    if _may_become_token(word) or any(a in word for a in _ANCHORS):
-        return start
-    return len(text)
+    word = text[start:]
+    is_open = "?" in word or "&" in word or any(anchor in word for anchor in _ANCHORS)
+    return start if is_open or _ends_in_head(word) else len(text)
 
 
-def _may_become_token(word: str) -> bool:
-    if "?" in word or "&" in word:
-        return True
-    for length in range(1, min(len(word), 24) + 1):
-        rest = word[-length:]
-        inside_word = rest[0].isalnum() and word[-length - 1 : -length].isalnum()
-        if rest in _HEADS and not inside_word:
-            return True
-    return False
+def _ends_in_head(word: str) -> bool:
+    """Whether a token may begin at the end, and not in the middle of another word."""
+    tails = ((word[-n - 1 : -n], word[-n:]) for n in range(1, min(len(word), 24) + 1))
+    return any(t in _HEADS and not (b.isalnum() and t[0].isalnum()) for b, t in tails)

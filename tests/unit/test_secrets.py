@@ -132,7 +132,9 @@ def test_a_number_that_happens_to_be_a_secret_leaves_json_numbers_alone() -> Non
     assert json.loads(Masker(["12345678"]).mask(text)) == {"seq": 12345678, "text": f"pin {HIDDEN}"}
 
 
-_VALUES = st.text(st.sampled_from('ab"\\\n/nu0 é'), min_size=8, max_size=12)
+_VALUES = st.text(st.sampled_from('ab"\\\n/nu é'), min_size=8, max_size=12).filter(
+    lambda value: not value.endswith("\\")
+)
 
 
 @settings(deadline=None)
