@@ -20,54 +20,37 @@ _MIN_LENGTH = 8
 _MAX_HELD = 16_384
 """A stream holds back no more than this; the longest private keys in use have 7 KB."""
 
-_QUOTED = r"""[\\"']{0,6}\s?[:=]\s?[\\"']{0,6}"""
+_KEY_HEAD = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+_KEY_TEXT = r"\\+[nrt]|[\w+/=\s]"
+_KEY_FOOT = r"-----END [A-Z0-9 ]+-----"
 
 # What a text must contain | what comes before the token and stays visible | the token itself.
 # No token ends in a backslash or holds a quote, else a masked JSON string could lose its end.
 _TABLE = (
     ("sk-", "", r"sk-(?:(?:ant|proj|svcacct|admin|or|lf)-[\w-]{16,}|[A-Za-z0-9]{20,})"),
     ("ghp_ gho_ ghu_ ghs_ ghr_", "", r"gh[pousr]_[A-Za-z0-9]{30,}"),
-    ("github_pat_", "", r"github_pat_\w{40,}"),
+    ("hf_ gsk_ xai- npm_ dop_v1_", "", r"(?:hf_|gsk_|xai-|npm_|dop_v1_)[A-Za-z0-9]{30,}"),
+    ("github_pat_ AIz GOCSPX-", "", r"(?:github_pat_|AIza|GOCSPX-)[\w-]{28,}"),
+    ("ya29. pypi-", "", r"(?:ya29\.|pypi-AgE)[\w-]{20,}"),
     ("glpat- gldt- glrt- glptt-", "", r"gl(?:pa|d|r|pt)t-[\w.-]{20,}"),
-    ("AKIA ASIA", "", r"A(?:KI|SI)A[A-Z2-7]{16}(?!\w)"),
-    (
-        "secret_access_ SECRET_ACCESS_ SecretAccessK",
-        rf"(?i:secret_?access_?key){_QUOTED}",
-        r"[\w/+]{40}(?![\w/+])",
-    ),
-    ("AIz", "", r"AIza[\w-]{35}"),
-    ("GOCSPX-", "", r"GOCSPX-[\w-]{28}"),
-    ("ya29.", "", r"ya29\.[\w-]{20,}"),
     ("xoxb- xoxp- xoxa- xoxr- xoxs- xapp-", "", r"(?:xox[abprs]|xapp)-[\w-]{12,}"),
-    ("hooks.slack.com/", r"hooks\.slack\.com/services/", r"[A-Z0-9]+/[A-Z0-9]+/\w{16,}"),
     ("_live_ _test_ whsec_", "", r"(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}"),
-    ("npm_", "", r"npm_[A-Za-z0-9]{36}"),
-    ("pypi-", "", r"pypi-AgE[\w-]{50,}"),
-    ("hf_", "", r"hf_[A-Za-z0-9]{30,}"),
-    ("gsk_", "", r"gsk_[A-Za-z0-9]{40,}"),
-    ("xai-", "", r"xai-[A-Za-z0-9]{40,}"),
+    ("AKIA ASIA", "", r"A(?:KI|SI)A[A-Z2-7]{16}(?!\w)"),
     ("SG.", "", r"SG\.[\w-]{20,24}\.[\w-]{39,50}"),
-    ("dop_v1_", "", r"dop_v1_[a-f0-9]{64}"),
+    ("eyJ", "", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"),
+    ("PRIVATE", "", rf"{_KEY_HEAD}(?:(?:{_KEY_TEXT}|[:,.()-])*?{_KEY_FOOT}|(?:{_KEY_TEXT})+)"),
+    ("secret_access_ SECRET_ACCESS_ SecretAccessK",
+     r"""(?i:secret_?access_?key)[\\"']{0,6}\s?[:=]\s?[\\"']{0,6}""", r"[\w/+]{40}(?![\w/+])"),
+    ("hooks.slack.com/", r"hooks\.slack\.com/services/", r"[A-Z0-9]+/[A-Z0-9]+/\w{16,}"),
     ("AccountKey=", "AccountKey=", r"[\w/+]{60,}={0,2}"),
     (":AA", ":", r"AA[\w-]{33}(?![\w-])"),
-    ("eyJ", "", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"),
-    (
-        "PRIVATE",
-        "",
-        (
-            r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
-            r"(?:\\+[nrt]|[\w+/=\s:,.()-])*?-----END [A-Z0-9 ]+-----|(?:\\+[nrt]|[\w+/=\s])+)"
-        ),
-    ),
-    ("earer EARER", r"\b(?i:bearer)\s+", r"(?=[\w.~+/=-]*\d)[\w.~+/-]{20,}={0,2}"),
-    ("asic ASIC", r"\b(?i:basic)\s+", r"(?=[A-Za-z+/]*\d)[\w+/]{12,}={0,2}"),
+    ("earer EARER asic ASIC", r"\b(?i:bearer|basic)\s+",
+     r"(?=[\w.~+/=-]*\d)[\w.~+/-]{12,}={0,2}"),
     ("://", r"""://[^\s/:@"'\\<>]*:""", r"""[^\s/@"'\\<>${}]{3,}(?=@)"""),
-    (
-        "word= asswd= pwd= oken= ecret= key= Key= KEY= sig= ature= auth=",
-        r"[?&](?i:[\w.-]*(?:password|passwd|pwd|token|secret|key|signature)|sig|auth)=",
-        r"""[^\s&"'\\<>${}()\[\];#]{8,}""",
-    ),
-)
+    ("word= asswd= pwd= oken= ecret= key= Key= KEY= sig= ature= auth=",
+     r"[?&](?i:[\w.-]*(?:password|passwd|pwd|token|secret|key|signature)|sig|auth)=",
+     r"""[^\s&"'\\<>${}()\[\];#]{8,}"""),
+)  # fmt: skip
 _ROWS = tuple((tuple(a.split()), re.compile(f"(?P<kept>{kept}){t}")) for a, kept, t in _TABLE)
 
 # A letter or digit before a token means another word, unless it ends an escape or a color code.
@@ -75,13 +58,11 @@ _WORD_BEFORE = re.compile(r"(?<=[A-Za-z0-9])(?<!\\[nrtbf])(?<![\d\[]m)(?<!%[0-9A
 
 # Parameters of a URL are held back by their "?" or "&" and not by the end of a word.
 _ANCHORS = {a for anchors, _ in _ROWS for a in anchors if not a.islower() or a[-1] != "="}
-_STARTS = {*_ANCHORS, "-----BEGIN ", *"Bearer bearer BEARER Basic basic BASIC".split()}
+_STARTS = {*_ANCHORS, "-----BEGIN ", "Bearer", "bearer", "Basic", "basic"}
 _HEADS = frozenset(start[:n] for start in _STARTS for n in range(1, len(start) + 1))
 _LEAD = re.compile(r"""(?i:bearer|basic|\w*access_?key)[\\"'\s:=]*\Z""")
-_OPEN_KEY = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*(?:\Z|PRIVATE KEY(?!.*-----END [A-Z0-9 ]+-----))", re.DOTALL
-)
-_KEY_END = re.compile(r"-----END [A-Z0-9 ]+-----\Z")
+_OPEN_KEY = re.compile(rf"(?s)-----BEGIN [A-Z0-9 ]*(?:\Z|PRIVATE KEY(?!.*{_KEY_FOOT}))")
+_KEY_END = re.compile(rf"{_KEY_FOOT}\Z")
 
 
 class Masker:
