@@ -197,6 +197,17 @@ def test_every_link_of_a_document_leads_somewhere() -> None:
     assert broken == []
 
 
+def test_every_function_that_a_document_links_to_is_in_that_file() -> None:
+    missing: list[str] = []
+    for name, text in _documents().items():
+        for linked, target in re.findall(r"\[`([\w.]+)`\]\(([\w./]+\.py)\)", text):
+            source = (ROOT / name).parent.joinpath(target).read_text("utf-8")
+            wanted = linked.split(".")
+            if not all(re.search(rf"^ *(?:def|class) {part}\b", source, re.M) for part in wanted):
+                missing.append(f"{name}: {linked} is not in {target}")
+    assert missing == []
+
+
 def _commands(pattern: str) -> set[str]:
     """What a document tells the reader to type, in a fence or between backticks."""
     pages = "\n".join(_documents()[name] for name in ("README.md", "CONTRIBUTING.md"))
