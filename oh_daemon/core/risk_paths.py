@@ -35,7 +35,8 @@ _SECRET = re.compile(
 )
 _PROTECTED = re.compile(
     r"""/(\.(git|github|gitlab|circleci|vscode|idea|devcontainer|husky|openhands|agents|claude|cursor
-      |codex|githooks|zed|gemini|windsurf|direnv|gitmodules|gitattributes|gitconfig|mcp\.json
+      |codex|githooks|zed|gemini|windsurf|direnv|hg|svn|buildkite|cargo|mise\.toml|tool-versions
+      |gitmodules|gitattributes|gitconfig|mcp\.json
       |yarnrc[^/]*|gitlab-ci[^/]*|travis\.yml|pre-commit-config\.ya?ml|cursorrules|clinerules|vimrc
       |exrc|nvim\.lua|inputrc|curlrc|wgetrc|gdbinit|bash[^/]*|zsh[^/]*|profile)
     |(agents|claude|gemini|openhands|skill|copilot-instructions)\.md|codeowners|jenkinsfile
@@ -44,6 +45,13 @@ _PROTECTED = re.compile(
     |(package-lock|npm-shrinkwrap)\.json|pnpm-lock\.yaml)(/|$)""",
     re.VERBOSE,
 )
+
+
+def guarded(path: str) -> Literal["protected", "secret"] | None:
+    """Whether a path in that form may hold secrets, or steers git, builds, editors or agents."""
+    if _SECRET.search(path):
+        return "secret"
+    return "protected" if _PROTECTED.search(path) else None
 
 
 class Ground(NamedTuple):
@@ -62,10 +70,9 @@ class Ground(NamedTuple):
         shown = unicodedata.normalize("NFKC", shown).casefold()
         if _DEVICES.fullmatch(shown):
             return "device"
-        if _SECRET.search(shown):
-            return "secret"
-        if writing and _PROTECTED.search(shown):
-            return "protected"
+        guard = guarded(shown)
+        if guard == "secret" or (guard and writing):
+            return guard
         if UNKNOWN in text or (path is None and not text.startswith("~")):
             return "unknown"
         return "outside" if folder is None else "inside"

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,56 +19,20 @@ from pathlib import Path, PurePath
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from oh_daemon.contract.errors import PathOutsideWorkspaceError, ToolError
+from oh_daemon.core.risk_paths import guarded
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHER_URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/|untitled:")
 
-_Patterns = Mapping[str, re.Pattern[str]]
-
-
-def _compiled(names: Mapping[str, str]) -> _Patterns:
-    """One pattern per reason, for paths in the form that `_normalised` gives."""
-    return {
-        reason: re.compile(f"/({'|'.join(map(re.escape, known.split()))})/".replace(r"\*", "[^/]*"))
-        for reason, known in names.items()
-    }
-
-
-_REFUSED = _compiled(
-    {
-        "git's own files; use git commands in the terminal": ".git git~1",
-        "the log of the conversations": ".openhands/conversations",
-    }
-)
+_REFUSED = {
+    "git's own files; use git commands in the terminal": re.compile(r"/(\.git|git~1)(/|$)"),
+    "the log of the conversations": re.compile(r"/\.openhands/conversations(/|$)"),
+}
 """Never for tools, whoever approves: what would let a tool rewrite history or plant a hook."""
-
-_WRITE_ASKS = _compiled(
-    {
-        "version control settings": ".hg .svn .gitmodules .gitattributes .gitconfig",
-        "git hooks": ".husky .githooks .pre-commit-config.yaml lefthook.yml",
-        "continuous integration": ".github/workflows .github/actions .gitlab-ci.yml .circleci"
-        " .travis.yml azure-pipelines.yml jenkinsfile .buildkite",
-        "editor settings": ".vscode .idea .devcontainer *.code-workspace .nvim.lua .exrc .zed",
-        "the shell's environment": ".envrc .mise.toml .tool-versions .bashrc .profile .zshrc",
-        "settings of agents": ".openhands .agents .claude .cursor .mcp.json",
-        "instructions to agents": "agents.md claude.md gemini.md .cursorrules",
-        "package sources": "pip.conf .yarnrc .yarnrc.yml bunfig.toml .cargo/config.toml",
-        "locked dependencies": "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml"
-        " bun.lock bun.lockb uv.lock poetry.lock pdm.lock pipfile.lock pylock.toml cargo.lock"
-        " gemfile.lock composer.lock go.sum flake.lock",
-    }
-)
-_SECRETS = _compiled(
-    {
-        "secrets of the environment": ".env .env.*",
-        "a private key": "*.pem *.key *.p12 *.pfx *.jks *.kdbx *.ppk id_rsa id_dsa id_ecdsa"
-        " id_ed25519",
-        "stored credentials": ".npmrc .pypirc .netrc .git-credentials .htpasswd .pgpass .ssh"
-        " .gnupg .aws .azure .docker/config.json .kube/config credentials.json secrets.json"
-        " secrets.y*ml",
-    }
-)
-_SAMPLE_SUFFIXES = (".example", ".sample", ".template", ".dist")
+_HOLDS = {
+    "secret": "what may be secret",
+    "protected": "settings of git, of a build, an editor or an agent",
+}
 
 
 def path_from_uri(uri: str) -> Path | None:
@@ -128,7 +92,7 @@ class Folders:
                 f"{shown(text)!r} leads outside the open folders ({self._names()}); name a path"
                 " inside them, or ask the user to open that folder"
             )
-        if what := _matching(_REFUSED, self._guises(lexical, real)):
+        if what := _refused(self._guises(lexical, real)):
             raise PathOutsideWorkspaceError(
                 f"{shown(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
             )
@@ -143,11 +107,10 @@ class Folders:
         lexical = self._absolute(str(path))
         real = real_path(lexical)
         guises = (*self._guises(lexical, real), *self._linked_names(real))
-        what = None if _is_sample(real) else _matching(_SECRETS, guises)
-        if what is None and writing:
-            what = _matching(_WRITE_ASKS, guises)
-        if what is not None:
-            return f"{shown(self.relative(real))} holds {what}"
+        guards = {guarded(guise) for guise in guises}
+        asks = ("secret", "protected") if writing else ("secret",)
+        if what := next((one for one in asks if one in guards), None):
+            return f"{shown(self.relative(real))} holds {_HOLDS[what]}"
         if writing and _has_second_name(real):
             # The other name may lie outside the folders, and nobody can tell where.
             return f"{shown(self.relative(real))} has a second name (hard link) somewhere"
@@ -156,8 +119,7 @@ class Folders:
     def is_left_out(self, path: Path) -> bool:
         """Whether a search passes over this real path, by its name alone."""
         guises = self._guises(path, path)
-        secret = not _is_sample(path) and _matching(_SECRETS, guises)
-        return bool(secret or _matching(_REFUSED, guises))
+        return bool(_refused(guises)) or any(guarded(guise) == "secret" for guise in guises)
 
     def contains(self, path: Path) -> bool:
         """Whether a real path lies inside."""
@@ -262,19 +224,18 @@ def _links_in(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _normalised(path: Path) -> str:
-    """One spelling, with `/` at both ends, for what some file system or git takes for the same.
+    """One spelling, as `./a/b`, for what some file system or git takes for the same.
 
     Names differ in case, Unicode form, invisible characters, or dots and spaces at the end.
     """
     normal = unicodedata.normalize("NFKC", path.as_posix())
     if not normal.isascii():
         normal = "".join(char for char in normal if unicodedata.category(char) != "Cf")
-    return "/" + re.sub(r"[. ]+(?=/)", "", normal.casefold() + "/")
+    return "./" + re.sub(r"[. ]+(?=/|$)", "", normal.casefold())
 
 
-def _matching(patterns: _Patterns, guises: Iterable[str]) -> str | None:
-    """The first reason of which a pattern fits one of the guises."""
-    return next((r for r, p in patterns.items() if any(map(p.search, guises))), None)
+def _refused(guises: Iterable[str]) -> str | None:
+    return next((why for why, known in _REFUSED.items() if any(map(known.search, guises))), None)
 
 
 def _has_second_name(path: Path) -> bool:
@@ -282,7 +243,3 @@ def _has_second_name(path: Path) -> bool:
         status = path.lstat()
         return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
     return False
-
-
-def _is_sample(path: Path) -> bool:
-    return path.name.casefold().endswith(_SAMPLE_SUFFIXES)

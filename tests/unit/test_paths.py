@@ -131,9 +131,9 @@ def test_a_link_to_a_protected_file_or_called_like_one_asks(root: Path) -> None:
     (root / "notes.txt").symlink_to(".vscode/settings.json")
     (root / "harmless").mkdir()
     (root / ".devcontainer").symlink_to("harmless")
-    assert "editor settings" in str(folders.is_protected("notes.txt"))
-    assert "editor settings" in str(folders.is_protected(".devcontainer/devcontainer.json"))
-    assert "editor settings" in str(folders.is_protected("harmless/devcontainer.json"))
+    assert "an editor or an agent" in str(folders.is_protected("notes.txt"))
+    assert "an editor or an agent" in str(folders.is_protected(".devcontainer/devcontainer.json"))
+    assert "an editor or an agent" in str(folders.is_protected("harmless/devcontainer.json"))
 
 
 def test_a_second_name_of_a_file_asks_because_it_may_lie_outside(
@@ -145,15 +145,14 @@ def test_a_second_name_of_a_file_asks_because_it_may_lie_outside(
 
 
 @pytest.mark.parametrize("text", ["src/app.py", "environment.py", "keyboard.py", "README.md",
-                                  ".env.example", "git/x.py",
-                                  ".github/ISSUE_TEMPLATE.md"])  # fmt: skip
+                                  ".env.example", "git/x.py"])  # fmt: skip
 def test_an_ordinary_path_does_not_ask(root: Path, text: str) -> None:
     assert Folders((root,)).is_protected(text) is None
 
 
 def test_reading_asks_for_secrets_only(root: Path) -> None:
     folders = Folders((root,))
-    assert folders.is_protected(".env", writing=False) == ".env holds secrets of the environment"
+    assert folders.is_protected(".env", writing=False) == ".env holds what may be secret"
     assert folders.is_protected("package-lock.json", writing=False) is None
 
 
