@@ -1,0 +1,145 @@
+"""The policy as a table: options, risk, grants and floors go in, one verdict comes out."""
+
+from __future__ import annotations
+
+import pytest
+
+from oh_daemon.contract.items import (
+    CommandSubject,
+    FileChange,
+    FileChangeSubject,
+    Risk,
+    ToolSubject,
+    TrustSubject,
+)
+from oh_daemon.core.approval import (
+    approval_options,
+    decide,
+    digest_of,
+    grant_key,
+    highest_risk,
+    option_pickers,
+)
+from oh_daemon.core.ports import Footprint, Intent, ToolSpec
+
+_COMMAND = CommandSubject(command="make", cwd="/p")
+_TERMINAL = ToolSpec("terminal", "", {}, kind="execute")
+_EDIT = ToolSpec("edit", "", {}, kind="edit")
+_SEARCH = ToolSpec("grep", "", {}, kind="search", read_only=True)
+
+
+def _verdict(
+    spec: ToolSpec = _TERMINAL,
+    risk: Risk = "medium",
+    *,
+    rated: Risk | None = None,
+    granted: bool = False,
+    floor: bool = False,
+    footprint: Footprint | None = None,
+    **options: str,
+) -> tuple[str, str]:
+    intent = Intent("make", _COMMAND, risk, footprint=footprint or Footprint(), outside_floor=floor)
+    verdict = decide(spec, intent, options, self_rating=rated, is_granted=granted)
+    return verdict.effect, verdict.rule
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (_verdict(risk="low"), ("allow", "low risk")),
+        (_verdict(risk="medium"), ("ask", "medium risk")),
+        (_verdict(risk="high"), ("ask", "high risk")),
+        (_verdict(risk="unknown"), ("ask", "unknown risk")),
+        (_verdict(_SEARCH, "unknown"), ("allow", "low risk")),
+        (_verdict(risk="low", rated="high"), ("ask", "high risk")),
+        (_verdict(risk="high", rated="low"), ("ask", "high risk")),
+        (_verdict(_SEARCH, "low", rated="high"), ("allow", "low risk")),
+        (_verdict(risk="low", approval="askAlways"), ("ask", "approval askAlways")),
+        (_verdict(risk="high", approval="askNever"), ("allow", "approval askNever")),
+        (_verdict(risk="high", mode="full"), ("allow", "mode full")),
+        (_verdict(_EDIT, "medium", mode="autoEdit"), ("allow", "mode autoEdit")),
+        (_verdict(_TERMINAL, "medium", mode="autoEdit"), ("ask", "medium risk")),
+        (_verdict(_EDIT, "high", mode="autoEdit"), ("ask", "high risk")),
+        (_verdict(_EDIT, "low", mode="plan"), ("reject", "mode plan is read-only")),
+        (_verdict(risk="high", granted=True), ("allow", "granted before")),
+        (_verdict(risk="low", granted=True, floor=True), ("ask", "protected place")),
+        (
+            _verdict(risk="low", mode="full", floor=True),
+            ("reject", "protected places are never touched without asking"),
+        ),
+        (
+            _verdict(footprint=Footprint(writes=False, paths=frozenset()), approval="askAlways"),
+            ("allow", "touches nothing"),
+        ),
+    ],
+)
+def test_the_strictest_rule_that_applies_decides(
+    verdict: tuple[str, str], expected: tuple[str, str]
+) -> None:
+    assert verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("risk", "rated", "expected"),
+    [("low", None, "low"), ("low", "medium", "medium"), ("high", "low", "high")],
+)
+def test_the_model_may_raise_a_rating_and_never_lower_it(
+    risk: Risk, rated: Risk | None, expected: Risk
+) -> None:
+    assert highest_risk(risk, rated) == expected
+
+
+def test_a_digest_covers_the_subject_and_all_that_must_not_change() -> None:
+    digest = digest_of(_COMMAND, ["sha of the script"])
+    others = [
+        digest_of(_COMMAND, ["sha of another script"]),
+        digest_of(_COMMAND),
+        digest_of(CommandSubject(command="make ", cwd="/p"), ["sha of the script"]),
+        digest_of(CommandSubject(command="make", cwd="/q"), ["sha of the script"]),
+    ]
+    assert digest not in others
+    assert digest == digest_of(CommandSubject(command="make", cwd="/p"), ["sha of the script"])
+
+
+def test_a_grant_covers_this_command_this_file_or_this_call_only() -> None:
+    change = {"uri": "file:///p/a", "op": "modify", "added": 1, "removed": 0}
+    subjects = [
+        {"kind": "command", "command": "make", "cwd": "/p"},
+        {"kind": "command", "command": "make", "cwd": "/q"},
+        {"kind": "fileChange", "changes": [change]},
+        {"kind": "tool", "tool": "hello", "args": {}},
+        {"kind": "saveDocuments", "uris": ["file:///p/a"]},
+    ]
+    assert len({grant_key(subject) for subject in subjects}) == len(subjects)
+    later = {"kind": "fileChange", "changes": [{**change, "added": 9}]}
+    assert grant_key(later) == grant_key(subjects[2])
+    others = {"kind": "saveDocuments", "uris": ["file:///p/b"]}
+    assert grant_key(others) == grant_key(subjects[4])
+
+
+_CHANGE = FileChange(uri="file:///p/a", op="modify", added=1, removed=0)
+
+
+@pytest.mark.parametrize(
+    ("subject", "risk", "floor", "expected"),
+    [
+        (_COMMAND, "medium", False, ["once", "conversation", "folder"]),
+        (_COMMAND, "high", False, ["once", "conversation"]),
+        (ToolSubject(tool="x", args={}), "unknown", False, ["once", "conversation"]),
+        (FileChangeSubject(changes=(_CHANGE,)), "medium", True, ["once"]),
+        (TrustSubject(folder="/p"), "medium", False, ["conversation", "folder"]),
+    ],
+)
+def test_a_person_is_offered_no_wider_answer_than_is_safe(
+    subject: CommandSubject, risk: Risk, floor: bool, expected: list[str]
+) -> None:
+    *allowed, reject = approval_options(subject, risk, floor=floor)
+    assert [option.scope for option in allowed] == expected
+    assert (reject.id, reject.effect, reject.scope) == ("reject", "reject", "once")
+
+
+def test_the_pickers_show_each_model_once_and_the_current_one_first() -> None:
+    values = {"mode": "ask", "approval": "askRisky", "model": "b"}
+    mode, approval, model = option_pickers(values, ["a", "b"])
+    assert (mode.value, approval.value, model.value) == ("ask", "askRisky", "b")
+    assert [choice.value for choice in model.choices] == ["b", "a"]

@@ -1,0 +1,250 @@
+"""One held action: who is asked, what an answer covers, and when it is asked again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import ApprovalNotFoundError, ApprovalStaleError
+from oh_daemon.contract.items import CommandItem, CommandSubject, ModelCall, Risk, TrustSubject
+from oh_daemon.core.approval import Gate
+from oh_daemon.core.consent import Consent, Policy, Rejection
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.secrets import Masker
+from oh_daemon.core.state import State
+from oh_daemon.store.memory_log import MemoryLog
+
+
+class FixedClock:
+    """Time stands still."""
+
+    def now(self) -> str:
+        return "2026-01-01T00:00:00.000Z"
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Terminal:
+    """Plans commands; `risks` says how risky each is, others are medium."""
+
+    spec = ToolSpec("terminal", "", {}, kind="execute")
+
+    def __init__(self, **risks: Risk) -> None:
+        self.risks = risks
+
+    def plan(self, args: Json) -> Intent:
+        subject = CommandSubject(command=args["command"], cwd="/p")
+        risk = self.risks.get(args["command"], "medium")
+        return Intent(args["command"], subject, risk, ("a reason",), editable=True)
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        raise NotImplementedError
+
+
+class World:
+    """A conversation in which the model asked for the command `make`."""
+
+    def __init__(self, policy: Policy | None = None, **risks: Risk) -> None:
+        state = State("c1", options={"mode": "ask", "approval": "askRisky", "model": "m"})
+        self.conversation = Conversation(
+            state, MemoryLog(), epoch="1", clock=FixedClock(), masker=Masker()
+        )
+        self.tool = Terminal(**risks)
+        self.consent = Consent(self.conversation, policy or Policy(can_ask=lambda: True))
+        self.conversation.append(e.TurnStarted(cause="message"), turn_id="t1")
+        self.open_action("i1", "make")
+
+    def open_action(self, item_id: str, command: str) -> None:
+        call = ModelCall(id=item_id, name="terminal", arguments="{}", batch="b1")
+        item = CommandItem(
+            id=item_id,
+            status="pending",
+            tool="terminal",
+            args={"command": command},
+            call=call,
+            command=command,
+            cwd="/p",
+            terminal_id="main",
+        )
+        self.conversation.append(e.ItemStarted(item=item))
+
+    def settle(self, item_id: str = "i1", *changes: str) -> Intent | Rejection | None:
+        item = self.conversation.state.item(item_id)
+        intent = replace(self.tool.plan(item["args"]), digest_material=changes)
+        return self.consent.settle(item, self.tool, intent)
+
+    @property
+    def pending(self) -> list[Json]:
+        return list(self.conversation.state.approvals.values())
+
+    def answer(self, effect: str = "allow", scope: str = "once", **more: object) -> Json:
+        approval = self.pending[0]
+        decision = e.Decision.model_validate({"effect": effect, "scope": scope})
+        return self.conversation.respond(approval["id"], approval["digest"], decision, **more)  # type: ignore[arg-type]
+
+
+def test_a_risky_action_waits_until_it_is_allowed() -> None:
+    world = World()
+    assert world.settle() is None
+    assert world.settle() is None
+    assert [(a["title"], a["risk"], a["reason"]) for a in world.pending] == [
+        ("make", "medium", "a reason")
+    ]
+    assert world.answer() == {"resolved": True}
+    assert isinstance(world.settle(), Intent)
+
+
+def test_a_harmless_action_runs_and_the_log_says_by_which_rule() -> None:
+    world = World(make="low")
+    assert isinstance(world.settle(), Intent)
+    (decided,) = world.conversation.state.decisions["i1"].values()
+    assert (decided["effect"], decided["rule"]) == ("allow", "low risk")
+    assert isinstance(world.settle(), Intent)
+
+
+def test_the_mode_plan_rejects_without_asking() -> None:
+    world = World()
+    world.conversation.state.options["mode"] = "plan"
+    assert world.settle() == Rejection("Not allowed: mode plan is read-only.")
+    assert world.pending == []
+
+
+@pytest.mark.parametrize(
+    ("feedback", "expected"),
+    [
+        ("use tox", "The user rejected this: use tox"),
+        (None, "The user rejected this. Ask what to do, or try another way."),
+    ],
+)
+def test_a_rejection_tells_the_model_what_the_user_said(feedback: str, expected: str) -> None:
+    world = World()
+    world.settle()
+    world.answer("reject", feedback=feedback)
+    assert world.settle() == Rejection(expected)
+
+
+def test_without_anybody_to_ask_the_action_is_rejected_at_once() -> None:
+    world = World(Policy())
+    assert world.settle() is None
+    answer = world.settle()
+    assert isinstance(answer, Rejection)
+    assert answer.text.startswith("This was not run: nobody can be asked")
+
+
+def test_the_first_answer_wins_and_a_wrong_one_changes_nothing() -> None:
+    world = World()
+    world.settle()
+    (approval,) = world.pending
+    with pytest.raises(ApprovalStaleError):
+        world.conversation.respond(approval["id"], "0" * 64, e.Decision(effect="allow"))
+    with pytest.raises(ApprovalNotFoundError):
+        world.conversation.respond("other", approval["digest"], e.Decision(effect="allow"))
+    assert world.settle() is None
+    world.answer("reject")
+    again = world.conversation.respond(
+        approval["id"], approval["digest"], e.Decision(effect="allow")
+    )
+    assert again["resolved"] is False
+    assert isinstance(world.settle(), Rejection)
+
+
+def test_what_changed_after_it_was_allowed_is_asked_again() -> None:
+    world = World()
+    world.settle("i1", "hash of the script")
+    world.answer()
+    assert world.settle("i1", "hash of another script") is None
+    assert world.pending[0]["reason"] == "it changed after you allowed it; a reason"
+    assert isinstance(world.settle("i1", "hash of the script"), Intent)
+
+
+def test_an_answer_for_the_conversation_covers_the_same_command_only() -> None:
+    world = World()
+    world.settle()
+    world.answer(scope="conversation")
+    world.open_action("i2", "make")
+    world.open_action("i3", "make clean")
+    assert isinstance(world.settle("i2"), Intent)
+    assert world.settle("i3") is None
+
+
+def test_an_answer_for_the_folder_is_kept_and_honored_later() -> None:
+    kept: set[str] = set()
+    policy = Policy(is_granted=kept.__contains__, save_grant=kept.add, can_ask=lambda: True)
+    world = World(policy)
+    world.settle()
+    world.answer(scope="folder")
+    assert isinstance(world.settle(), Intent)
+    assert isinstance(World(policy).settle(), Intent)
+
+
+def test_several_actions_wait_in_the_order_they_were_asked() -> None:
+    world = World()
+    world.open_action("i2", "make test")
+    world.settle("i1")
+    world.settle("i2")
+    assert [approval["itemId"] for approval in world.pending] == ["i1", "i2"]
+
+
+def test_the_users_own_version_runs_instead() -> None:
+    world = World()
+    world.settle()
+    world.answer(edited_subject=CommandSubject(command="make -n", cwd="/p"))
+    intent = world.settle()
+    assert isinstance(intent, Intent)
+    assert intent.title == "make -n"
+    assert world.conversation.state.item("i1")["args"] == {"command": "make -n"}
+    assert isinstance(world.settle(), Intent)
+
+
+def test_an_edit_that_is_riskier_than_what_was_shown_is_asked_again() -> None:
+    world = World(sudo="high")
+    world.settle()
+    world.answer(edited_subject=CommandSubject(command="sudo", cwd="/p"))
+    assert world.settle() is None
+    (approval,) = world.pending
+    assert approval["risk"] == "high"
+    assert approval["reason"].endswith("your version is riskier than what you were shown; a reason")
+    world.answer()
+    intent = world.settle()
+    assert isinstance(intent, Intent)
+    assert intent.title == "sudo"
+
+
+def _trusting(*, required: bool = True, refusal: str | None = None) -> tuple[Policy, list[str]]:
+    scopes: list[str] = []
+    gate = Gate(TrustSubject(folder="/p"), "Trust /p?", required, scopes.append, refusal)
+    return Policy(gates=lambda _spec, _intent: [gate], can_ask=lambda: True), scopes
+
+
+def test_a_gate_is_passed_once_and_then_the_action_is_settled() -> None:
+    policy, scopes = _trusting()
+    world = World(policy, make="low")
+    assert world.settle() is None
+    assert world.settle() is None
+    assert world.pending[0]["title"] == "Trust /p?"
+    world.answer(scope="conversation")
+    assert isinstance(world.settle(), Intent)
+    world.open_action("i2", "make")
+    assert isinstance(world.settle("i2"), Intent)
+    assert scopes == ["conversation", "conversation"]
+
+
+@pytest.mark.parametrize(("required", "outcome"), [(True, Rejection), (False, Intent)])
+def test_only_a_required_gate_that_is_rejected_stops_the_action(
+    required: bool, outcome: type
+) -> None:
+    policy, scopes = _trusting(required=required)
+    world = World(policy, make="low")
+    world.settle()
+    world.answer("reject")
+    assert isinstance(world.settle(), outcome)
+    assert scopes == []
+
+
+def test_a_gate_that_may_not_ask_gives_its_own_reason() -> None:
+    policy, _ = _trusting(refusal="not a trusted folder")
+    assert World(policy).settle() == Rejection("not a trusted folder")
