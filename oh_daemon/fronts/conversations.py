@@ -265,7 +265,7 @@ class Conversations:
     def _require_usable(self, folder: Path) -> None:
         if not folder.is_dir():
             raise InvalidParamsError(
-                f"{str(folder)!r} is no folder",
+                f"folders: {str(folder)!r} is no folder",
                 ({"path": "folders", "code": "not_a_folder", "message": "must be a folder"},),
             )
         if self._house.shared.trust.of(folder) == "none":

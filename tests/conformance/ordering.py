@@ -191,6 +191,8 @@ class OrderingChecker:
         known.last_seq = result["lastSeq"]
         known.epoch = (result.get("conversation") or {}).get("epoch", known.epoch)
         known.status = None
+        pending: list[Json] = result.get("pending", [])
+        known.approvals.update({approval["id"]: approval["itemId"] for approval in pending})
 
     def _violation(self, rule: str, text: str) -> None:
         self.violations.append(f"{rule}: {text}")

@@ -22,7 +22,7 @@ from ordering import OrderingChecker
 
 Json = dict[str, Any]
 Predicate = Callable[[Json], bool]
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 SURVIVORS_WITHIN_S = 2.0
 
 

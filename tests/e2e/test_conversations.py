@@ -132,10 +132,11 @@ def test_lists_are_filtered_and_paged_newest_first(world: World) -> None:
     assert "nextCursor" not in second
     moments = [info["updatedAt"] for info in shown]
     assert moments == sorted(moments, reverse=True)
-    elsewhere = {"folder": (world.project / "none").as_uri()}
-    assert ids[0] not in {
-        info["id"] for info in client.request("conversation/list", elsewhere)["conversations"]
-    }
+    here, elsewhere = ({"folder": path.as_uri()} for path in (world.project, world.home))
+    assert len(client.request("conversation/list", here)["conversations"]) == 3
+    assert client.request("conversation/list", elsewhere)["conversations"] == []
+    error = client.error("conversation/list", {"cursor": "c"})
+    assert (error.code, error.data["kind"]) == (-31015, "cursorInvalid")
 
 
 def test_an_ephemeral_conversation_leaves_no_file(world: World) -> None:

@@ -1,7 +1,10 @@
 """Sending, steering, queueing, pausing, resuming and interrupting, through the real daemon."""
 
-from fake_llm import call, calls, hang, say
-from world import World, content_of, items, text
+import threading
+
+from fake_llm import Step, call, calls, hang, held, say
+from raw_client import RawClient
+from world import World, content_of, items, text, wait_for_status
 
 
 def test_a_message_runs_a_turn_to_its_end(world: World) -> None:
@@ -66,3 +69,175 @@ def test_a_message_while_running_steers_the_turn(world: World) -> None:
     last = world.llm.requests[-1].body["messages"]
     assert any(m["role"] == "user" and "and be quick" in str(m["content"]) for m in last)
     assert len([e for e in client.events if e["event"]["type"] == "turn.started"]) == 1
+
+
+def gated(world: World, *after: Step) -> threading.Event:
+    """Let the first model call of a turn wait for the returned event."""
+    gate = threading.Event()
+    world.script(held(call("think", thought="first"), gate), *after)
+    return gate
+
+
+def user_texts(world: World) -> list[str]:
+    """What the model saw of the user in its last request."""
+    messages = world.llm.requests[-1].body["messages"]
+    return [str(message["content"]) for message in messages if message["role"] == "user"]
+
+
+def test_queued_messages_start_turns_of_their_own_and_can_be_removed(world: World) -> None:
+    gate = gated(world, say("One."), say("Two."))
+    client = world.daemon()
+    conversation = world.start(client, "one")
+    named = {"conversationId": conversation}
+    world.llm.wait_for_requests(1)
+    two = world.send(client, conversation, "two", delivery="queue")
+    three = world.send(client, conversation, "three", delivery="queue")
+    assert (two["disposition"], two["queuePosition"]) == ("queued", 0)
+    assert three["queuePosition"] == 1
+    queue = client.request("conversation/queue", named)["queue"]
+    assert [message["messageId"] for message in queue] == [two["messageId"], three["messageId"]]
+    removal = {**named, "op": "remove", "messageId": three["messageId"]}
+    left = client.request("conversation/queue", removal)["queue"]
+    assert [message["messageId"] for message in left] == [two["messageId"]]
+    error = client.error("conversation/queue", removal)
+    assert (error.code, error.data["kind"]) == (-31006, "invalidState")
+    gate.set()
+    assert world.turn(client)["finalText"] == "One."
+    assert world.turn(client, nth=2)["finalText"] == "Two."
+    assert [item["content"][0]["text"] for item in items(client, "userMessage")] == ["one", "two"]
+
+
+def test_a_message_that_interrupts_ends_the_turn_and_starts_the_next(world: World) -> None:
+    world.script(hang(), say("New."))
+    client = world.daemon()
+    conversation = world.start(client, "old")
+    world.llm.wait_for_requests(1)
+    sent = world.send(client, conversation, "new", delivery="interrupt", clientMessageId="m-1")
+    assert sent["disposition"] == "interruptedAndStarted"
+    assert world.turn(client)["status"] == "interrupted"
+    assert world.turn(client, nth=2)["finalText"] == "New."
+    again = world.send(client, conversation, "new", delivery="interrupt", clientMessageId="m-1")
+    assert (again["duplicate"], again["messageId"]) == (True, sent["messageId"])
+    assert len(items(client, "userMessage")) == 2
+
+
+def test_steering_needs_the_turn_that_was_meant(world: World) -> None:
+    gate = gated(world, say("Done."), say("Later."))
+    client = world.daemon()
+    conversation = world.start(client)
+    turn_id = client.wait_for_event("turn.started")["turnId"]
+    world.llm.wait_for_requests(1)
+    wrong = {"conversationId": conversation, "content": text("x"), "expectedTurnId": "t0"}
+    error = client.error("conversation/sendMessage", wrong)
+    assert (error.code, error.data["kind"]) == (-31005, "turnMismatch")
+    steered = world.send(client, conversation, "this way", delivery="steer", expectedTurnId=turn_id)
+    assert (steered["disposition"], steered["turnId"]) == ("steered", turn_id)
+    gate.set()
+    world.turn(client)
+    assert user_texts(world) == ["go", "this way"]
+    started = world.send(client, conversation, "nothing runs", delivery="steer")
+    assert started["disposition"] == "started"
+    assert world.turn(client, nth=2)["finalText"] == "Later."
+
+
+def test_pause_after_the_step_holds_the_turn_and_resume_goes_on(world: World) -> None:
+    gate = gated(world, say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named = {"conversationId": conversation}
+    world.llm.wait_for_requests(1)
+    paused = client.request("conversation/pause", named)
+    assert paused["status"] == "pausing"
+    gate.set()
+    event = wait_for_status(client, "paused")
+    assert event["event"]["reason"] == "user"
+    assert [item["args"]["thought"] for item in items(client, "toolCall")] == ["first"]
+    resumed = client.request("conversation/resume", named)
+    assert resumed["turnId"] == paused["turnId"]
+    assert world.turn(client)["finalText"] == "Done."
+    assert len([e for e in client.events if e["event"]["type"] == "turn.started"]) == 1
+    error = client.error("conversation/resume", named)
+    assert (error.code, error.data["kind"]) == (-31006, "invalidState")
+    assert client.error("conversation/pause", named).code == -31006
+
+
+def test_pause_now_cancels_the_step_and_a_message_resumes_the_turn(world: World) -> None:
+    world.script(call("terminal", command="sleep 300", timeout_s=600), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    client.wait_for_event(lambda params: params["event"].get("status") == "running")
+    client.request("conversation/pause", {"conversationId": conversation, "when": "now"})
+    wait_for_status(client, "paused")
+    [command] = items(client, "command")
+    assert (command["status"], command["reason"]) == ("cancelled", "interrupted")
+    sent = world.send(client, conversation, "go on without it")
+    assert sent["disposition"] == "steered"
+    assert world.turn(client)["finalText"] == "Done."
+    assert user_texts(world) == ["go", "go on without it"]
+
+
+def test_resume_continues_after_an_interrupted_turn(world: World) -> None:
+    world.script(hang(), say("Back."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named = {"conversationId": conversation}
+    world.llm.wait_for_requests(1)
+    world.send(client, conversation, "later", delivery="queue")
+    client.request("conversation/interrupt", {**named, "clearQueue": True})
+    assert client.request("conversation/queue", named)["queue"] == []
+    assert client.request("conversation/interrupt", named)["status"] == "idle"
+    client.request("conversation/resume", named)
+    assert world.turn(client, nth=2)["finalText"] == "Back."
+
+
+def test_a_held_message_waits_for_the_next_turn(world: World) -> None:
+    world.script(say("Both."))
+    client = world.daemon()
+    conversation = client.request("conversation/start")["conversation"]["id"]
+    held_back = world.send(client, conversation, "context first", run=False)
+    assert held_back["disposition"] == "queued"
+    world.send(client, conversation, "now go")
+    world.turn(client)
+    assert sorted(user_texts(world)) == ["context first", "now go"]
+    assert len(world.llm.requests) == 1
+
+
+def test_waiting_for_completion_answers_with_the_turn_and_cancelling_interrupts(
+    world: World,
+) -> None:
+    world.script(say("Done."), hang())
+    client = world.daemon()
+    conversation = client.request("conversation/start")["conversation"]["id"]
+    done = world.send(client, conversation, "go", wait="completed")
+    assert (done["turn"]["status"], done["finalText"]) == ("completed", "Done.")
+    params = {"conversationId": conversation, "content": text("again"), "wait": "completed"}
+    request = client.send_request("conversation/sendMessage", params)
+    world.llm.wait_for_requests(2)
+    client.notify("$/cancelRequest", {"id": request})
+    assert client.error_of(request).code == -32800
+    assert world.turn(client, nth=2)["status"] == "interrupted"
+    assert_idle(client, conversation)
+
+
+def assert_idle(client: RawClient, conversation: str) -> None:
+    wait_for_status(client, "idle", nth=2)
+    [info] = client.request("conversation/list")["conversations"]
+    assert (info["id"], info["status"]) == (conversation, "idle")
+
+
+def test_close_while_running_needs_a_word_what_to_do(world: World) -> None:
+    world.script(hang(), hang())
+    client = world.daemon()
+    conversation = world.start(client)
+    named = {"conversationId": conversation}
+    world.llm.wait_for_requests(1)
+    error = client.error("conversation/close", named)
+    assert (error.code, error.data["kind"]) == (-31003, "conversationBusy")
+    assert "ifRunning" in error.message
+    client.request("conversation/close", {**named, "ifRunning": "interrupt"})
+    opened = client.request("conversation/open", named)
+    assert opened["conversation"]["status"] == "idle"
+    client.request("conversation/resume", named)
+    world.llm.wait_for_requests(2)
+    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    assert client.request("conversation/open", named)["conversation"]["status"] == "paused"

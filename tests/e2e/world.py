@@ -44,12 +44,17 @@ class World:
     def script(self, *steps: Step) -> None:
         self.llm.add(*steps)
 
+    def raw(self) -> RawClient:
+        """A daemon that is not initialized yet; checked and ended after the test."""
+        client = self.stack.enter_context(RawClient.start(PRODUCT, self.project, self.environment))
+        self.daemons.append(client)
+        return client
+
     def daemon(
         self, *, trusted: bool | None = True, folders: Sequence[Path] | None = None, **ours: Any
     ) -> RawClient:
         """A daemon, initialized, with this project open; `ours` is laid over our block."""
-        client = self.stack.enter_context(RawClient.start(PRODUCT, self.project, self.environment))
-        self.daemons.append(client)
+        client = self.raw()
         features = {"approvalRequests": True, **ours.pop("features", {})}
         trust = [{"folder": self.project.as_uri(), "trusted": trusted}]
         block: Json = {"features": features, **ours}

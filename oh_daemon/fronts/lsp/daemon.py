@@ -55,7 +55,7 @@ class Daemon:
         """
         if named is None:
             return list(self.documents.folders())
-        return [parse_folder(name) for name in named]
+        return [parse_folder(name, "folders") for name in named]
 
     def stop(self, left_s: float) -> None:
         """End all conversations, then every process that is left."""
@@ -123,11 +123,11 @@ def once_durable(live: Live, result: Json) -> Future[Json]:
     return done
 
 
-def parse_folder(name: str) -> Path:
-    """A folder by URI or absolute path. Raises `InvalidParamsError`."""
+def parse_folder(name: str, field: str) -> Path:
+    """A folder by URI or absolute path. Raises `InvalidParamsError` naming the field."""
     path = path_from_uri(name) if ":" in name.split("/", maxsplit=1)[0] else Path(name)
     if path is None or not path.is_absolute():
         message = "must be a file URI or an absolute path"
-        problem = {"path": "folders", "code": "not_a_path", "message": message}
-        raise InvalidParamsError(f"{name!r} {message}", (problem,))
+        problem = {"path": field, "code": "not_a_path", "message": message}
+        raise InvalidParamsError(f"{field}: {name!r} {message}", (problem,))
     return path

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -28,15 +28,18 @@ from oh_daemon.store.memory_log import MemoryLog
 _HIDDEN = "***"
 
 
-def approval_list(
-    daemon: Daemon, params: m.ApprovalListParams, _context: RequestContext
-) -> m.ApprovalListResult:
+def approval_list(daemon: Daemon, params: m.ApprovalListParams, _context: RequestContext) -> Any:
+    if params.conversation_id is not None:
+        return daemon.with_live(params.conversation_id, lambda live: _waiting([live]))
+    return _waiting(daemon.conversations.all_live())
+
+
+def _waiting(asking: Sequence[Live]) -> m.ApprovalListResult:
     found: list[Approval] = []
-    for live in daemon.conversations.all_live():
-        if params.conversation_id in (None, live.id):
-            with live.conversation.changed:
-                waiting = live.conversation.state.approvals.values()
-                found.extend(Approval.model_validate(approval) for approval in waiting)
+    for live in asking:
+        with live.conversation.changed:
+            waiting = live.conversation.state.approvals.values()
+            found.extend(Approval.model_validate(approval) for approval in waiting)
     return m.ApprovalListResult(pending=tuple(found))
 
 
@@ -146,7 +149,7 @@ def config_read(
             known = ", ".join(value)
             problem = {"path": "section", "code": "unknown", "message": f"one of {known}"}
             raise InvalidParamsError(
-                f"no setting {params.section!r}; known are {known}", (problem,)
+                f"section: no setting {params.section!r}; known are {known}", (problem,)
             )
         value = {params.section: value[params.section]}
     return m.ConfigReadResult(value=value, sources=merged.sources, problems=merged.problems)
@@ -179,7 +182,7 @@ def _rss_bytes() -> int:
 def set_trust(
     daemon: Daemon, params: m.SetTrustParams, _context: RequestContext
 ) -> m.SetTrustResult:
-    daemon.trust.decide(parse_folder(params.folder), params.trusted)
+    daemon.trust.decide(parse_folder(params.folder, "folder"), params.trusted)
     return m.SetTrustResult(folders=daemon.trust.listed())
 
 

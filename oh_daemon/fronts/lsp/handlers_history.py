@@ -16,9 +16,10 @@ from oh_daemon.contract.items import Contract
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import describe, describe_state
-from oh_daemon.fronts.lsp.daemon import Daemon, then
+from oh_daemon.fronts.lsp.daemon import Daemon, parse_folder, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
+from oh_daemon.workspace.paths import uri_from_path
 
 _PAGE_BYTES = 1 << 20
 
@@ -68,10 +69,12 @@ def _replay(conversation: Conversation, params: m.OpenParams) -> Json:
 
 
 def list_(daemon: Daemon, params: m.ListParams, _context: RequestContext) -> Any:
-    folders = daemon.folders((params.folder,) if params.folder is not None else None)
+    only = None if params.folder is None else parse_folder(params.folder, "folder")
+    folders = daemon.folders() if only is None else [only]
 
     def work() -> m.ListResult:
         found = daemon.conversations.listed(folders)
+        found = [i for i in found if only is None or uri_from_path(only) in i.folders]
         query = (params.query or "").casefold()
         found = [info for info in found if query in info.title.casefold()]
         first = 0

@@ -1,0 +1,353 @@
+"""Approvals as durable objects: nothing runs that nobody allowed, and no question is lost."""
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from fake_llm import Step, call, calls, say
+from raw_client import NoAnswer, RawClient
+from world import World, content_of, items, text, wait_for_status
+
+Json = dict[str, Any]
+ASK: Json = {"options": {"approval": "askRisky"}}
+
+
+def touch(name: str) -> Step:
+    return call("terminal", command=f"touch {name}")
+
+
+def asked(client: RawClient, *, nth: int = 1) -> Json:
+    """The nth approval of this connection."""
+    return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
+
+
+def respond(client: RawClient, approval: Json, option: str, **params: Any) -> Json:
+    answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": option}
+    return client.request("approval/respond", {**answer, **params})
+
+
+def keep_waiting(_params: Json) -> None:
+    raise NoAnswer
+
+
+def resolutions(client: RawClient) -> list[Json]:
+    return [e["event"] for e in client.events if e["event"]["type"] == "approval.resolved"]
+
+
+def test_a_risky_command_waits_for_the_exact_answer_and_runs_once(world: World) -> None:
+    world.script(touch("made"), say("Done."))
+    client = world.daemon()
+    client.answer("approval/request", keep_waiting)
+    conversation = world.start(client, **ASK)
+    approval = asked(client)
+    wait_for_status(client, "waiting")
+    assert approval["subject"] == {
+        "kind": "command",
+        "command": "touch made",
+        "cwd": str(world.project),
+    }
+    assert (approval["title"], approval["risk"]) == ("Run touch made", "medium")
+    scopes = {option["id"] for option in approval["options"]}
+    assert scopes == {"allow-once", "allow-conversation", "allow-folder", "reject"}
+    assert client.request("approval/list")["pending"] == [approval]
+    answer = {"approvalId": approval["id"], "optionId": "allow-once"}
+    stale = client.error("approval/respond", {**answer, "digest": "0" * 64})
+    assert (stale.code, stale.data["kind"]) == (-31027, "approvalStale")
+    forged = {**answer, "digest": approval["digest"], "optionId": "allow-user"}
+    assert client.error("approval/respond", forged).code == -32602
+    wider = {
+        "approvalId": approval["id"],
+        "digest": approval["digest"],
+        "decision": {"effect": "allow", "scope": "user"},
+    }
+    assert client.error("approval/respond", wider).code == -32602
+    assert not (world.project / "made").exists()
+    assert respond(client, approval, "allow-once") == {"resolved": True}
+    again = respond(client, approval, "reject")
+    assert again["resolved"] is False
+    assert again["alreadyResolved"]["by"] == "user"
+    assert again["alreadyResolved"]["decision"]["effect"] == "allow"
+    world.turn(client)
+    assert (world.project / "made").exists()
+    named = {"conversationId": conversation}
+    assert client.request("approval/list", named)["pending"] == []
+    assert len(resolutions(client)) == 1
+
+
+def test_the_client_is_asked_and_its_answer_counts_only_when_it_was_offered(world: World) -> None:
+    world.script(touch("one"), touch("two"), say("Done."))
+    client = world.daemon()
+    answers = [{"optionId": "allow-once"}, {"optionId": "allow-everything"}]
+    requests: list[Json] = []
+
+    def answer(params: Json) -> Json:
+        requests.append(params)
+        if not answers:
+            raise NoAnswer
+        return answers.pop()
+
+    client.answer("approval/request", answer)
+    conversation = world.start(client, **ASK)
+    first = asked(client)
+    wait_for_status(client, "waiting")
+    client.wait_for(lambda message: message.get("method") == "approval/request")
+    # The answer is on its way when we have been asked; a round trip lets it arrive.
+    client.request("daemon/status")
+    client.request("conversation/subscribe", {"conversationId": conversation})
+    client.wait_for_event("approval.resolved")
+    second = asked(client, nth=2)
+    respond(client, second, "reject", feedback="one is enough")
+    world.turn(client)
+    assert requests[:2] == [first, first]
+    assert (world.project / "one").exists()
+    assert not (world.project / "two").exists()
+    assert "one is enough" in content_of(items(client, "command")[1])
+
+
+def test_an_edited_command_is_rated_again_and_asked_again_when_it_is_riskier(
+    world: World,
+) -> None:
+    world.script(touch("one"), touch("two"), say("Done."))
+    client = world.daemon()
+    world.start(client, **ASK)
+    first = asked(client)
+    subject = {**first["subject"], "command": "touch other"}
+    respond(client, first, "allow-once", editedSubject=subject)
+    second = asked(client, nth=2)
+    assert (world.project / "other").exists()
+    assert not (world.project / "one").exists()
+    riskier = {**second["subject"], "command": "rm -rf ~"}
+    respond(client, second, "allow-once", editedSubject=riskier)
+    third = asked(client, nth=3)
+    assert third["risk"] == "high"
+    assert third["digest"] != second["digest"]
+    assert third["subject"]["command"] == "rm -rf ~"
+    respond(client, third, "reject")
+    world.turn(client)
+    commands = [(item["command"], item["status"]) for item in items(client, "command")]
+    assert commands[0] == ("touch other", "completed")
+    assert commands[1][1] == "rejected"
+    assert not (world.project / "two").exists()
+
+
+def test_scopes_cover_the_same_command_for_as_long_as_they_say(world: World) -> None:
+    same = call("terminal", command="touch made")
+    world.script(same, same, say("One."), same, say("Two."), same, say("Three."))
+    client = world.daemon()
+    conversation = world.start(client, **ASK)
+    respond(client, asked(client), "allow-conversation")
+    assert world.turn(client)["finalText"] == "One."
+    world.send(client, conversation, "again", wait="completed")
+    assert len([e for e in client.events if e["event"]["type"] == "approval.requested"]) == 1
+    decided = [e["event"]["rule"] for e in client.events if e["event"]["type"] == "action.decided"]
+    assert decided == ["granted before", "granted before"]
+    world.start(client, **ASK)
+    other = asked(client, nth=2)
+    respond(client, other, "allow-folder")
+    assert world.turn(client, nth=3)["finalText"] == "Three."
+
+
+def test_what_is_allowed_for_a_folder_is_allowed_after_a_restart(world: World) -> None:
+    world.script(touch("made"), say("One."), touch("made"), say("Two."))
+    first = world.daemon()
+    world.start(first, **ASK)
+    respond(first, asked(first), "allow-folder")
+    world.turn(first)
+    first.close()
+    second = world.daemon()
+    world.start(second, **ASK)
+    assert world.turn(second)["finalText"] == "Two."
+    assert not [e for e in second.events if e["event"]["type"] == "approval.requested"]
+
+
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
+    world: World, end: str
+) -> None:
+    world.script(touch("made"), say("Done."))
+    first = world.daemon()
+    conversation = world.start(first, **ASK)
+    approval = asked(first)
+    wait_for_status(first, "waiting")
+    first.kill() if end == "kill" else first.close()
+    second = world.daemon()
+    asking: Future[None] = Future()
+
+    def on_asked(params: Json) -> None:
+        asking.set_result(None)
+        assert params == approval
+        raise NoAnswer
+
+    second.answer("approval/request", on_asked)
+    opened = second.request("conversation/open", {"conversationId": conversation})
+    assert opened["pending"] == [approval]
+    assert opened["conversation"]["status"] == "paused"
+    asking.result(10)
+    assert not (world.project / "made").exists()
+    assert respond(second, approval, "allow-once") == {"resolved": True}
+    second.request("conversation/resume", {"conversationId": conversation})
+    assert world.turn(second)["finalText"] == "Done."
+    assert (world.project / "made").exists()
+
+
+@pytest.mark.parametrize("delivery", ["auto", "steer", "interrupt"])
+def test_a_new_message_takes_the_place_of_what_waits(world: World, delivery: str) -> None:
+    world.script(calls(touch("one"), touch("two")), say("As you like."))
+    client = world.daemon()
+    conversation = world.start(client, **ASK)
+    approval = asked(client)
+    wait_for_status(client, "waiting")
+    world.send(client, conversation, "do not", delivery=delivery)
+    n_turns = 2 if delivery == "interrupt" else 1
+    assert world.turn(client, nth=n_turns)["finalText"] == "As you like."
+    assert not list(world.project.glob("[a-z]*"))
+    by = "interrupted" if delivery == "interrupt" else "superseded"
+    assert {resolution["by"] for resolution in resolutions(client)} == {by}
+    stale = respond(client, approval, "allow-once")
+    assert stale["alreadyResolved"]["by"] == by
+    told = [m for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert len(told) == 2
+    assert all("Not run" in str(message["content"]) for message in told)
+
+
+def test_a_queued_message_and_a_pause_leave_the_question_open(world: World) -> None:
+    world.script(touch("made"), say("Done."), say("Next."))
+    client = world.daemon()
+    conversation = world.start(client, **ASK)
+    approval = asked(client)
+    wait_for_status(client, "waiting")
+    world.send(client, conversation, "later", delivery="queue")
+    client.request("conversation/pause", {"conversationId": conversation})
+    wait_for_status(client, "paused")
+    assert client.request("approval/list")["pending"] == [approval]
+    respond(client, approval, "allow-once")
+    assert not (world.project / "made").exists()
+    client.request("conversation/resume", {"conversationId": conversation})
+    assert world.turn(client, nth=2)["finalText"] == "Next."
+    assert (world.project / "made").exists()
+
+
+def test_an_interrupt_cancels_the_question_and_tells_the_client(world: World) -> None:
+    world.script(touch("made"))
+    client = world.daemon()
+    client.answer("approval/request", keep_waiting)
+    conversation = world.start(client, **ASK)
+    approval = asked(client)
+    request = client.wait_for(lambda message: message.get("method") == "approval/request")
+    client.request("conversation/interrupt", {"conversationId": conversation})
+    cancelled = client.wait_for(lambda message: message.get("method") == "$/cancelRequest")
+    assert cancelled["params"]["id"] == request["id"]
+    assert [(r["approvalId"], r["by"]) for r in resolutions(client)] == [
+        (approval["id"], "interrupted")
+    ]
+    assert not (world.project / "made").exists()
+
+
+def test_a_client_that_cannot_ask_means_no(world: World) -> None:
+    world.script(touch("made"), say("It was refused."))
+    client = world.daemon(features={"approvalRequests": False})
+    world.start(client, **ASK)
+    assert world.turn(client)["finalText"] == "It was refused."
+    assert [resolution["by"] for resolution in resolutions(client)] == ["noClient"]
+    assert "nobody can be asked" in content_of(items(client, "command")[0])
+    assert not (world.project / "made").exists()
+
+
+def test_ten_questions_stand_in_order_and_none_replaces_another(world: World) -> None:
+    world.script(calls(*(touch(f"f{n}") for n in range(10))), say("Done."))
+    client = world.daemon()
+    world.start(client, **ASK)
+    answers = []
+    for n in range(1, 11):
+        approval = asked(client, nth=n)
+        answers.append(approval["subject"]["command"])
+        respond(client, approval, "allow-once" if n % 2 else "reject")
+    world.turn(client)
+    assert answers == [f"touch f{n}" for n in range(10)]
+    made = sorted(path.name for path in world.project.glob("f*"))
+    assert made == ["f0", "f2", "f4", "f6", "f8"]
+
+
+def test_what_changed_while_it_waited_is_shown_again_before_it_runs(world: World) -> None:
+    target = world.project / "text.txt"
+    target.write_text("one\ntwo\n")
+    world.script(
+        call("edit", command="view", path="text.txt"),
+        call("edit", command="replace", path="text.txt", old_text="two", new_text="2"),
+        say("Done."),
+    )
+    client = world.daemon()
+    world.start(client, **ASK)
+    first = asked(client)
+    target.write_text("ONE\ntwo\n")
+    respond(client, first, "allow-once")
+    second = asked(client, nth=2)
+    assert second["digest"] != first["digest"]
+    assert "changed after you allowed it" in second["reason"]
+    assert target.read_text() == "ONE\ntwo\n"
+    respond(client, second, "allow-once")
+    world.turn(client)
+    assert target.read_text() == "ONE\n2\n"
+
+
+def test_a_folder_nobody_judged_is_read_only_until_it_is_trusted(world: World) -> None:
+    world.script(touch("made"), say("Done."), touch("more"), say("Done."))
+    client = world.daemon(trusted=None)
+    conversation = world.start(client)
+    trust = asked(client)
+    assert trust["subject"] == {"kind": "trust", "folder": world.project.as_uri()}
+    assert {option["scope"] for option in trust["options"]} == {"conversation", "folder", "once"}
+    assert not (world.project / "made").exists()
+    respond(client, trust, "allow-conversation")
+    world.turn(client)
+    assert (world.project / "made").exists()
+    world.send(client, conversation, "more", wait="completed")
+    assert len([e for e in client.events if e["event"]["type"] == "approval.requested"]) == 1
+
+
+def test_trust_is_set_kept_and_lowered_by_method_and_withheld_by_the_editor(
+    world: World,
+) -> None:
+    world.script(touch("made"), say("Refused."))
+    client = world.daemon(trusted=False)
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Refused."
+    assert "does not trust" in content_of(items(client, "command")[0])
+    folder = {"folder": world.project.as_uri(), "trusted": "none"}
+    folders = client.request("workspace/setTrust", folder)["folders"]
+    assert {"folder": str(world.project), "trusted": "none"} in folders
+    error = client.error("conversation/start", {"content": text("go")})
+    assert (error.code, error.data["kind"]) == (-31001, "workspaceUntrusted")
+    assert "workspace/setTrust" in error.message
+    client.close()
+    second = world.daemon(trusted=None)
+    assert second.error("conversation/start", {"content": text("go")}).code == -31001
+    second.request("workspace/setTrust", {**folder, "trusted": "full"})
+    assert second.request("conversation/start")["conversation"]["status"] == "idle"
+
+
+def test_a_plain_lsp_client_is_asked_by_message_and_no_answer_leaves_it_open(
+    world: World,
+) -> None:
+    world.script(touch("one"), touch("two"), say("Done."))
+    client = world.raw()
+    shown: list[Json] = []
+
+    def answer(params: Json) -> Json | None:
+        shown.append(params)
+        return next((a for a in params["actions"] if a["title"] == "Allow once"), None)
+
+    client.answer("window/showMessageRequest", answer)
+    capabilities = {"window": {"showMessage": {"messageActionItem": {}}}}
+    trust = [{"folder": world.project.as_uri(), "trusted": True}]
+    client.initialize([world.project], params={"capabilities": capabilities}, trust=trust)
+    conversation = world.start(client, **ASK)
+    client.wait_for_event("approval.resolved")
+    client.answer("window/showMessageRequest", lambda _params: None)
+    second = asked(client, nth=2)
+    assert "touch one" in shown[0]["message"]
+    assert (world.project / "one").exists()
+    client.wait_for(lambda message: "touch two" in (message.get("params") or {}).get("message", ""))
+    assert client.request("approval/list")["pending"][0]["id"] == second["id"]
+    client.request("conversation/interrupt", {"conversationId": conversation})
+    assert not (world.project / "two").exists()

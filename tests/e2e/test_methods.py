@@ -1,0 +1,301 @@
+"""Every public method has an end-to-end test; the ones that have no file of their own are here."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_llm import call, hang, held, say
+from raw_client import RawClient, RpcError
+from world import KEY, World, content_of, items, text
+
+from oh_daemon.contract.protocol import CLIENT_REQUESTS, COMMANDS, NOTIFICATIONS, REQUESTS
+
+Json = dict[str, Any]
+
+
+def test_no_public_method_is_without_an_end_to_end_test() -> None:
+    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    methods = [method.name for method in (*REQUESTS, *NOTIFICATIONS, *CLIENT_REQUESTS)]
+    standard = ["workspace/executeCommand", "$/cancelRequest", "$/progress"]
+    wanted = [*methods, *COMMANDS, *standard]
+    assert [name for name in wanted if f'"{name}"' not in sources] == []
+
+
+def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: World) -> None:
+    (world.project / ".openhands").mkdir()
+    (world.project / ".openhands/settings.json").write_text('{"approval": "askNever"}')
+    client = world.daemon(settings={"llm": {"apiKey": KEY}, "maxSteps": 7, "nonsense": 1})
+    status = client.request("daemon/status")
+    assert (status["pid"], status["conversations"]) == (client.process.pid, [])
+    assert status["rssBytes"] > 1 << 20
+    tools = client.request("tool/list")["tools"]
+    names = {tool["name"] for tool in tools}
+    assert names == {"terminal", "edit", "grep", "glob", "list", "todo", "think", "finish"}
+    assert all(tool["inputSchema"]["type"] == "object" for tool in tools)
+    models = client.request("model/list")
+    assert models["default"] == "openai/fake"
+    known = {model["id"]: model for model in models["models"]}
+    assert known["openai/fake"]["available"] is True
+    assert "ANTHROPIC_API_KEY" in known["anthropic/claude-sonnet-4-5"]["reason"]
+    config = client.request("config/read")
+    assert config["value"]["maxSteps"] == 7
+    assert config["sources"]["maxSteps"] == "client"
+    assert config["value"]["approval"] == "askRisky"
+    assert any("loosen" in problem for problem in config["problems"])
+    assert any("nonsense" in problem for problem in config["problems"])
+    assert KEY not in str(config)
+    assert client.request("config/read", {"section": "mode"})["value"] == {"mode": "ask"}
+
+
+def test_a_long_output_is_read_in_pieces(world: World) -> None:
+    world.script(call("terminal", command="seq 1 30000"), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    [command] = items(client, "command")
+    assert command["truncated"] is True
+    whole = "".join(f"{n}\n" for n in range(1, 30001))
+    named: Json = {"conversationId": conversation, "outputRef": command["outputRef"]}
+    got, offset = "", 0
+    while True:
+        piece = client.request("output/read", {**named, "offset": offset, "limit": 100_000})
+        got, offset = got + piece["text"], piece["nextOffset"]
+        if offset == piece["total"]:
+            break
+    assert got.replace("\r\n", "\n") == whole
+    error = client.error("output/read", {**named, "outputRef": "0" * 64})
+    assert (error.code, error.data["kind"]) == (-32803, "requestFailed")
+    assert "0" * 64 in error.message
+
+
+def test_an_option_counts_from_the_next_step_on(world: World) -> None:
+    world.script(call("terminal", command="touch made"), say("Planned."))
+    client = world.daemon()
+    conversation = client.request("conversation/start")["conversation"]["id"]
+    params = {"conversationId": conversation, "optionId": "mode", "value": "plan"}
+    options = client.request("conversation/setOption", params)["options"]
+    assert {option["id"]: option["value"] for option in options}["mode"] == "plan"
+    world.send(client, conversation, "go")
+    world.turn(client)
+    assert not (world.project / "made").exists()
+    [command] = items(client, "command")
+    assert command["status"] == "rejected"
+    for wrong in ({"optionId": "color"}, {"value": "wild"}):
+        error = client.error("conversation/setOption", {**params, **wrong})
+        assert (error.code, error.data["kind"]) == (-32602, "invalidParams")
+
+
+def test_unsubscribing_stops_events_and_subscribing_starts_them_where_it_says(
+    world: World,
+) -> None:
+    world.script(say("Unheard."), say("Heard."))
+    client = world.daemon()
+    conversation = client.request("conversation/start")["conversation"]["id"]
+    named = {"conversationId": conversation}
+    client.request("conversation/unsubscribe", named)
+    n_before = len(client.events)
+    world.send(client, conversation, "one", wait="completed")
+    assert len(client.events) == n_before
+    client.wait_for(
+        lambda message: (
+            message.get("method") == "conversation/changed"
+            and message["params"]["conversation"]["status"] == "idle"
+            and message["params"]["conversation"]["messageCount"] == 2
+        )
+    )
+    subscribed = client.request("conversation/subscribe", named)
+    world.send(client, conversation, "two", wait="completed")
+    assert client.events[n_before]["seq"] == subscribed["lastSeq"] + 1
+    assert world.turn(client)["finalText"] == "Heard."
+
+
+def test_events_deltas_and_lists_are_told(world: World) -> None:
+    world.script(say("Hello, world.", n_chunks=4))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    [answer] = items(client, "agentMessage")
+    deltas = [
+        delta
+        for delta in client.notifications("conversation/delta")
+        if delta["itemId"] == answer["id"]
+    ]
+    assert "".join(delta["text"] for delta in deltas) == answer["text"]
+    changes = client.notifications("conversation/changed")
+    assert changes[0]["change"] == "created"
+    assert {change["conversation"]["id"] for change in changes} == {conversation}
+    assert client.events == [
+        {"conversationId": conversation, "epoch": client.events[0]["epoch"], **record}
+        for record in world.records_of(conversation)[: len(client.events)]
+    ]
+
+
+def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(world: World) -> None:
+    gate = threading.Event()
+    world.script(held(call("think", thought="x"), gate), say("Done."), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named = {"conversationId": conversation}
+    world.llm.wait_for_requests(1)
+    log = world.log_of(conversation)
+    log.rename(log.with_name("away"))
+    gate.set()
+    told = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")["params"]
+    assert (told["conversationId"], told["kind"]) == (conversation, "error")
+    assert told["error"]["kind"] == "storage"
+    assert client.error("conversation/resume", named).data["kind"] == "storage"
+    log.with_name("away").rename(log)
+    client.request("conversation/resume", named)
+    assert world.turn(client)["finalText"] == "Done."
+
+
+def test_progress_is_shown_per_turn_and_its_cancel_interrupts(world: World) -> None:
+    world.script(call("terminal", command="true"), hang())
+    client = world.raw()
+    client.answer("window/workDoneProgress/create", lambda _params: None)
+    client.initialize(
+        [world.project],
+        params={
+            "capabilities": {"window": {"workDoneProgress": True}},
+            "initializationOptions": {
+                "ohDaemon": {"trust": [{"folder": world.project.as_uri(), "trusted": True}]}
+            },
+        },
+    )
+    world.start(client, "Do it")
+    world.llm.wait_for_requests(2)
+    begun = client.wait_for(lambda message: message.get("method") == "$/progress")["params"]
+    assert (begun["value"]["kind"], begun["value"]["title"]) == ("begin", "Do it")
+    assert begun["value"]["cancellable"] is True
+    client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+    assert world.turn(client)["status"] == "interrupted"
+    client.wait_for(
+        lambda message: (
+            message.get("method") == "$/progress" and message["params"]["value"]["kind"] == "end"
+        )
+    )
+    reports = [progress["value"] for progress in client.notifications("$/progress")]
+    assert {"kind": "report", "message": "Run true"} in reports
+
+
+def test_commands_mirror_the_methods(world: World) -> None:
+    world.script(hang(), hang(), hang(), call("terminal", command="touch made"), say("Done."))
+    client = world.daemon()
+
+    def run(command: str, *arguments: Any) -> Any:
+        return client.request(
+            "workspace/executeCommand", {"command": command, "arguments": list(arguments)}
+        )
+
+    started = run("ohDaemon.start", "hello")
+    world.llm.wait_for_requests(1)
+    assert run("ohDaemon.pause", {"when": "now"})["turnId"] == started["turnId"]
+    client.wait_for_event("turn.paused")
+    run("ohDaemon.resume")
+    world.llm.wait_for_requests(2)
+    assert run("ohDaemon.send", "to the left")["disposition"] == "steered"
+    assert run("ohDaemon.interrupt")["status"] == "interrupted"
+    run("ohDaemon.send", {"content": text("once more")})
+    world.llm.wait_for_requests(3)
+    run("ohDaemon.interrupt")
+    run("ohDaemon.send", "make it")
+    approval = client.wait_for_event("approval.requested")["event"]["approval"]
+    answer = {
+        "approvalId": approval["id"],
+        "digest": approval["digest"],
+        "optionId": "allow-once",
+    }
+    assert run("ohDaemon.approve", answer)["resolved"] is True
+    assert world.turn(client, nth=3)["finalText"] == "Done."
+    assert (world.project / "made").exists()
+    error = client.error("workspace/executeCommand", {"command": "ohDaemon.dance"})
+    assert (error.code, error.data["errors"][0]["path"]) == (-32602, "command")
+
+
+BAD: list[tuple[str, Json, str]] = [
+    ("conversation/start", {"maxSteps": 0}, "maxSteps"),
+    ("conversation/start", {"options": {"approval": "perhaps"}}, "options.approval"),
+    ("conversation/start", {"folders": ["no/such"]}, "folders"),
+    ("conversation/start", {"folders": ["/no/such/folder"]}, "folders"),
+    ("conversation/start", {"content": []}, "content"),
+    ("conversation/start", {"content": [{"type": "song"}]}, "content.0"),
+    ("conversation/open", {}, "conversationId"),
+    ("conversation/open", {"conversationId": "c", "replay": "all"}, "replay"),
+    ("conversation/close", {"conversationId": 7}, "conversationId"),
+    ("conversation/list", {"limit": 1000}, "limit"),
+    ("conversation/read", {"conversationId": ""}, "conversationId"),
+    ("conversation/events", {"conversationId": "c", "afterSeq": -1}, "afterSeq"),
+    ("conversation/sendMessage", {"conversationId": "c"}, "content"),
+    ("conversation/pause", {"conversationId": "c", "when": "soon"}, "when"),
+    ("conversation/resume", {"conversationId": "c", "message": "text"}, "message"),
+    ("conversation/interrupt", {}, "conversationId"),
+    ("conversation/queue", {"conversationId": "c", "op": "shuffle"}, "op"),
+    ("conversation/setOption", {"conversationId": "c", "optionId": "mode"}, "value"),
+    ("conversation/subscribe", {}, "conversationId"),
+    ("conversation/unsubscribe", {}, "conversationId"),
+    ("approval/list", {"conversationId": []}, "conversationId"),
+    ("approval/respond", {"approvalId": "a"}, "digest"),
+    ("output/read", {"conversationId": "c", "outputRef": "../../etc"}, "outputRef"),
+    ("tool/list", {"conversationId": {}}, "conversationId"),
+    ("config/read", {"section": "colour"}, "section"),
+    ("workspace/setTrust", {"folder": "/x", "trusted": "maybe"}, "trusted"),
+    ("workspace/setTrust", {"folder": "x", "trusted": "full"}, "folder"),
+]
+UNKNOWN = [
+    ("conversation/open", -31002),
+    ("conversation/close", -31002),
+    ("conversation/read", -31002),
+    ("conversation/events", -31002),
+    ("conversation/pause", -31002),
+    ("conversation/resume", -31002),
+    ("conversation/interrupt", -31002),
+    ("conversation/queue", -31002),
+    ("conversation/subscribe", -31002),
+    ("tool/list", -31002),
+    ("approval/list", -31002),
+]
+
+
+def test_bad_params_are_refused_by_name_with_the_way_out(world: World) -> None:
+    client = world.daemon()
+    answers = [client.send_request(method, params) for method, params, _ in BAD]
+    for request, (method, params, field) in zip(answers, BAD, strict=True):
+        error = client.error_of(request)
+        assert (method, params, error.code) == (method, params, -32602), error
+        assert field in {problem["path"] for problem in error.data["errors"]}, (method, error)
+        assert any(part in error.message for part in (field, field.split(".")[-1])), error
+    for method, code in UNKNOWN:
+        error = client.error(method, {"conversationId": "nowhere"})
+        assert (method, error.code) == (method, code), error
+        assert "conversation/list" in error.message
+    named = {"approvalId": "none", "digest": "d", "optionId": "allow-once"}
+    error = client.error("approval/respond", named)
+    assert (error.code, error.data["kind"]) == (-31021, "approvalNotFound")
+    assert client.request("daemon/status")["conversations"] == []
+
+
+def test_a_message_with_too_large_a_text_is_refused(world: World) -> None:
+    client = world.daemon()
+    with pytest.raises(RpcError, match=r"content\.0"):
+        client.request("conversation/start", {"content": text("x" * ((1 << 20) + 1))})
+    assert_alive(client)
+
+
+def assert_alive(client: RawClient) -> None:
+    assert client.request("daemon/status")["pid"] == client.process.pid
+
+
+def test_output_of_a_running_command_is_streamed(world: World) -> None:
+    world.script(call("terminal", command="echo early; read line", timeout_s=0.5), say("Done."))
+    client = world.daemon()
+    world.start(client)
+    world.turn(client)
+    [command] = items(client, "command")
+    deltas = [
+        delta["text"]
+        for delta in client.notifications("conversation/delta")
+        if (delta["itemId"], delta["channel"]) == (command["id"], "output")
+    ]
+    assert "early" in "".join(deltas)
+    assert "early" in content_of(command)
