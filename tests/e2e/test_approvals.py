@@ -74,34 +74,54 @@ def test_a_risky_command_waits_for_the_exact_answer_and_runs_once(world: World) 
     assert len(resolutions(client)) == 1
 
 
+def request_of(client: RawClient, *, nth: int = 1) -> Json:
+    """The nth question to the client, which a test may answer itself."""
+    return client.wait_for(lambda m: m.get("method") == "approval/request", nth=nth)
+
+
+def reply(client: RawClient, request: Json, result: Json | None) -> None:
+    client.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+
 def test_the_client_is_asked_and_its_answer_counts_only_when_it_was_offered(world: World) -> None:
     world.script(touch("one"), touch("two"), say("Done."))
     client = world.daemon()
-    answers = [{"optionId": "allow-once"}, {"optionId": "allow-everything"}]
-    requests: list[Json] = []
-
-    def answer(params: Json) -> Json:
-        requests.append(params)
-        if not answers:
-            raise NoAnswer
-        return answers.pop()
-
-    client.answer("approval/request", answer)
-    conversation = world.start(client, **ASK)
-    first = asked(client)
-    wait_for_status(client, "waiting")
-    client.wait_for(lambda message: message.get("method") == "approval/request")
-    # The answer is on its way when we have been asked; a round trip lets it arrive.
-    client.request("daemon/status")
-    client.request("conversation/subscribe", {"conversationId": conversation})
-    client.wait_for_event("approval.resolved")
-    second = asked(client, nth=2)
-    respond(client, second, "reject", feedback="one is enough")
+    client.answer("approval/request", keep_waiting)
+    named = {"conversationId": world.start(client, **ASK)}
+    approval = asked(client)
+    for n, answer in enumerate([{"optionId": "allow-user"}, {}, None, [], {"optionId": 7}], 1):
+        request = request_of(client, nth=n)
+        assert request["params"] == approval
+        reply(client, request, answer)
+        # Nothing is decided, so whoever looks again is asked again.
+        client.request("conversation/subscribe", named)
+    reply(client, request_of(client, nth=6), {"optionId": "allow-once"})
+    reply(client, request_of(client, nth=7), {"optionId": "reject", "feedback": "one is enough"})
     world.turn(client)
-    assert requests[:2] == [first, first]
     assert (world.project / "one").exists()
     assert not (world.project / "two").exists()
     assert "one is enough" in content_of(items(client, "command")[1])
+
+
+def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(world: World) -> None:
+    world.script(touch("made"), say("Done."))
+    client = world.daemon()
+    client.answer("approval/request", keep_waiting)
+    named = {"conversationId": world.start(client, **ASK)}
+    first = request_of(client)
+    wait_for_status(client, "waiting")
+    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    taken_back = client.wait_for(lambda m: m.get("method") == "$/cancelRequest")
+    assert taken_back["params"]["id"] == first["id"]
+    client.request("conversation/open", named)
+    second = request_of(client, nth=2)
+    assert second["params"] == first["params"]
+    reply(client, second, {"optionId": "allow-once"})
+    client.request("conversation/resume", named)
+    client.wait_for(
+        lambda m: (m.get("params") or {}).get("event", {}).get("type") == "turn.completed", nth=2
+    )
+    assert (world.project / "made").exists()
 
 
 def test_an_edited_command_is_rated_again_and_asked_again_when_it_is_riskier(

@@ -117,13 +117,14 @@ def close(daemon: Daemon, params: m.CloseParams, _context: RequestContext) -> An
         if params.if_running == "error":
             require_closable(live)
         elif params.if_running == "interrupt":
-            return then(conversation.interrupt(), lambda _ended: end())
-        return end()
+            return then(conversation.interrupt(), lambda _ended: end(conversation))
+        return end(conversation)
 
-    def end() -> Future[Json]:
+    def end(conversation: Conversation) -> Future[Json]:
         def work() -> Json:
             daemon.conversations.close(params.conversation_id)
             daemon.publisher.subscribed.discard(params.conversation_id)
+            daemon.publisher.asker.withdraw(conversation.state.approvals)
             return {}
 
         return daemon.workers.submit(work)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import orjson
@@ -110,12 +110,16 @@ class Asker:
             case "approval.requested":
                 self.ask(journal, event["approval"])
             case "approval.resolved":
-                with self._lock:
-                    withdraw = self._open.pop(event["approvalId"], None)
-                if withdraw is not None:
-                    withdraw()
+                self.withdraw([event["approvalId"]])
             case _:
                 pass
+
+    def withdraw(self, approval_ids: Iterable[str]) -> None:
+        """Take back what is decided by now, or belongs to a conversation that was closed."""
+        with self._lock:
+            open_ones = [self._open.pop(each) for each in approval_ids if each in self._open]
+        for withdraw in open_ones:
+            withdraw()
 
     def ask(self, journal: Journal, approval: Json) -> None:
         """Ask unless it is being asked already; after the events so far."""
