@@ -79,7 +79,7 @@ def request_of(client: RawClient, *, nth: int = 1) -> Json:
     return client.wait_for(lambda m: m.get("method") == "approval/request", nth=nth)
 
 
-def reply(client: RawClient, request: Json, result: Json | None) -> None:
+def reply(client: RawClient, request: Json, result: Any) -> None:
     client.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 

