@@ -15,9 +15,12 @@ DEV := .venv/.dev-$(call hash,requirements-dev.lock pyproject.toml)
 READY = $(or $(wildcard $(DEV)),$(RUN))
 
 UV := .venv/bin/uv
-# uv does not read pip's variable for a mirror.
+# uv does not read pip's variables for a mirror and for its certificate.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+ifdef PIP_CERT
+export SSL_CERT_FILE ?= $(PIP_CERT)
 endif
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
 PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
