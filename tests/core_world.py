@@ -1,0 +1,169 @@
+"""A conversation of the core for tests: a log in memory, a clock that stands still, an agent whose
+model is the HTTP fake."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from fake_llm import FakeLLM, Script
+from model_calls import retrying
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.items import TextPart
+from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.consent import Policy
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.ports import EventLog, Json, Model, Tool, ToolSpec
+from oh_daemon.core.secrets import Masker
+from oh_daemon.core.state import State
+from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.tools.finish import FinishTool
+from oh_daemon.tools.function import FunctionTool
+
+DEADLINE_S = 120
+"""The first call imports litellm, which takes a while on a busy machine."""
+NOW = "2026-01-02T03:04:05.678Z"
+PROMPT = "Be good."
+SECRET = "hush-0123456789"
+OPTIONS = {"mode": "ask", "approval": "askNever", "model": "fake"}
+CREATED = e.ConversationCreated(
+    title="",
+    folders=(),
+    agent=e.AgentInfo(model="fake", label="fake", system_prompt=PROMPT, tools=()),
+    options=OPTIONS,
+    max_steps=20,
+)
+
+
+class StandingClock:
+    def now(self) -> str:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def new_conversation(log: EventLog | None = None, **changes: Any) -> Conversation:
+    """One that was just created; `changes` are laid over the first event."""
+    clock, masker = StandingClock(), Masker([SECRET])
+    conversation = Conversation(
+        State("c1"), log or MemoryLog(), epoch="e1", clock=clock, masker=masker
+    )
+    conversation.append(CREATED.model_copy(update=changes))
+    return conversation
+
+
+def text(words: str) -> tuple[TextPart, ...]:
+    return (TextPart(text=words),)
+
+
+def records(conversation: Conversation) -> list[Json]:
+    """The log so far."""
+    lines = conversation.log.read_range(1, conversation.state.seq)
+    return [orjson.loads(line) for line in lines]
+
+
+def types(conversation: Conversation) -> list[str]:
+    return [record["event"]["type"] for record in records(conversation)]
+
+
+def tool(
+    name: str, run: Callable[..., object], *, read_only: bool = False, **properties: Json
+) -> FunctionTool:
+    schema: Json = {"type": "object", "properties": properties, "required": list(properties)}
+    return FunctionTool(ToolSpec(name, f"The tool {name}.", schema, read_only=read_only), run)
+
+
+@dataclass
+class Heard:
+    """A listener that keeps what it hears, and lets a test wait for it."""
+
+    deltas: list[tuple[str, int, str]] = field(default_factory=list)
+    halted: list[str] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def on_record(self, _journal: object, _line: bytes, record: Json) -> None:
+        with self.changed:
+            self.events.append(record["event"])
+            self.changed.notify_all()
+
+    def on_delta(self, _journal: object, _id: str, channel: str, offset: int, text: str) -> None:
+        with self.changed:
+            self.deltas.append((channel, offset, text))
+            self.changed.notify_all()
+
+    def on_halted(self, _journal: object, error: Exception) -> None:
+        with self.changed:
+            self.halted.append(str(error))
+            self.changed.notify_all()
+
+    def wait_for(self, condition: Callable[[Heard], Any]) -> Any:
+        with self.changed:
+            assert self.changed.wait_for(lambda: condition(self), DEADLINE_S), self.events[-3:]
+            return condition(self)
+
+    def event(self, kind: str, *, nth: int = 1) -> Json:
+        """The nth event of a type, waited for."""
+
+        def found(_heard: Heard) -> Json | None:
+            of_kind = [event for event in self.events if event["type"] == kind]
+            return of_kind[nth - 1] if len(of_kind) >= nth else None
+
+        return self.wait_for(found)
+
+
+@dataclass
+class Work:
+    """An agent at work: its conversation, its model, and what a client hears."""
+
+    conversation: Conversation
+    agent: Agent
+    llm: FakeLLM
+    heard: Heard
+
+    def run(self, words: str = "go") -> Json:
+        """Send a message and wait for the end of its turn."""
+        with self.conversation.changed:
+            sent = self.conversation.send(text(words))
+            ended = self.conversation.turn_ended(sent["messageId"], sent.get("turnId"))
+        return ended.result(DEADLINE_S)
+
+    def items(self, kind: str) -> list[Json]:
+        return [item for item in self.conversation.state.items if item["kind"] == kind]
+
+
+@contextmanager
+def at_work(
+    script: Script,
+    *tools: Tool,
+    policy: Policy | None = None,
+    max_attempts: int = 2,
+    log: EventLog | None = None,
+    tool_choice: Any = "auto",
+    **changes: Any,
+) -> Iterator[Work]:
+    """An agent with these tools and `finish`, whose model follows the script."""
+    conversation = new_conversation(log, **changes)
+    heard = Heard()
+    conversation.listeners.append(heard)
+    with FakeLLM(script) as fake:
+        models: dict[str, Model] = {"fake": retrying(fake, max_attempts)}
+        offered: dict[str, Tool] = {each.spec.name: each for each in (*tools, FinishTool())}
+        runtime = Runtime(
+            model_for=models.__getitem__,
+            tools=offered,
+            policy=policy or Policy(),
+            tool_choice=tool_choice,
+        )
+        agent = Agent(conversation, runtime)
+        agent.start()
+        try:
+            yield Work(conversation, agent, fake, heard)
+        finally:
+            agent.close(DEADLINE_S)

@@ -1,0 +1,418 @@
+"""The loop of one conversation, with a model behind HTTP and tools that are Python functions."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from core_world import DEADLINE_S, Heard, at_work, text, tool
+from fake_llm import (
+    Json,
+    Step,
+    call,
+    calls,
+    cut,
+    error,
+    hang,
+    held,
+    raw_call,
+    reason,
+    say,
+    with_finish,
+    with_usage,
+)
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import StorageError, ToolError
+from oh_daemon.core.consent import Policy
+from oh_daemon.core.ports import Intent, ToolSpec
+from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.tools.function import FunctionTool
+
+# litellm's own use of pydantic warns.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+ECHO = tool("echo", lambda words: words, words={"type": "string"})
+ASKING = {"mode": "ask", "approval": "askAlways", "model": "fake"}
+
+
+def result_of(item: Json) -> str:
+    return "\n".join(part["text"] for part in item["content"])
+
+
+# Ends of a turn
+
+
+@pytest.mark.parametrize(
+    ("steps", "stop_reason", "status", "final_text"),
+    [
+        ([say("Done.")], "endTurn", "idle", "Done."),
+        ([reason("Hm.", say("Done."))], "endTurn", "idle", "Done."),
+        ([call("finish", message="All good")], "finished", "finished", "All good"),
+        ([with_finish(say("Half"), "length")], "maxTokens", "idle", "Half"),
+        ([with_finish(say("No."), "content_filter")], "refusal", "idle", "No."),
+        ([reason("Hm.")] * 4, "noAnswer", "idle", None),
+        ([call("fly")] * 3, "toolErrors", "idle", None),
+        ([raw_call("echo", "{")] * 3, "toolErrors", "idle", None),
+        ([call("echo", words="a")] * 3, "maxSteps", "paused", None),
+    ],
+)
+def test_how_a_turn_ends(steps: list[Step], stop_reason: str, status: str, final_text: str | None):
+    with at_work(steps, ECHO, max_steps=3 if stop_reason == "maxSteps" else 20) as work:
+        turn = work.run()
+        state = work.conversation.state
+        assert (turn["status"], turn["stopReason"]) == ("completed", stop_reason)
+        assert (turn.get("finalText"), state.status) == (final_text, status)
+        assert turn["nSteps"] == len(steps)
+        assert state.usage["requests"] == len(steps)
+
+
+def test_a_cost_limit_holds_the_turn_and_a_message_goes_on():
+    priced = with_usage(call("echo", words="a"), {"prompt_tokens": 1, "completion_tokens": 1})
+    priced = with_usage(priced, {**(priced.usage or {}), "cost": 0.6})
+    with at_work([priced, priced, say("Done.")], ECHO, max_cost_usd=1.0) as work:
+        turn = work.run()
+        assert (turn["stopReason"], work.conversation.state.status_reason) == (
+            "maxCostUsd",
+            "budget",
+        )
+        assert turn["usage"]["cost"]["amount"] == pytest.approx(1.2)
+        assert work.run("more")["finalText"] == "Done."
+
+
+def test_an_empty_answer_is_nudged_and_the_model_may_go_on():
+    with at_work([reason("Hm."), say("Done.")]) as work:
+        assert work.run()["finalText"] == "Done."
+        nudge = work.llm.requests[1].body["messages"][-1]
+        assert nudge["role"] == "user"
+        assert "neither text nor a tool call" in nudge["content"]
+
+
+def test_a_tool_may_be_required_for_the_first_request_only():
+    with at_work([call("echo", words="a"), say("Done.")], ECHO, tool_choice="required") as work:
+        work.run()
+        choices = [request.body.get("tool_choice") for request in work.llm.requests]
+    assert choices == ["required", None]
+
+
+# Tool calls
+
+
+def test_a_call_becomes_an_action_and_its_observation_goes_back_to_the_model():
+    with at_work([call("echo", words="hello"), say("Done.")], ECHO) as work:
+        work.run()
+        [item] = work.items("toolCall")
+        assert (item["status"], result_of(item), item["args"]) == (
+            "completed",
+            "hello",
+            {"words": "hello"},
+        )
+        last = work.llm.requests[1].body["messages"][-1]
+        assert (last["role"], last["content"]) == ("tool", "hello")
+
+
+def test_calls_that_only_read_run_side_by_side_and_are_told_in_order():
+    both, seen = threading.Barrier(2), list[int]()
+
+    def meet(n: int) -> str:
+        both.wait(DEADLINE_S)
+        if n == 1:
+            work.heard.wait_for(lambda heard: len(ended(heard)) == 1)
+        seen.append(n)
+        return f"result {n}"
+
+    def ended(heard: Heard) -> list[Json]:
+        completed = [event for event in heard.events if event["type"] == "item.completed"]
+        return [event for event in completed if event["item"]["kind"] == "toolCall"]
+
+    reader = tool("meet", meet, read_only=True, n={"type": "integer"})
+    script = [calls(call("meet", n=1), call("meet", n=2)), say("Done.")]
+    with at_work(script, reader) as work:
+        work.run()
+        results = [
+            m["content"] for m in work.llm.requests[1].body["messages"] if m["role"] == "tool"
+        ]
+    assert seen == [2, 1]
+    assert results == ["result 1", "result 2"]
+
+
+def test_calls_that_may_get_into_each_others_way_run_one_after_the_other():
+    order: list[str] = []
+    write = tool("write", lambda word: order.append(word) or word, word={"type": "string"})
+    script = [calls(*(call("write", word=word) for word in "abc")), say("Done.")]
+    with at_work(script, write) as work:
+        work.run()
+        assert order == ["a", "b", "c"]
+
+
+def test_ids_that_a_provider_uses_again_are_made_unique():
+    same = raw_call("echo", '{"words": "x"}', call_id="call_0")
+    with at_work([same, same, say("Done.")], ECHO) as work:
+        work.run()
+        ids = [item["call"]["id"] for item in work.items("toolCall")]
+    assert ids == ["call_0", "call_0_2"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [(ToolError("no such file"), "no such file"), (ZeroDivisionError("oops"), "echo broke: ")],
+)
+def test_what_a_tool_raises_is_an_observation(broken: Exception, words: str):
+    def fail(**_args: object) -> None:
+        raise broken
+
+    with at_work([call("echo"), say("Done.")], tool("echo", fail)) as work:
+        assert work.run()["finalText"] == "Done."
+        [item] = work.items("toolCall")
+    assert item["status"] == "failed"
+    assert words in result_of(item)
+
+
+class Unready(FunctionTool):
+    """A tool whose plan cannot work."""
+
+    def plan(self, args: Json) -> Intent:
+        raise ZeroDivisionError(args["words"])
+
+
+def test_a_plan_that_breaks_is_an_observation_too():
+    unready = Unready(ToolSpec("unready", "Broken.", {"type": "object"}), lambda words: words)
+    with at_work([call("unready", words="x"), say("Done.")], unready) as work:
+        work.run()
+        [item] = work.items("toolCall")
+    assert "broke before it ran" in result_of(item)
+
+
+def test_calls_after_finish_are_skipped_and_cut_calls_never_run():
+    ran: list[str] = []
+    write = tool("write", lambda word: ran.append(word) or word, word={"type": "string"})
+    cut_off = with_finish(call("write", word="cut"), "length")
+    last = calls(call("finish", message="Bye"), call("write", word="late"))
+    with at_work([cut_off, last], write) as work:
+        assert work.run()["stopReason"] == "finished"
+        reasons = [item.get("reason") for item in work.items("toolCall")]
+    assert reasons == ["cutOff", None, "skipped"]
+    assert ran == []
+
+
+# Approvals
+
+
+def answer(work: Any, effect: Any, **more: Any) -> None:
+    approval = work.heard.event("approval.requested")["approval"]
+    decision = e.Decision(effect=effect)
+    work.conversation.respond(approval["id"], approval["digest"], decision, **more)
+
+
+@pytest.mark.parametrize(
+    ("effect", "status", "words"),
+    [("allow", "completed", "hello"), ("reject", "rejected", "The user rejected this: not now")],
+)
+def test_an_action_waits_for_its_approval(effect: str, status: str, words: str):
+    script = [call("echo", words="hello"), say("Done.")]
+    with at_work(script, ECHO, policy=Policy(can_ask=lambda: True), options=ASKING) as work:
+        ended: Future[Json] = Future()
+        threading.Thread(target=lambda: ended.set_result(work.run())).start()
+        work.heard.wait_for(lambda _heard: work.conversation.state.status == "waiting")
+        answer(work, effect, feedback="not now")
+        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        [item] = work.items("toolCall")
+    assert (item["status"], result_of(item)) == (status, words)
+
+
+def test_with_nobody_to_ask_the_action_is_rejected_at_once():
+    with at_work([call("echo", words="x"), say("Done.")], ECHO, options=ASKING) as work:
+        work.run()
+        [item] = work.items("toolCall")
+    assert item["status"] == "rejected"
+    assert "nobody can be asked" in result_of(item)
+
+
+def test_a_pause_while_waiting_keeps_the_approval_and_resume_runs_what_was_allowed():
+    script = [call("echo", words="hello"), say("Done.")]
+    with at_work(script, ECHO, policy=Policy(can_ask=lambda: True), options=ASKING) as work:
+        conversation = work.conversation
+        sent = conversation.send(text("go"))
+        work.heard.wait_for(lambda _heard: conversation.state.status == "waiting")
+        conversation.pause("step")
+        answer(work, "allow")
+        ended = conversation.turn_ended(sent["messageId"], sent["turnId"])
+        conversation.resume()
+        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+
+
+# Control
+
+
+def gated(work_on: threading.Event) -> FunctionTool:
+    return tool("wait", lambda: "went on" if work_on.wait(DEADLINE_S) else "too late")
+
+
+def running(event: Json) -> bool:
+    return event.get("status") == "running"
+
+
+def begin(work: Any) -> Json:
+    """Send a message, and return once its tool runs."""
+    sent = work.conversation.send(text("go"))
+    work.heard.wait_for(lambda heard: any(running(event) for event in heard.events))
+    return sent
+
+
+def test_pause_during_a_tool_call_keeps_the_observation():
+    gate = threading.Event()
+    with at_work([call("wait"), say("Done.")], gated(gate)) as work:
+        begin(work)
+        work.conversation.pause("step")
+        gate.set()
+        assert work.heard.event("turn.paused")["reason"] == "user"
+        assert result_of(work.items("toolCall")[0]) == "went on"
+        assert len(work.llm.requests) == 1
+        work.conversation.resume()
+        assert work.heard.event("turn.completed")["turn"]["finalText"] == "Done."
+
+
+def test_an_interrupt_during_a_tool_call_records_it_and_ends_the_turn():
+    gate = threading.Event()
+    with at_work([call("wait"), say("Never.")], gated(gate)) as work:
+        begin(work)
+        done = work.conversation.interrupt()
+        gate.set()
+        assert done.result(DEADLINE_S)["status"] == "interrupted"
+        [item] = work.items("toolCall")
+        assert (item["status"], item["reason"]) == ("cancelled", "interrupted")
+        assert len(work.llm.requests) == 1
+
+
+@pytest.mark.parametrize("how", ["interrupt", "pause", "close"])
+def test_the_partial_text_of_a_stopped_answer_stays(how: str):
+    with at_work([hang(say("Once upon a time", n_chunks=4))]) as work:
+        work.conversation.send(text("go"))
+        work.heard.wait_for(lambda heard: len(heard.deltas) >= 4)
+        if how == "interrupt":
+            work.conversation.interrupt().result(DEADLINE_S)
+        elif how == "pause":
+            work.conversation.pause("now")
+            work.heard.event("turn.paused")
+        else:
+            work.agent.close(DEADLINE_S)
+        [item] = work.items("agentMessage")
+        state = work.conversation.state
+        assert (item["status"], item["reason"]) == ("cancelled", "interrupted")
+        assert item["text"] == "Once upon a time"
+        assert state.status == ("idle" if how == "interrupt" else "paused")
+
+
+def test_a_message_steers_a_running_turn_at_its_next_step():
+    gate = threading.Event()
+    with at_work([call("wait"), say("Done.")], gated(gate)) as work:
+        sent = begin(work)
+        ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
+        assert work.conversation.send(text("be quick"))["disposition"] == "steered"
+        gate.set()
+        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        assert work.llm.requests[1].body["messages"][-1] == {"role": "user", "content": "be quick"}
+
+
+def test_a_message_that_comes_with_the_last_answer_is_still_answered():
+    gate = threading.Event()
+    with at_work([held(say("First."), gate, after=1), say("Second.")]) as work:
+        sent = work.conversation.send(text("go"))
+        ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
+        work.llm.wait_for_requests(1)
+        work.conversation.send(text("one more"))
+        gate.set()
+        assert ended.result(DEADLINE_S)["finalText"] == "Second."
+
+
+def test_a_queued_message_gets_a_turn_of_its_own():
+    gate = threading.Event()
+    with at_work([call("wait"), say("First."), say("Second.")], gated(gate)) as work:
+        begin(work)
+        sent = work.conversation.send(text("then this"), delivery="queue")
+        ended = work.conversation.turn_ended(sent["messageId"], None)
+        gate.set()
+        assert ended.result(DEADLINE_S)["finalText"] == "Second."
+        assert work.heard.event("message.dequeued")["outcome"] == "started"
+
+
+def test_an_interrupting_message_ends_the_turn_and_starts_the_next():
+    with at_work([hang(), say("Second.")]) as work:
+        work.conversation.send(text("go"))
+        work.llm.wait_for_requests(1)
+        sent = work.conversation.send(text("no, this"), delivery="interrupt")
+        ended = work.conversation.turn_ended(sent["messageId"], None)
+        assert ended.result(DEADLINE_S)["finalText"] == "Second."
+        assert work.heard.event("turn.completed")["turn"]["status"] == "interrupted"
+
+
+# Failures
+
+
+def test_a_retry_is_told_and_what_it_dropped_is_not_sent_again():
+    with at_work([cut(say("Lost."), 500), say("Kept.")]) as work:
+        assert work.run()["finalText"] == "Kept."
+        retry = work.heard.event("retry.scheduled")
+        [lost, kept] = work.items("agentMessage")
+        assert retry["dropItemIds"] == [lost["id"]]
+        assert (lost["reason"], kept["status"]) == ("retried", "completed")
+
+
+@pytest.mark.parametrize(("status", "reason"), [(503, "network"), (429, "rateLimit")])
+def test_a_failure_that_time_may_heal_holds_the_turn(status: int, reason: str):
+    with at_work([error(status), error(status), say("Done.")]) as work:
+        assert work.run()["status"] == "paused"
+        assert work.conversation.state.status_reason == reason
+        turn = work.conversation.state.turn or {}
+        ended = work.conversation.turn_ended("none", turn["id"])
+        work.conversation.resume()
+        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+
+
+def test_a_lasting_failure_ends_the_turn_and_says_why():
+    with at_work([error(401), say("Done.")]) as work:
+        turn = work.run()
+        assert (turn["status"], turn["error"]["kind"]) == ("failed", "authRequired")
+        assert work.conversation.state.status == "error"
+        ended = work.conversation.turn_ended("none", work.conversation.resume()["turnId"])
+        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+
+
+def test_a_bug_fails_the_turn_and_the_agent_lives_on():
+    with at_work([say("Done.")]) as work:
+        work.conversation.append(e.OptionsChanged(values={"model": "unheard of"}))
+        turn = work.run()
+        assert (turn["status"], turn["error"]["kind"]) == ("failed", "internalError")
+        work.conversation.append(e.OptionsChanged(values={"model": "fake"}))
+        assert work.run()["finalText"] == "Done."
+
+
+class Filling(MemoryLog):
+    """A disk that is full when told so."""
+
+    is_full = False
+
+    def append(self, lines: bytes) -> None:
+        if self.is_full:
+            raise StorageError("no space left")
+        super().append(lines)
+
+
+def test_a_full_disk_stops_the_agent_and_resume_goes_on():
+    log, gate = Filling(), threading.Event()
+    with at_work([call("wait"), say("Done.")], gated(gate), log=log) as work:
+        sent = begin(work)
+        log.is_full = True
+        gate.set()
+        assert work.heard.wait_for(lambda heard: heard.halted) == ["no space left"]
+        log.is_full = False
+        ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
+        work.conversation.resume()
+        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        [item] = work.items("toolCall")
+        assert item["reason"] == "outcomeUnknown"

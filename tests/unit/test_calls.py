@@ -1,0 +1,92 @@
+"""Reading what a model wrote as a tool call: repairs of form, errors that say what to write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from core_world import tool
+
+from oh_daemon.core.calls import ParsedCall, parse_call, render_tool
+from oh_daemon.core.ports import Json, ToolCall
+from oh_daemon.tools.finish import FinishTool
+
+TERMINAL = tool("terminal", lambda command: command, command={"type": "string"})
+LOOK = tool("look", lambda path: path, read_only=True, path={"type": "string"})
+TOOLS = {"terminal": TERMINAL, "look": LOOK}
+
+
+def parsed(name: str, arguments: str) -> ParsedCall:
+    return parse_call(ToolCall("call_1", name, arguments), TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "args"),
+    [
+        ('{"command": "ls"}', {"command": "ls"}),
+        ('  {"command": "ls"}\n', {"command": "ls"}),
+        ('{"command": "a\nb\tc"}', {"command": "a\nb\tc"}),
+        (json.dumps('{"command": "ls"}'), {"command": "ls"}),
+    ],
+)
+def test_arguments_are_repaired_in_form_only(arguments: str, args: Json):
+    call = parsed("terminal", arguments)
+    assert (call.args, call.error) == (args, None)
+    assert json.loads(call.arguments) == args
+
+
+def test_what_the_model_wrote_stays_as_it_is_when_it_is_valid():
+    assert parsed("terminal", '{ "command":"ls" }').arguments == '{ "command":"ls" }'
+
+
+@pytest.mark.parametrize("arguments", ["", "null", "{}"])
+def test_missing_arguments_are_none_at_all(arguments: str):
+    nothing = tool("nothing", lambda: "done")
+    call = parse_call(ToolCall("c", "nothing", arguments), {"nothing": nothing})
+    assert (call.args, call.error) == ({}, None)
+
+
+@pytest.mark.parametrize("name", ["bash", "execute_bash", "shell"])
+def test_a_tool_is_known_by_its_other_names(name: str):
+    assert parsed(name, '{"command": "ls"}').tool is TERMINAL
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind", "words"),
+    [
+        ("fly", "{}", "unknownTool", "no tool 'fly'. The tools are: look, terminal"),
+        ("terminal", '{"command": "l', "invalidArguments", "not valid JSON"),
+        ("terminal", "[1]", "invalidArguments", "a JSON list; send one JSON object"),
+        ("terminal", '"[1"', "invalidArguments", "not valid JSON"),
+        ("terminal", "{}", "invalidArguments", "arguments: 'command' is a required property"),
+        ("terminal", '{"command": 7}', "invalidArguments", "command: 7 is not of type 'string'"),
+    ],
+)
+def test_an_error_names_the_place_and_the_way_out(name: str, arguments: str, kind: str, words: str):
+    call = parsed(name, arguments)
+    assert call.error_kind == kind
+    assert words in str(call.error)
+    assert isinstance(json.loads(call.arguments), dict)
+
+
+def test_the_models_own_rating_is_taken_from_the_arguments():
+    rated = {"command": "ls", "security_risk": "high", "summary": "Look around"}
+    call = parsed("terminal", json.dumps(rated))
+    assert (call.args, call.risk, call.summary) == ({"command": "ls"}, "high", "Look around")
+    assert call.error is None
+
+
+@pytest.mark.parametrize("rating", ["unheard of", None, 3])
+def test_a_rating_that_is_none_is_no_rating(rating: Any):
+    call = parsed("terminal", json.dumps({"command": "ls", "security_risk": rating}))
+    assert (call.risk, call.error) == (None, None)
+
+
+def test_only_tools_that_may_change_something_are_asked_for_a_rating():
+    with_rating = render_tool(TERMINAL.spec)["function"]["parameters"]["properties"]
+    without = render_tool(LOOK.spec)["function"]["parameters"]["properties"]
+    assert set(with_rating) == {"command", "security_risk", "summary"}
+    assert set(without) == {"path"}
+    assert "security_risk" not in TERMINAL.spec.input_schema["properties"]
+    assert render_tool(FinishTool.spec)["type"] == "function"

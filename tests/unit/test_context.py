@@ -1,0 +1,145 @@
+"""The messages that a model gets for the items of a conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oh_daemon.core.context import View, render_batch
+from oh_daemon.core.ports import Json
+
+SYSTEM = {"role": "system", "content": "Be good."}
+
+
+def user(*parts: Json) -> Json:
+    return {"kind": "userMessage", "id": "u", "status": "completed", "content": list(parts)}
+
+
+def spoken(words: str, batch: str = "b1", **fields: Any) -> Json:
+    item = {"kind": "agentMessage", "id": "m", "status": "completed", "batch": batch}
+    return {**item, "text": words, **fields}
+
+
+def called(call_id: str, result: str | None, batch: str = "b1", **fields: Any) -> Json:
+    call = {"id": call_id, "name": "look", "arguments": "{}", "batch": batch}
+    content = [] if result is None else [{"type": "text", "text": result}]
+    item = {"kind": "toolCall", "id": call_id, "status": "completed", "call": call}
+    return {**item, "content": content, **fields}
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def test_an_answer_is_followed_by_one_result_for_each_of_its_calls():
+    items = [user(text("go")), spoken("Looking."), called("c1", "one"), called("c2", None)]
+    assert View("Be good.").messages(items) == [
+        SYSTEM,
+        {"role": "user", "content": "go"},
+        {
+            "role": "assistant",
+            "content": "Looking.",
+            "tool_calls": [
+                {"id": n, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+                for n in ("c1", "c2")
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "one"},
+        {"role": "tool", "tool_call_id": "c2", "content": "(no output)"},
+    ]
+
+
+def test_a_batch_enters_whole_or_not_at_all():
+    view, items = View("Be good."), [user(text("go")), called("c1", "one")]
+    running = called("c2", None, status="running")
+    assert len(view.messages([*items, running])) == 2
+    assert len(view.messages([*items, called("c2", "two")])) == 5
+
+
+def test_what_a_view_has_given_is_not_changed_by_what_comes():
+    view, items = View("Be good."), [user(text("go"))]
+    first = view.messages(items)
+    second = view.messages([*items, spoken("Hi.")])
+    assert (len(first), len(second)) == (2, 3)
+    assert second[:2] == first
+
+
+def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():
+    block = {"type": "thinking", "thinking": "Hm.", "signature": "S"}
+    thought = {"kind": "reasoning", "id": "r", "status": "completed", "batch": "b1"}
+    [message] = render_batch([{**thought, "blocks": [block]}, spoken("Yes.")])
+    assert message["thinking_blocks"] == [block]
+    cut = {**thought, "blocks": [block], "status": "cancelled"}
+    assert "thinking_blocks" not in render_batch([cut, spoken("Yes.")])[0]
+
+
+def test_what_was_tried_again_or_said_nothing_is_left_out():
+    assert render_batch([spoken("Lost.", reason="retried")]) == []
+    assert render_batch([spoken("")]) == []
+    assert render_batch([spoken("Par", status="cancelled", reason="interrupted")]) != []
+
+
+def test_a_notice_is_for_the_model_only_with_a_note():
+    notice = {"kind": "notice", "id": "n", "status": "completed", "title": "Nudged"}
+    assert render_batch([notice]) == []
+    note = {"role": "user", "content": "<note>Go on.</note>"}
+    assert render_batch([{**notice, "note": "Go on."}]) == [note]
+
+
+SPAN = {"start": {"line": 2, "character": 0}, "end": {"line": 4, "character": 1}}
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        (
+            {"type": "resource", "uri": "file:///a", "text": "A"},
+            "<resource uri='file:///a'>\nA\n</resource>",
+        ),
+        ({"type": "resourceLink", "uri": "file:///a"}, "<file uri='file:///a'/>"),
+        (
+            {"type": "resourceLink", "uri": "file:///a", "range": SPAN},
+            "<file uri='file:///a' lines=3-5/>",
+        ),
+        (
+            {"type": "selection", "uri": "file:///a", "range": SPAN, "text": "x"},
+            "<selection uri='file:///a' lines=3-5>\nx\n</selection>",
+        ),
+        (
+            {
+                "type": "diagnostics",
+                "uri": "file:///a",
+                "items": [{"range": SPAN, "message": "wrong"}, {}],
+            },
+            "<diagnostics uri='file:///a'>\nline 3: wrong\nline 1: \n</diagnostics>",
+        ),
+        ({"type": "hologram"}, "(hologram: this version cannot show it)"),
+    ],
+)
+def test_parts_of_a_message_become_text(part: Json, shown: str):
+    assert render_batch([user(text("See"), part)]) == [
+        {"role": "user", "content": f"See\n\n{shown}"}
+    ]
+
+
+def test_an_image_makes_the_message_a_list():
+    image = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
+    [message] = render_batch([user(text("See"), image)])
+    assert message["content"] == [
+        text("See"),
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ({"type": "resource", "resource": {"text": "A"}}, "A"),
+        ({"type": "resource"}, "(a resource without text)"),
+        ({"type": "image"}, "(image content, not shown to the model)"),
+    ],
+)
+def test_results_in_mcps_other_shapes_are_told_in_words(part: Json, shown: str):
+    [_, result] = render_batch([called("c1", None, content=[part])])
+    assert result["content"] == shown

@@ -1,0 +1,324 @@
+"""What a client's request does to a conversation whose agent does not work yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core_world import NOW, new_conversation, records, text, types
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import (
+    ApprovalNotFoundError,
+    ApprovalStaleError,
+    IdempotencyConflictError,
+    InvalidStateError,
+    NotSteerableError,
+    OverloadedError,
+    StorageError,
+    TurnMismatchError,
+)
+from oh_daemon.contract.items import Approval, ToolSubject
+from oh_daemon.core.conversation import MAX_QUEUE, Conversation, may_resume, plan_delivery
+from oh_daemon.core.ports import Json
+from oh_daemon.core.recovery import ITEM, stopping_events
+from oh_daemon.core.state import State
+
+
+def running(**changes: Any) -> Conversation:
+    conversation = new_conversation(**changes)
+    conversation.send(text("go"))
+    return conversation
+
+
+def ask(conversation: Conversation, approval_id: str = "a1") -> None:
+    """An open action that waits for the user."""
+    call = {"id": "call_1", "name": "touch", "arguments": "{}", "batch": "b1"}
+    fields: Json = {"kind": "toolCall", "id": "i1", "status": "pending", "tool": "touch"}
+    conversation.append(e.ItemStarted(item=ITEM.validate_python({**fields, "call": call})))
+    approval = Approval(
+        id=approval_id,
+        digest="d1",
+        conversation_id="c1",
+        turn_id="t1",
+        item_id="i1",
+        title="touch",
+        subject=ToolSubject(tool="touch", args={}),
+        risk="medium",
+        options=(),
+        created_at=NOW,
+    )
+    conversation.append(
+        e.ItemUpdated(status="awaitingApproval"),
+        e.ApprovalRequested(approval=approval),
+        conversation.status_event("waiting"),
+        item_id="i1",
+    )
+
+
+OPEN = {"id": "t1", "startedAt": NOW, "nSteps": 0, "usage": {}}
+
+
+@pytest.mark.parametrize(
+    ("status", "turn", "delivery", "run", "disposition"),
+    [
+        ("idle", None, "auto", True, "started"),
+        ("finished", None, "queue", True, "started"),
+        ("error", None, "interrupt", True, "started"),
+        ("idle", None, "auto", False, "queued"),
+        ("running", OPEN, "auto", True, "steered"),
+        ("waiting", OPEN, "steer", True, "steered"),
+        ("pausing", OPEN, "queue", True, "queued"),
+        ("running", OPEN, "interrupt", True, "interruptedAndStarted"),
+        ("interrupting", OPEN, "auto", True, "queued"),
+        ("paused", OPEN, "auto", True, "steered"),
+        ("paused", OPEN, "queue", True, "queued"),
+        ("paused", None, "auto", True, "started"),
+    ],
+)
+def test_what_becomes_of_a_message(
+    status: str, turn: Json | None, delivery: Any, run: bool, disposition: str
+):
+    assert plan_delivery(State("c1", status=status, turn=turn), delivery, run=run) == disposition
+
+
+def test_a_message_that_may_only_steer_needs_an_open_turn():
+    with pytest.raises(NotSteerableError, match="delivery auto"):
+        new_conversation().send(text("go"), delivery="steer")
+
+
+def test_the_queue_has_a_limit():
+    conversation = new_conversation()
+    for _ in range(MAX_QUEUE):
+        conversation.send(text("later"), run=False)
+    with pytest.raises(OverloadedError) as caught:
+        conversation.send(text("one more"), run=False)
+    assert caught.value.retry_after_ms == 1000
+
+
+def test_a_first_message_starts_a_turn_and_gives_the_title():
+    conversation = new_conversation()
+    result = conversation.send(text("\n Fix the bug \nplease"), client_message_id="m1")
+    state = conversation.state
+    assert result == {
+        "messageId": state.items[0]["messageId"],
+        "disposition": "started",
+        "turnId": (state.turn or {})["id"],
+    }
+    assert (state.title, state.status, state.message_count) == ("Fix the bug", "running", 1)
+    assert types(conversation)[1:] == [
+        "conversation.updated",
+        "turn.started",
+        "item.completed",
+        "status.changed",
+    ]
+
+
+def test_a_message_that_must_not_run_is_held_until_the_next_turn():
+    conversation = new_conversation()
+    result = conversation.send(text("for later"), run=False)
+    assert (result["disposition"], result["queuePosition"]) == ("queued", 0)
+    assert conversation.state.queue[0]["held"] is True
+    assert not conversation.has_steering()
+    conversation.send(text("go"))
+    conversation.take_in_steering()
+    assert [item["content"][0]["text"] for item in conversation.state.items] == ["go", "for later"]
+    assert conversation.state.queue == []
+
+
+def test_an_expected_turn_that_is_not_the_open_one_is_refused():
+    conversation = running()
+    with pytest.raises(TurnMismatchError, match="'other'"):
+        conversation.send(text("now"), expected_turn_id="other")
+    assert conversation.state.queue == []
+
+
+def test_a_message_supersedes_what_waits_for_an_answer():
+    conversation = running()
+    ask(conversation)
+    conversation.send(text("do this instead"))
+    [item] = [item for item in conversation.state.items if item["kind"] == "toolCall"]
+    assert (item["status"], item["reason"]) == ("rejected", "superseded")
+    assert conversation.state.resolutions["a1"]["by"] == "superseded"
+    assert conversation.state.approvals == {}
+
+
+def test_an_interrupting_message_goes_to_the_front_and_cancels():
+    conversation = running()
+    conversation.send(text("later"), delivery="queue")
+    result = conversation.send(text("now"), delivery="interrupt")
+    assert result["disposition"] == "interruptedAndStarted"
+    assert conversation.cancel.is_cancelled
+    assert conversation.state.status == "interrupting"
+    assert [m["content"][0]["text"] for m in conversation.state.queue] == ["now", "later"]
+    conversation.interrupt()
+    assert types(conversation).count("interrupt.requested") == 1
+
+
+def test_a_closed_conversation_takes_no_message():
+    conversation = new_conversation()
+    conversation.is_closing = True
+    with pytest.raises(InvalidStateError, match="conversation/open"):
+        conversation.send(text("go"))
+
+
+def test_a_pause_waits_for_the_end_of_the_step():
+    conversation = running()
+    assert conversation.pause("step")["status"] == "pausing"
+    assert not conversation.cancel.is_cancelled
+    assert conversation.state.pause_requested == "step"
+
+
+def test_a_pause_at_once_cancels_the_step():
+    conversation = running()
+    conversation.pause("now")
+    assert conversation.cancel.is_cancelled
+    stopping = stopping_events(conversation.state, NOW, is_closing=False)
+    conversation.append(*stopping)
+    assert conversation.is_paused
+
+
+def test_a_pause_while_waiting_holds_the_turn_and_resume_waits_on():
+    conversation = running()
+    ask(conversation)
+    assert conversation.pause("step")["status"] == "paused"
+    assert conversation.pause("step")["status"] == "paused"
+    turn_id = (conversation.state.turn or {})["id"]
+    assert conversation.resume() == {"turnId": turn_id}
+    assert conversation.state.status == "waiting"
+
+
+def test_a_message_to_a_paused_turn_resumes_it():
+    conversation = running()
+    conversation.pause_turn("user")
+    assert conversation.send(text("go on"))["disposition"] == "steered"
+    assert (conversation.state.status, conversation.is_paused) == ("running", False)
+    assert conversation.has_steering()
+
+
+def test_nothing_can_be_paused_when_nothing_runs():
+    with pytest.raises(InvalidStateError, match="nothing to pause"):
+        new_conversation().pause("step")
+
+
+@pytest.mark.parametrize(
+    ("status", "last", "may"),
+    [
+        ("paused", None, True),
+        ("idle", "interrupted", True),
+        ("error", "failed", True),
+        ("idle", "completed", False),
+        ("running", "interrupted", False),
+        ("idle", None, False),
+    ],
+)
+def test_what_can_be_resumed(status: str, last: str | None, may: bool):
+    ended = {"status": last} if last else None
+    assert may_resume(State("c1", status=status, last_turn=ended)) is may
+
+
+def test_resume_after_an_interrupt_starts_a_turn_without_a_message():
+    conversation = running()
+    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    result = conversation.resume()
+    assert (conversation.state.turn or {})["id"] == result["turnId"]
+    assert records(conversation)[-2]["event"] == {"type": "turn.started", "cause": "resume"}
+    with pytest.raises(InvalidStateError, match="send a message instead"):
+        conversation.resume()
+
+
+def test_an_interrupt_answers_when_the_turn_has_ended():
+    conversation = running()
+    conversation.send(text("later"), delivery="queue")
+    turn_id = (conversation.state.turn or {})["id"]
+    done = conversation.interrupt(clear_queue=True)
+    assert not done.done()
+    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    assert done.result(0) == {"turnId": turn_id, "status": "interrupted", "survivors": []}
+    assert conversation.state.queue == []
+    assert conversation.interrupt().result(0) == {"status": "idle", "survivors": []}
+
+
+def test_the_first_answer_to_an_approval_wins():
+    conversation = running()
+    ask(conversation)
+    allow, reject = e.Decision(effect="allow", scope="turn"), e.Decision(effect="reject")
+    with pytest.raises(ApprovalNotFoundError):
+        conversation.respond("unknown", "d1", allow)
+    with pytest.raises(ApprovalStaleError):
+        conversation.respond("a1", "d2", allow)
+    assert conversation.respond("a1", "d1", allow) == {"resolved": True}
+    shown = {"by": "user", "decision": {"effect": "allow", "scope": "turn"}}
+    assert conversation.respond("a1", "d1", reject) == {
+        "resolved": False,
+        "alreadyResolved": shown,
+    }
+    assert len(conversation.state.turn_grants) == 1
+
+
+def test_a_message_can_be_taken_from_the_queue_once():
+    conversation = running()
+    sent = conversation.send(text("later"), delivery="queue")
+    ended = conversation.turn_ended(sent["messageId"], None)
+    conversation.remove_queued(sent["messageId"])
+    with pytest.raises(InvalidStateError, match="taken from the queue"):
+        ended.result(0)
+    with pytest.raises(InvalidStateError, match="no queued message"):
+        conversation.remove_queued(sent["messageId"])
+
+
+def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
+    conversation = running()
+    sent = conversation.send(text("later"), delivery="queue")
+    ended = conversation.turn_ended(sent["messageId"], None)
+    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    assert not ended.done()
+    conversation.resume()
+    conversation.take_in_steering()
+    message = conversation.state.queue[0]
+    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    conversation.start_queued(e.QueuedMessage.model_validate(message))
+    conversation.pause_turn("network")
+    turn = conversation.state.turn or {}
+    assert ended.result(0) == {"id": turn["id"], "status": "paused", "startedAt": NOW}
+
+
+def test_a_repeated_request_gets_its_first_result():
+    conversation = new_conversation()
+
+    def cause(result: Json) -> e.Cause:
+        return e.Cause(method="m", client_request_id="r1", body_hash="h1", result=result)
+
+    assert conversation.earlier_result("m", "r1", "h1") is None
+    result = conversation.send(text("go"), cause=cause)
+    assert conversation.earlier_result("m", "r1", "h1") == {**result, "duplicate": True}
+    assert conversation.earlier_result("other", "r1", "h1") is None
+    with pytest.raises(IdempotencyConflictError, match="'r1'"):
+        conversation.earlier_result("m", "r1", "h2")
+
+
+@pytest.mark.parametrize("act", ["pause", "resume", "steer"])
+def test_control_requests_keep_their_cause(act: str):
+    conversation = running()
+
+    def cause(result: Json) -> e.Cause:
+        return e.Cause(method="m", client_request_id="r1", body_hash="h1", result=result)
+
+    if act == "pause":
+        result = conversation.pause("step", cause)
+    elif act == "resume":
+        conversation.pause_turn("user")
+        result = conversation.resume(cause)
+    else:
+        result = conversation.send(text("more"), cause=cause)
+    assert conversation.earlier_result("m", "r1", "h1") == {**result, "duplicate": True}
+
+
+def test_after_a_full_disk_resume_goes_on_with_the_turn():
+    conversation = running()
+    ended = conversation.turn_ended("none", (conversation.state.turn or {})["id"])
+    conversation.halt(StorageError("the disk is full"))
+    assert ended.result(0)["status"] == "paused"
+    assert conversation.resume() == {"turnId": (conversation.state.turn or {})["id"]}
+    assert conversation.halted is None
+    assert records(conversation)[-1]["event"]["title"] == "The log can be written again"

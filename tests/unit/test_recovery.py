@@ -1,0 +1,132 @@
+"""What ends the open parts of a conversation: pure, so a state and the events are all there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core_world import NOW, new_conversation, text
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.items import Contract
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.ports import Json
+from oh_daemon.core.recovery import ITEM, restart_events, stopping_events, superseding_events
+
+
+def item(item_id: str, kind: str = "toolCall", **fields: Any) -> Any:
+    shared: Json = {"kind": kind, "id": item_id, "status": "pending"}
+    if kind == "toolCall":
+        call = {"id": f"call_{item_id}", "name": "look", "arguments": "{}", "batch": "b"}
+        shared |= {"tool": "look", "call": call}
+    else:
+        shared |= {"messageId": item_id, "text": "Hel"}
+    return ITEM.validate_python({**shared, **fields})
+
+
+def with_open_items() -> Conversation:
+    """A turn with a streaming text, a running action, a waiting one and one that did not begin."""
+    conversation = new_conversation()
+    conversation.send(text("go"))
+    for each in (
+        item("said", "agentMessage", status="running"),
+        item("runs"),
+        item("waits"),
+        item("next"),
+    ):
+        conversation.append(e.ItemStarted(item=each))
+    conversation.append(e.ItemUpdated(status="running"), item_id="runs")
+    conversation.append(e.ItemUpdated(status="awaitingApproval"), item_id="waits")
+    approval: Json = {"id": "a", "digest": "d", "conversationId": "c1", "turnId": "t"}
+    approval |= {"itemId": "waits", "title": "look", "risk": "medium", "options": ()}
+    approval |= {"subject": {"kind": "tool", "tool": "look", "args": {}}, "createdAt": NOW}
+    conversation.append(e.ApprovalRequested.model_validate({"approval": approval}))
+    return conversation
+
+
+def outcomes(conversation: Conversation) -> dict[str, str | None]:
+    items = conversation.state.items
+    return {each["id"]: each.get("reason") for each in items if each["kind"] != "userMessage"}
+
+
+def kinds(events: list[Contract]) -> list[str]:
+    return [event.model_dump()["type"] for event in events]
+
+
+def test_an_interrupt_ends_everything_and_the_turn():
+    conversation = with_open_items()
+    conversation.append(e.InterruptRequested(), conversation.status_event("interrupting"))
+    events = stopping_events(conversation.state, NOW, is_closing=False)
+    conversation.append(*events)
+    assert outcomes(conversation) == {
+        "said": "interrupted",
+        "runs": "interrupted",
+        "waits": "notStarted",
+        "next": "notStarted",
+    }
+    state = conversation.state
+    assert (state.status, state.turn, state.approvals) == ("idle", None, {})
+    assert (state.last_turn or {})["stopReason"] == "cancelled"
+    assert state.resolutions["a"]["by"] == "interrupted"
+    assert not state.open_items
+
+
+def test_closing_keeps_what_waits_for_an_answer():
+    conversation = with_open_items()
+    conversation.append(*stopping_events(conversation.state, NOW, is_closing=True))
+    state = conversation.state
+    assert list(state.open_items) == ["waits"]
+    assert list(state.approvals) == ["a"]
+    assert (state.status, state.status_reason) == ("paused", "daemonRestarted")
+
+
+def test_a_pause_at_once_keeps_the_turn_open():
+    conversation = with_open_items()
+    conversation.pause("now")
+    turn = (conversation.state.turn or {})["id"]
+    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    assert (conversation.state.turn or {})["id"] == turn
+    assert conversation.is_paused
+
+
+def test_a_crash_leaves_an_unknown_outcome_and_the_approval():
+    conversation = with_open_items()
+    events = restart_events(conversation.state, NOW)
+    assert kinds(events) == ["item.completed"] * 3 + ["turn.completed", "status.changed"]
+    conversation.append(*events)
+    assert outcomes(conversation) == {
+        "said": "outcomeUnknown",
+        "runs": "outcomeUnknown",
+        "waits": None,
+        "next": "notStarted",
+    }
+    assert list(conversation.state.approvals) == ["a"]
+    runs = conversation.state.item("runs")
+    assert "outcome is unknown" in runs["content"][0]["text"]
+
+
+def test_a_crash_of_a_paused_turn_leaves_it_paused():
+    conversation = new_conversation()
+    conversation.send(text("go"))
+    conversation.pause_turn("user")
+    assert restart_events(conversation.state, NOW) == []
+    conversation.append(e.ItemStarted(item=item("left")))
+    assert kinds(restart_events(conversation.state, NOW)) == ["item.completed"]
+    assert conversation.state.turn is not None
+
+
+def test_a_conversation_at_rest_needs_nothing():
+    assert restart_events(new_conversation().state, NOW) == []
+
+
+@pytest.mark.parametrize("effect", ["allow", "reject"])
+def test_an_action_that_was_allowed_already_is_not_superseded(effect: Any):
+    conversation = with_open_items()
+    decided = e.ActionDecided(effect=effect, rule="r", risk="low", digest="d2")
+    conversation.append(decided, item_id="next")
+    conversation.append(*superseding_events(conversation.state, NOW))
+    ended = outcomes(conversation)
+    assert ended["waits"] == "superseded"
+    assert ended["next"] == (None if effect == "allow" else "superseded")
+    assert ended["runs"] is None
+    assert conversation.state.item("waits")["status"] == "rejected"

@@ -1,0 +1,76 @@
+"""Turns that wait for a place, and the token that wakes whoever waits."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.slots import Slots
+
+
+def test_a_place_is_taken_in_the_order_of_asking():
+    slots, order = Slots(1), list[int]()
+    entered = [threading.Event() for _ in range(3)]
+
+    def work(n: int) -> None:
+        with slots.taken(CancelToken()):
+            order.append(n)
+            entered[n].set()
+
+    with slots.taken(CancelToken()):
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        assert order == []
+    for thread in threads:
+        thread.join(30)
+    assert sorted(order) == [0, 1, 2]
+
+
+def test_a_cancelled_wait_ends_at_once_and_leaves_the_place_to_others():
+    slots, cancel, ended = Slots(1), CancelToken(), threading.Event()
+
+    def wait() -> None:
+        with pytest.raises(Cancelled), slots.taken(cancel):
+            raise AssertionError("there is no place")
+        ended.set()
+
+    with slots.taken(CancelToken()):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        cancel.cancel()
+        assert ended.wait(30)
+        thread.join()
+    with slots.taken(CancelToken()):
+        pass
+
+
+def test_a_place_is_given_back_when_the_turn_breaks():
+    slots = Slots(1)
+    with pytest.raises(ZeroDivisionError), slots.taken(CancelToken()):
+        raise ZeroDivisionError
+    with slots.taken(CancelToken()):
+        pass
+
+
+def test_a_callback_is_called_once_by_the_first_cancel():
+    token, called = CancelToken(), list[str]()
+    token.on_cancel(lambda: called.append("kept"))
+    forget = token.on_cancel(lambda: called.append("forgotten"))
+    forget()
+    token.cancel()
+    token.cancel()
+    assert called == ["kept"]
+
+
+def test_a_callback_on_a_cancelled_token_is_called_at_once():
+    token, called = CancelToken(), list[str]()
+    token.cancel()
+    forget = token.on_cancel(lambda: called.append("late"))
+    forget()
+    assert called == ["late"]
+    assert token.wait(0)
+    with pytest.raises(Cancelled):
+        token.raise_if_cancelled()
