@@ -258,7 +258,7 @@ def terminal() -> Iterator[Figure]:
         shells = Shells(spawner, Path(folder), os.environ)
 
         def run(command: str) -> object:
-            return shells.run(command, timeout_s=PATIENCE_S, cancel=CancelToken())
+            return shells.open().run(command, timeout_s=PATIENCE_S, cancel=CancelToken())
 
         run("true")
         times = [timed(lambda: run("true")) for _ in range(200)]

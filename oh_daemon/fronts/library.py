@@ -80,7 +80,7 @@ class Workspace:
 
     def run_command(self, command: str, timeout_s: float = _FOREVER_S) -> CommandResult:
         """Run `command` in one lasting shell. Safe from a tool's callback."""
-        ran = self._shells.run(command, timeout_s=timeout_s, cancel=CancelToken())
+        ran = self._shells.open().run(command, timeout_s=timeout_s, cancel=CancelToken())
         output = ran.output
         cut = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
         if output.spill is not None:

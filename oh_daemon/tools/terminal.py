@@ -15,10 +15,11 @@ from typing import Any
 from oh_daemon.contract.items import CommandSubject, Risk
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.secrets import MaskedStream, Masker
+from oh_daemon.workspace.bash import CommandOutcome
 from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.pty import KEYS
-from oh_daemon.workspace.shell import CommandOutcome, Shells
+from oh_daemon.workspace.shell import Shells
 
 DEFAULT_TIMEOUT_S = 30.0
 _BACKGROUND_WAIT_S = 1.0
@@ -104,19 +105,17 @@ class TerminalTool:
             "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
         )
         note = None
-        if not args.get("is_input"):
+        is_input = bool(args.get("is_input"))
+        shell = self._shells.existing(terminal_id) if is_input else self._shells.open(terminal_id)
+        if is_input:
+            shell.listen(context.on_output)
+            if command:
+                shell.type(command)
+        else:
             note = self._before_run(context) if self._before_run else None
-            self._shells.begin(
-                command, terminal_id, on_output=context.on_output, is_background=is_background
-            )
-        elif command:
-            self._shells.type(terminal_id, command)
-        outcome = self._shells.wait(
-            terminal_id,
-            timeout_s=timeout_s,
-            cancel=context.cancel,
-            on_output=context.on_output,
-            needs_output=bool(args.get("is_input")) and not command,
+            shell.begin(command, context.on_output, is_background=is_background)
+        outcome = shell.wait(
+            timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )
         return self._result(outcome, terminal_id, note)
 
@@ -188,13 +187,10 @@ def _render_output(output: Output, blob: str | None) -> str:
         return output.head
     where = "the middle was not kept"
     if blob:
-        cap = f"; of it the first {MAX_SPILL_BYTES >> 20} MiB" if _is_capped(output) else ""
+        is_capped = output.n_cut_bytes > MAX_SPILL_BYTES
+        cap = f"; of it the first {MAX_SPILL_BYTES >> 20} MiB" if is_capped else ""
         where = f"all of it: output {blob}{cap}"
     return f"{output.head}\n[… {output.n_cut_bytes:,} bytes cut; {where} …]\n{output.tail}"
-
-
-def _is_capped(output: Output) -> bool:
-    return output.n_cut_bytes > MAX_SPILL_BYTES
 
 
 def _state_line(outcome: CommandOutcome, terminal_id: str) -> str:

@@ -25,12 +25,13 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace import reaper
 from oh_daemon.workspace.output import Capture, CleanText, Output
-from oh_daemon.workspace.pty import Pty
+from oh_daemon.workspace.pty import KEYS, Pty
 from oh_daemon.workspace.spawner import Spawner
 
 MAX_LIVE_CHARS = 1 << 20
 """Live output per call; the rest is only in the result, or clients would drown."""
 _MAX_LATE_CHARS = 4096
+_NO_COMMAND = "no command runs in this terminal; call again without is_input"
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 0.4
 _MARK_DEADLINE_S = 0.5
 """A program may flush the terminal and the mark with it; then the status alone counts."""
@@ -66,7 +67,7 @@ State = Literal["done", "running", "waitingForInput"]
 OnOutput = Callable[[str], None]
 
 
-def ignore_output(_text: str) -> None: ...
+def _ignore(_text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,6 @@ class _Command:
 
     text: str
     capture: Capture
-    on_output: OnOutput
     is_background: bool
     note: str
     late: str
@@ -106,7 +106,6 @@ class _Command:
     started: float = field(default_factory=time.monotonic)
     active: float = field(default_factory=time.monotonic)
     """When it last wrote, or was last typed into."""
-    live_left: int = MAX_LIVE_CHARS
     exit_code: int | None = None
     """Set once, when it has ended."""
 
@@ -114,9 +113,16 @@ class _Command:
 class Bash:
     """Safe from any thread. Raises `ToolError` and `OSError` when it cannot start."""
 
-    def __init__(self, spawner: Spawner, scratch: Path, cwd: Path, env: Mapping[str, str]) -> None:
-        """`scratch` is the folder for its files; what an earlier shell left there is taken up."""
+    def __init__(
+        self, spawner: Spawner, scratch: Path, cwd: Path, env: Mapping[str, str], note: str = ""
+    ) -> None:
+        """`scratch` is the folder for its files; what an earlier shell left there is taken up.
+
+        `note` is what the model must know about this shell; its first command tells it.
+        """
         self.cwd = cwd
+        self._note = note
+        self._on_output, self._live_left = _ignore, 0
         self.is_dead = False
         self._scratch = scratch
         self._changed = threading.Condition()
@@ -146,8 +152,23 @@ class Bash:
         """No command runs, and none has ended without somebody having seen it."""
         return self._command is None
 
-    def begin(self, text: str, note: str, on_output: OnOutput, *, is_background: bool) -> None:
-        """Start a command. Raises `ToolError` when one is running."""
+    def listen(self, on_output: OnOutput) -> None:
+        """Hear what is written from now on until the end of the next `wait`."""
+        with self._changed:
+            self._on_output, self._live_left = on_output, MAX_LIVE_CHARS
+
+    def run(self, text: str, *, timeout_s: float, cancel: CancelToken) -> CommandOutcome:
+        """Begin and wait."""
+        self.begin(text)
+        return self.wait(timeout_s=timeout_s, cancel=cancel)
+
+    def begin(
+        self, text: str, on_output: OnOutput | None = None, *, is_background: bool = False
+    ) -> None:
+        """Start a command; in the background it also survives a cancel of those who wait.
+
+        Raises `ToolError` when one is running.
+        """
         with self._changed:
             running = self._command
             if running and running.exit_code is None:
@@ -155,33 +176,40 @@ class Bash:
                     f"this terminal is busy with {running.text[:200]!r}: wait for it or type into"
                     " it with is_input, or use another terminal_id"
                 )
+            if on_output is not None:
+                self.listen(on_output)
             file = self._scratch / "command"
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file.write_text(text + "\n", "utf-8", "surrogateescape")
             late, self._late = self._late, ""
-            command = _Command(text, self._capture(), on_output, is_background, note, late)
+            note, self._note = self._note, ""
+            command = _Command(text, self._capture(), is_background, note, late)
             self._pty.prepare()
             self._command = command
             lines = _LINES.format(file=shlex.quote(str(file)), mark=command.mark.decode())
             os.write(self._control, lines.encode())
 
-    def type(self, data: bytes) -> None:
+    def type(self, text: str) -> None:
+        """Press a key of `KEYS`, or type `text` and Enter, in the program that runs."""
+        data = KEYS.get(text) or text.removesuffix("\n").encode() + b"\n"
         with self._changed:
             command = self._command
             if command is None or command.exit_code is not None:
-                raise ToolError("no command runs in this terminal; call again without is_input")
+                raise ToolError(_NO_COMMAND)
             command.active = time.monotonic()
             self._pty.write(data)
 
     def wait(
-        self, timeout_s: float, cancel: CancelToken, on_output: OnOutput, *, needs_output: bool
+        self, *, timeout_s: float, cancel: CancelToken, needs_output: bool = False
     ) -> CommandOutcome:
-        """Wait for the command's end, for input or for the time; a cancel ends the command."""
-        with self._changed:
-            command = self._command
-            if command is None:
-                raise ToolError("no command runs in this terminal; call again without is_input")
-            command.on_output, command.live_left = on_output, MAX_LIVE_CHARS
+        """Wait for the command's end, for input or for the time, which never kills it.
+
+        A cancel ends the command. The outcome has the output since the last call. With
+        `needs_output`, a program counts as waiting for input only after it wrote something.
+        """
+        command = self._command
+        if command is None:
+            raise ToolError(_NO_COMMAND)
         with cancel.notifying(self._changed):
             state = self._await(command, timeout_s, cancel, needs_output=needs_output)
         if cancel.is_cancelled and not command.is_background:
@@ -229,7 +257,7 @@ class Bash:
     def _outcome(self, command: _Command, state: State) -> CommandOutcome:
         with self._changed:
             capture, command.capture = command.capture, self._capture()
-            command.on_output = ignore_output
+            self._on_output = _ignore
             note, command.note = command.note, ""
             late, command.late = command.late, ""
             exit_code = command.exit_code
@@ -341,8 +369,8 @@ class Bash:
         with self._changed:
             command.capture.add(text)
             command.active = time.monotonic()
-            live, on_output = text[: command.live_left], command.on_output
-            command.live_left -= len(live)
+            live, on_output = text[: self._live_left], self._on_output
+            self._live_left -= len(live)
         if live:
             on_output(live)
 

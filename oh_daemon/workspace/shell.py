@@ -14,12 +14,11 @@ from itertools import count
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.bash import Bash, CommandOutcome, OnOutput, ignore_output
-from oh_daemon.workspace.pty import KEYS
+from oh_daemon.workspace.bash import Bash
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, clean_env, refusals
 
 MAX_SHELLS = 16
+_REPLACED = "The shell had ended; this is a new one in the same folder."
 
 
 class Shells:
@@ -33,55 +32,22 @@ class Shells:
         self._scratch: Path | None = None
         self._shells: dict[str, Bash] = {}
 
-    def run(
-        self,
-        command: str,
-        *,
-        timeout_s: float,
-        cancel: CancelToken,
-        on_output: OnOutput = ignore_output,
-        terminal_id: str = "main",
-    ) -> CommandOutcome:
-        """Run `command`; wait for its end, for input or for the time, which never kills it.
-
-        Raises `ToolError` when the terminal is busy. A cancel ends the command.
-        """
-        self.begin(command, terminal_id, on_output=on_output)
-        return self.wait(terminal_id, timeout_s=timeout_s, cancel=cancel, on_output=on_output)
-
-    def begin(
-        self,
-        command: str,
-        terminal_id: str,
-        *,
-        on_output: OnOutput = ignore_output,
-        is_background: bool = False,
-    ) -> None:
-        """Start `command`; in the background it also survives a cancel of those who wait."""
+    def open(self, name: str = "main") -> Bash:
+        """The living shell of that name, a new one where there is none."""
         with self._lock:
-            shell, note = self._shell(terminal_id)
-        shell.begin(command, note, on_output, is_background=is_background)
+            old = self._shells.get(name)
+            if old and not old.is_dead:
+                return old
+            if not old and len(self._shells) >= MAX_SHELLS:
+                self._end_idle()
+            self._shells[name] = self._started(name, _REPLACED if old else "")
+            return self._shells[name]
 
-    def wait(
-        self,
-        terminal_id: str,
-        *,
-        timeout_s: float,
-        cancel: CancelToken,
-        on_output: OnOutput = ignore_output,
-        needs_output: bool = False,
-    ) -> CommandOutcome:
-        """Wait for the command there; the outcome has its output since the last call.
-
-        With `needs_output`, a program counts as waiting for input only after it wrote something.
-        """
-        shell = self._existing(terminal_id)
-        return shell.wait(timeout_s, cancel, on_output, needs_output=needs_output)
-
-    def type(self, terminal_id: str, text: str) -> None:
-        """Press a key of `KEYS`, or type `text` and Enter, in the program that runs there."""
-        data = KEYS.get(text) or text.removesuffix("\n").encode() + b"\n"
-        self._existing(terminal_id).type(data)
+    def existing(self, name: str) -> Bash:
+        """The shell of that name, dead or alive. Raises `ToolError`."""
+        if name not in self._shells:
+            raise ToolError(f"there is no terminal {name!r}; run a command in it first")
+        return self._shells[name]
 
     def cwd(self, terminal_id: str) -> Path:
         """Where the next command starts; a new terminal starts where `main` is."""
@@ -105,26 +71,13 @@ class Shells:
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _existing(self, name: str) -> Bash:
-        if name not in self._shells:
-            raise ToolError(f"there is no terminal {name!r}; run a command in it first")
-        return self._shells[name]
-
-    def _shell(self, name: str) -> tuple[Bash, str]:
-        """The living shell of that name, and what the model must know about it."""
-        old = self._shells.get(name)
-        if old and not old.is_dead:
-            return old, ""
-        if not old and len(self._shells) >= MAX_SHELLS:
-            self._end_idle()
+    def _started(self, name: str, note: str) -> Bash:
         with refusals("bash"):
             if self._scratch is None:
                 self._scratch = Path(tempfile.mkdtemp(prefix="oh-shells-"))
             cwd = self.cwd(name)
             cwd = cwd if cwd.is_dir() else self._folder
-            self._shells[name] = Bash(self._spawner, self._scratch / name, cwd, self._env)
-        note = "The shell had ended; this is a new one in the same folder." if old else ""
-        return self._shells[name], note
+            return Bash(self._spawner, self._scratch / name, cwd, self._env, note)
 
     def _end_idle(self) -> None:
         idle = (name for name, shell in self._shells.items() if name != "main" and shell.is_idle)

@@ -212,7 +212,7 @@ from oh_daemon.workspace.spawner import Spawner
 spawner, cancel = Spawner(), CancelToken()
 shells = Shells(spawner, Path.cwd(), os.environ)
 n_open = lambda: len(os.listdir("/proc/self/fd"))
-run = lambda command, name: shells.run(command, timeout_s=60, cancel=cancel, terminal_id=name)
+run = lambda command, name: shells.open(name).run(command, timeout_s=60, cancel=cancel)
 run("true", "main")
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 for n in range(15):

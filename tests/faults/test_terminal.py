@@ -39,7 +39,7 @@ def shells(tmp_path: Path) -> Iterator[Shells]:
 def run(shells: Shells) -> Run:
     def run(command: str, terminal_id: str = "main", timeout_s: float = 60) -> CommandOutcome:
         cancel = CancelToken()
-        return shells.run(command, timeout_s=timeout_s, cancel=cancel, terminal_id=terminal_id)
+        return shells.open(terminal_id).run(command, timeout_s=timeout_s, cancel=cancel)
 
     return run
 
@@ -173,7 +173,7 @@ def test_a_command_that_takes_longer_stays_alive_and_gives_the_rest_later(
     with pytest.raises(ToolError, match="busy with 'echo one"):
         run("echo three")
     run("echo > go", "other")
-    rest = shells.wait("main", timeout_s=60, cancel=CancelToken())
+    rest = shells.existing("main").wait(timeout_s=60, cancel=CancelToken())
     assert (rest.state, rest.output.head, rest.exit_code) == ("done", "two\n", 5)
 
 
@@ -196,43 +196,45 @@ def test_a_program_that_waits_for_input_says_so_soon_and_takes_it(
     """W03. The generous deadline is not the promise, which is one second; see `measured`."""
     asked = run(command, timeout_s=DEADLINE_S)
     assert (asked.state, asked.output.head) == ("waitingForInput", prompt)
-    shells.type("main", answer)
+    shells.existing("main").type(answer)
     if reply is None:
-        shells.type("main", "C-d")
+        shells.existing("main").type("C-d")
         reply = "got.bob\n"
-    told = shells.wait("main", timeout_s=DEADLINE_S, cancel=CancelToken())
+    told = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
     assert (told.state, told.output.head) == ("done", reply)
 
 
 def test_a_prompt_line_of_python_can_be_talked_to(shells: Shells, run: Run) -> None:
     assert run("python3 -q").state == "waitingForInput"
-    shells.type("main", "6 * 7")
-    assert "42" in shells.wait("main", timeout_s=DEADLINE_S, cancel=CancelToken()).output.head
-    shells.type("main", "C-d")
-    assert shells.wait("main", timeout_s=DEADLINE_S, cancel=CancelToken()).exit_code == 0
+    shells.existing("main").type("6 * 7")
+    assert (
+        "42" in shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken()).output.head
+    )
+    shells.existing("main").type("C-d")
+    assert shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken()).exit_code == 0
 
 
 def test_text_typed_after_the_end_never_runs_as_a_command(shells: Shells, run: Run) -> None:
     run("sleep 0")
     with pytest.raises(ToolError, match="no command runs"):
-        shells.type("main", "touch hacked")
+        shells.existing("main").type("touch hacked")
     assert run("read -t 0.1; read x", timeout_s=0.5).state in {"waitingForInput", "running"}
     # Two lines for one `read`: the second is thrown away, not run.
-    shells.type("main", "a\ntouch hacked")
-    shells.wait("main", timeout_s=DEADLINE_S, cancel=CancelToken())
+    shells.existing("main").type("a\ntouch hacked")
+    shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
     assert run("ls").output.head == ""
 
 
 def test_a_program_that_reads_nothing_is_not_said_to_wait(shells: Shells, run: Run) -> None:
     assert run("sleep 1000", timeout_s=1).state == "running"
-    shells.type("main", "C-c")
-    ended = shells.wait("main", timeout_s=DEADLINE_S, cancel=CancelToken())
+    shells.existing("main").type("C-c")
+    ended = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
     assert (ended.state, ended.exit_code) == ("done", 130)
 
 
 def test_a_server_polled_without_news_is_waited_for(shells: Shells, run: Run) -> None:
     assert run("cat").state == "waitingForInput"
-    poll = shells.wait("main", timeout_s=0.5, cancel=CancelToken(), needs_output=True)
+    poll = shells.existing("main").wait(timeout_s=0.5, cancel=CancelToken(), needs_output=True)
     assert poll.state == "running"
 
 
@@ -260,7 +262,7 @@ def test_a_cancel_ends_the_command_and_what_follows_it(
     """W01, W11."""
     cancel = CancelToken()
     threading.Timer(0.3, cancel.cancel).start()
-    outcome = shells.run(f"echo begun; {command}", timeout_s=1000, cancel=cancel)
+    outcome = shells.open().run(f"echo begun; {command}", timeout_s=1000, cancel=cancel)
     assert outcome.state == "done"
     assert outcome.exit_code != 0
     assert outcome.output.head.startswith("begun\n")
@@ -273,12 +275,9 @@ def test_an_interrupt_never_reaches_the_command_that_follows(shells: Shells, run
     """It dropped the first characters of that command once in a while."""
     for command in ("while :; do :; done", "x=$(sleep 1000)", "sleep 1000 | cat") * 10:
         cancel = CancelToken()
-        ended = shells.run(
-            f"echo begun; {command}",
-            timeout_s=DEADLINE_S,
-            cancel=cancel,
-            on_output=lambda _text, cancel=cancel: cancel.cancel(),
-        )
+        shell = shells.open()
+        shell.listen(lambda _text, cancel=cancel: cancel.cancel())
+        ended = shell.run(f"echo begun; {command}", timeout_s=DEADLINE_S, cancel=cancel)
         assert (ended.state, ended.note) == ("done", "")
         after = run("echo after")
         assert (after.output.head, after.late, after.note) == ("after\n", "", "")
@@ -286,12 +285,12 @@ def test_an_interrupt_never_reaches_the_command_that_follows(shells: Shells, run
 
 def test_a_cancel_leaves_jobs_in_the_background_alone(shells: Shells, run: Run) -> None:
     run("sleep 1000 &")
-    shells.begin("sleep 999", "job-1", is_background=True)
+    shells.open("job-1").begin("sleep 999", is_background=True)
     cancel = CancelToken()
     threading.Timer(0.3, cancel.cancel).start()
-    shells.run("sleep 998", timeout_s=1000, cancel=cancel)
+    shells.open().run("sleep 998", timeout_s=1000, cancel=cancel)
     assert "sleep 1000" in run("jobs -r").output.head
-    polled = shells.wait("job-1", timeout_s=1000, cancel=cancel)
+    polled = shells.existing("job-1").wait(timeout_s=1000, cancel=cancel)
     assert (polled.state, polled.exit_code) == ("running", None)
 
 
@@ -319,7 +318,7 @@ def test_more_shells_than_allowed_end_an_idle_one_first(shells: Shells, run: Run
 
 def test_a_terminal_that_does_not_exist_is_named(shells: Shells) -> None:
     with pytest.raises(ToolError, match="no terminal 'none'"):
-        shells.wait("none", timeout_s=1, cancel=CancelToken())
+        shells.existing("none").wait(timeout_s=1, cancel=CancelToken())
 
 
 def test_much_output_takes_little_memory_and_is_all_in_the_file(run: Run) -> None:
@@ -353,9 +352,8 @@ def test_live_output_comes_while_the_command_runs(shells: Shells, run: Run) -> N
 
     thread = threading.Thread(target=go_on)
     thread.start()
-    outcome = shells.run(
-        "echo one; read < go; echo two", timeout_s=60, cancel=CancelToken(), on_output=on_output
-    )
+    shells.open().listen(on_output)
+    outcome = run("echo one; read < go; echo two")
     thread.join()
     assert "".join(heard) == outcome.output.head == "one\ntwo\n"
 
@@ -366,9 +364,9 @@ def test_shells_leave_no_descriptors_files_or_threads(tmp_path: Path) -> None:
     spawner = Spawner()
     for _ in range(3):
         shells = Shells(spawner, tmp_path, os.environ)
-        outcome = shells.run('echo "$BASH_SOURCE"', timeout_s=60, cancel=CancelToken())
-        shells.run("exit", timeout_s=60, cancel=CancelToken())
-        shells.run("echo again", timeout_s=60, cancel=CancelToken())
+        outcome = shells.open().run('echo "$BASH_SOURCE"', timeout_s=60, cancel=CancelToken())
+        shells.open().run("exit", timeout_s=60, cancel=CancelToken())
+        shells.open().run("echo again", timeout_s=60, cancel=CancelToken())
         shells.close()
         assert not Path(outcome.output.head.strip()).parent.parent.exists()
     spawner.close()
@@ -402,10 +400,10 @@ leave = (
     "signal.signal(signal.SIGINT, signal.SIG_IGN);"
     "fcntl.ioctl(1, termios.TIOCNOTTY); print('alone', flush=True); time.sleep(1000)"
 )
-outcome = shells.run(f'stty raw; exec python3 -c "{leave}"', timeout_s=2, cancel=cancel)
+outcome = shells.open().run(f'stty raw; exec python3 -c "{leave}"', timeout_s=2, cancel=cancel)
 assert (outcome.state, outcome.output.head) == ("running", "alone\\n"), outcome
 cancel.cancel()
-ended = shells.wait("main", timeout_s=60, cancel=cancel)
+ended = shells.existing("main").wait(timeout_s=60, cancel=cancel)
 assert ended.state == "done", ended
 shells.close()
 spawner.close()
