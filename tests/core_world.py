@@ -4,7 +4,7 @@ model is the HTTP fake."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -147,7 +147,7 @@ def at_work(
     log: EventLog | None = None,
     tool_choice: Any = "auto",
     **changes: Any,
-) -> Iterator[Work]:
+) -> Generator[Work]:
     """An agent with these tools and `finish`, whose model follows the script."""
     conversation = new_conversation(log, **changes)
     heard = Heard()

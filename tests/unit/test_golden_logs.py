@@ -1,0 +1,71 @@
+"""Logs of every released format, made by real runs, fold to the state they always had.
+
+`golden/vN/NAME.jsonl` is the log and `NAME.state.json` what it means; neither ever changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from oh_daemon.contract.events import Record, UnknownEvent
+from oh_daemon.core.context import View
+from oh_daemon.core.ports import Json
+from oh_daemon.core.recovery import restart_events
+from oh_daemon.core.state import State, fold
+from oh_daemon.store.log_scan import scan_file
+
+LOGS = sorted((Path(__file__).parents[1] / "golden").glob("*/*.jsonl"))
+
+pytestmark = pytest.mark.parametrize("log", LOGS, ids=lambda log: f"{log.parent.name}-{log.stem}")
+
+
+def replayed(log: Path) -> State:
+    with log.open("rb") as file:
+        return fold("golden", scan_file(file).records)
+
+
+def as_json(state: State) -> Json:
+    """The whole state in JSON's terms: sets are sorted, keys of two parts are joined."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {" ".join(k) if isinstance(k, tuple) else k: plain(v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(each) for each in value]
+        return sorted(value) if isinstance(value, set) else value
+
+    return plain(dataclasses.asdict(state))
+
+
+def test_it_folds_to_its_state(log: Path):
+    expected = json.loads(log.with_suffix(".state.json").read_text("utf-8"))
+    assert as_json(replayed(log)) == expected
+
+
+def test_each_of_its_records_is_a_known_one_and_survives_a_round_trip(log: Path):
+    for line in log.read_bytes().splitlines():
+        if b'"kind":"header"' in line or b'"kind":"closed"' in line:
+            continue
+        record = Record.model_validate_json(line)
+        assert not isinstance(record.event, UnknownEvent)
+        assert orjson.loads(record.model_dump_json(exclude_none=True)) == orjson.loads(line)
+
+
+def test_it_needs_no_repair_and_gives_a_model_well_formed_messages(log: Path):
+    state = replayed(log)
+    assert restart_events(state, "now") == []
+    messages = View("").messages(state.items)
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == waiting.pop(0)
+            continue
+        assert waiting == []
+        waiting = [call["id"] for call in message.get("tool_calls", ())]
+    assert waiting == []
