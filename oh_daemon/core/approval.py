@@ -93,9 +93,7 @@ def decide(
 
 def highest_risk(risk: Risk, self_rating: Risk | None) -> Risk:
     """The model may raise a rating, never lower it."""
-    if self_rating is None or RISK_ORDER[self_rating] <= RISK_ORDER[risk]:
-        return risk
-    return self_rating
+    return max(risk, self_rating or "low", key=lambda each: RISK_ORDER[each])
 
 
 def digest_of(subject: Contract, material: Iterable[str] = ()) -> str:
@@ -137,22 +135,15 @@ def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[Appr
 
 def option_pickers(values: dict[str, str], models: Iterable[str]) -> tuple[Option, ...]:
     """The conversation's options as a client may show them."""
-    known = dict.fromkeys([values["model"], *models])
     return (
-        _picker("mode", "Mode", values["mode"], MODE_CHOICES),
-        _picker("approval", "Approval", values["approval"], APPROVAL_CHOICES),
-        Option(
-            id="model",
-            name="Model",
-            category="model",
-            value=values["model"],
-            choices=tuple(Choice(value=name, label=name) for name in known),
-        ),
+        _picker("mode", values, MODE_CHOICES),
+        _picker("approval", values, APPROVAL_CHOICES),
+        _picker("model", values, {name: name for name in (values["model"], *models)}),
     )
 
 
 def _picker(
-    option_id: Literal["mode", "approval"], name: str, value: str, choices: dict[str, str]
+    name: Literal["mode", "approval", "model"], values: dict[str, str], choices: dict[str, str]
 ) -> Option:
-    labels = tuple(Choice(value=key, label=label) for key, label in choices.items())
-    return Option(id=option_id, name=name, category=option_id, value=value, choices=labels)
+    shown = tuple(Choice(value=value, label=label) for value, label in choices.items())
+    return Option(id=name, name=name.capitalize(), category=name, value=values[name], choices=shown)

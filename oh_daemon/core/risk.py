@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from oh_daemon.contract.items import Risk
+from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.risk_commands import Finding
 from oh_daemon.core.risk_paths import Ground
 from oh_daemon.core.risk_script import rate_code
-
-ORDER: tuple[Risk, ...] = ("low", "medium", "high")
 
 
 class Rating(NamedTuple):
@@ -44,21 +43,18 @@ def rate_command(
     kinds = [finding.kind for finding in findings]
     if "fetch" in kinds and {"run", "unknown"} & {*kinds[kinds.index("fetch") :]}:
         findings.append(Finding("high", "runs code after it fetched something"))
-    worst = max((Finding("low", ""), *findings), key=lambda found: ORDER.index(found.risk)).risk
+    worst = max((Finding("low", ""), *findings), key=lambda found: RISK_ORDER[found.risk]).risk
     reasons = (finding.reason for finding in findings if finding.risk == worst)
     return Rating(worst, tuple(dict.fromkeys(reasons)))
 
 
 def display_escaped(text: str) -> str:
     """The text with everything visible that a reader would not see or would see elsewhere."""
-    return "".join(c if c in "\n\t" or not _is_hidden(c) else _escape(ord(c)) for c in text)
+    return "".join(c if c in "\n\t" or not _is_hidden(c) else _escape(c) for c in text)
 
 
-_BYTE = 8
-
-
-def _escape(code: int) -> str:
-    return f"\\x{code:02x}" if code.bit_length() <= _BYTE else f"\\u{{{code:x}}}"
+def _escape(char: str) -> str:
+    return f"\\x{ord(char):02x}" if char <= "\xff" else f"\\u{{{ord(char):x}}}"
 
 
 def _is_hidden(char: str) -> bool:

@@ -58,21 +58,18 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     kind = "fetch" if program == "git" and "clone" in args else kind
     risk, meaning = MEANINGS[kind]
     yield Finding(risk, f"{program} {meaning}", kind)
+    paths = _without_pattern(program, args) if kind == "pattern" else args
     if kind == "text":
         yield from (rate_variable(*arg.split("=", 1)) for arg in args if re.match(r"\w+\+?=", arg))
-        return
-    paths = _without_pattern(program, args) if kind == "pattern" else args
+        paths = args[:0]
     writes = effect == "medium" or kind in ("write", "fetch", "unknown")
     yield from rate_paths(paths, ground, writing=writes)
     if program == "rm" and any(ground.is_everything(arg) for arg in args if arg[:1] != "-"):
         yield Finding("high", "rm deletes a whole workspace, or what lies above it")
-    # An unknown program may be a wrapper: the first known one in its arguments counts too.
-    inner = (n for n, arg in enumerate(args) if find_program(arg)[1] != "unknown")
-    yield from (
-        rate_words(command._replace(words=args[next(inner, len(args)) :]))
-        if kind == "unknown"
-        else ()
-    )
+    if kind == "unknown":
+        # It may be a wrapper: the first known program in its arguments counts too.
+        inner = (n for n, arg in enumerate(args) if find_program(arg)[1] != "unknown")
+        yield from rate_words(command._replace(words=args[next(inner, len(args)) :]))
 
 
 def _operands(program: str, args: Sequence[str]) -> Sequence[str]:

@@ -134,7 +134,8 @@ _DANGERS = {
 _WRITES = {
     "sort shuf": r"\ -[bcdfghiMnRrsuVz]*[oT]|\ --(o|t)",
     "tree": r"\ -\w*o",
-    "xxd uniq": r"^(\ -\S+)*\ [^-]\S*\ [^-]|\ -r",
+    "xxd uniq": r"^(\ -[^ ]*)*\ [^- ][^ ]*\ [^-]|\ -r",
+    "time": r"\ -\w*o|\ --o",
     "file": r"\ -C|\ --c",
     "jq yq": r"\ -\w*i|\ --(in|split)",
     "find": r"\ -(delete|exec)",
@@ -148,16 +149,11 @@ def _kinds() -> dict[str, str]:
 
 
 @cache
-def _patterns() -> tuple[dict[str, re.Pattern[str]], dict[str, re.Pattern[str]]]:
-    dangers, writes = (
-        {
-            name: re.compile(pattern, re.VERBOSE)
-            for names, pattern in table.items()
-            for name in names.split()
-        }
+def _patterns() -> tuple[dict[str, re.Pattern[str]], ...]:
+    return tuple(
+        {name: re.compile(p, re.VERBOSE) for names, p in table.items() for name in names.split()}
         for table in (_DANGERS, _WRITES)
     )
-    return dangers, writes
 
 
 def find_program(name: str) -> tuple[str, str]:

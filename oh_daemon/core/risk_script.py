@@ -12,13 +12,7 @@ from functools import cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from oh_daemon.core.risk_commands import (
-    Finding,
-    Words,
-    rate_path,
-    rate_variable,
-    rate_words,
-)
+from oh_daemon.core.risk_commands import Finding, Words, rate_path, rate_variable, rate_words
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_rules import SECRET_NAME, find_program
 
@@ -144,6 +138,11 @@ class _Script:
             self._high("defines a function that calls itself")
         self.walk(body)
 
+    def visit_text(self, node: Node) -> None:
+        # As an operand of arithmetic a text is evaluated, and a command in an index of it runs.
+        if re.search(r"\$\(|`", _text(node)):
+            self._high("evaluates a text that runs a command")
+
     def visit_assignment(self, node: Node) -> None:
         self.findings.append(rate_variable(*self._assignment(node)))
 
@@ -213,6 +212,7 @@ _VISITS: dict[str, Callable[[_Script, Node], object]] = {
     "variable_assignment": _Script.visit_assignment,
     "simple_expansion": _Script.visit_expansion,
     "expansion": _Script.visit_expansion,
+    "raw_string": _Script.visit_text,
 }
 
 

@@ -106,6 +106,14 @@ def test_a_harmless_action_runs_and_the_log_says_by_which_rule() -> None:
     assert isinstance(world.settle(), Intent)
 
 
+def test_looser_options_do_not_run_what_waits_for_an_answer() -> None:
+    world = World()
+    world.settle()
+    world.conversation.state.options["approval"] = "askNever"
+    assert world.settle() is None
+    assert len(world.pending) == 1
+
+
 def test_the_mode_plan_rejects_without_asking() -> None:
     world = World()
     world.conversation.state.options["mode"] = "plan"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oh_daemon.core.risk import ORDER, Rating, display_escaped, rate_command
+from oh_daemon.core.approval import RISK_ORDER
+from oh_daemon.core.risk import Rating, display_escaped, rate_command
 
 _FOLDER = "/home/u/project"
 _CORPUS = Path(__file__).parents[1] / "data" / "commands.tsv"
@@ -41,7 +42,7 @@ def test_no_high_command_of_the_corpus_is_rated_lower_and_the_others_seldom_high
 
 
 def _order(risk: str) -> int:
-    return [*ORDER, "unknown"].index(risk)
+    return [str(known) for known in RISK_ORDER].index(risk)
 
 
 def _quoted(command: str) -> str:
@@ -87,7 +88,7 @@ def test_no_disguise_lowers_the_risk(name: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_gets_a_rating(text: str) -> None:
-    assert rate(text).risk in ORDER
+    assert rate(text).risk in RISK_ORDER
 
 
 _SYNTAX = r"""ls rm -rf ~ / .env $X ${X:-y} $(id) `id` ' " ; | & && || > < << EOF ( ) { } [[ ]] if
