@@ -87,13 +87,18 @@ def _read(path: str, found: Json) -> str | None:
 
 def _with_context(
     lines: list[str], hits: list[int], context: int, pattern: re.Pattern[str]
-) -> list[tuple[int, bool, str]]:
-    """One-based numbers of the lines to show, whether they match, and their text."""
-    wanted = {
-        n for hit in hits for n in range(max(0, hit - context), min(len(lines), hit + context + 1))
-    }
-    matching = set(hits)
-    return [(n + 1, n in matching, _clipped(lines[n], pattern)) for n in sorted(wanted)]
+) -> list[str]:
+    """The lines to show, as grep does: `12:` matches, `13-` does not, `--` stands for a gap."""
+    wanted = {n for hit in hits for n in range(hit - context, hit + context + 1)}
+    matching, last = set(hits), None
+    shown: list[str] = []
+    for number in sorted(wanted.intersection(range(len(lines)))):
+        if last is not None and number > last + 1:
+            shown.append("--")
+        sign = ":" if number in matching else "-"
+        shown.append(f"{number + 1}{sign}{_clipped(lines[number], pattern)}")
+        last = number
+    return shown
 
 
 def _clipped(line: str, pattern: re.Pattern[str]) -> str:

@@ -155,7 +155,7 @@ class _Search:
         for base in self._bases(args):
             if not base.is_dir():
                 raise ToolError(f"{self._name(base)!r} is a file; view it with edit")
-            files = list_files(base, self._spawner, cancel).files
+            files = list_files(base, self._spawner, cancel)
             seen = {*files, *(above for path in files for above in path.parents)}
             lines += (f"{shown(base)}/", *self._tree(base, args.get("depth", 1), seen, "  "))
         notes = _cut(_MAX_ENTRIES, len(lines), "entries")
@@ -193,10 +193,10 @@ class _Search:
                 files.add(base)
                 continue
             listing = list_files(base, self._spawner, cancel)
-            if listing.is_cut:
+            if len(listing) > MAX_FILES:
                 notes.append(f"only {MAX_FILES:,} files of {self._name(base)!r} were considered")
             new = (path for path in unsaved if path.is_relative_to(base) and not path.exists())
-            files |= {p for p in (*listing.files, *new) if fits(p.relative_to(base), wanted)}
+            files |= {p for p in (*listing[:MAX_FILES], *new) if fits(p.relative_to(base), wanted)}
         secret = sorted(filter(self._folders.is_left_out, files))
         if secret:
             named = ", ".join(self._name(path) for path in secret[:_MAX_NAMED])
@@ -237,14 +237,7 @@ class _Search:
         return found
 
     def _block(self, hit: Json, unsaved: Iterable[Path]) -> str:
-        lines = [self._title(hit, unsaved)]
-        last = None
-        for number, is_match, text in hit["lines"]:
-            if last is not None and number > last + 1:
-                lines.append("--")
-            lines.append(f"{number}{':' if is_match else '-'}{escaped(text)}")
-            last = number
-        return "\n".join((*lines, ""))
+        return "\n".join((self._title(hit, unsaved), *map(escaped, hit["lines"]), ""))
 
     def _title(self, hit: Json, unsaved: Iterable[Path]) -> str:
         path = Path(hit["path"])

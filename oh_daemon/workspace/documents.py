@@ -61,31 +61,9 @@ class TextView:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedEdit:
-    """What an edit would do now; nothing has changed yet."""
+class Look:
+    """What the editor and the disk hold, and which of the two counts."""
 
-    path: Path
-    before: str | None
-    """None is no file, as in `after`."""
-    after: str | None
-    edits: tuple[TextEdit, ...]
-    route: Route
-    document: OpenDocument | None
-    file: FileText | None
-    note: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EditDone:
-    """What an edit did."""
-
-    change: FileChange
-    route: Literal["editor", "disk"]
-    note: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
     path: Path
     document: OpenDocument | None
     file: FileText | None
@@ -103,6 +81,28 @@ class _State:
         return self.truth.source == "buffer" and fingerprint(self.document) != fingerprint(
             self.file
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEdit:
+    """What an edit would do now; nothing has changed yet."""
+
+    state: Look
+    before: str | None
+    """None is no file, as in `after`."""
+    after: str | None
+    edits: tuple[TextEdit, ...]
+    route: Route
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EditDone:
+    """What an edit did."""
+
+    change: FileChange
+    route: Literal["editor", "disk"]
+    note: str | None = None
 
 
 class Documents:
@@ -176,7 +176,7 @@ class Documents:
     def _name(self, path: Path) -> str:
         return shown(self.folders.relative(path))
 
-    def _planned_change(self, state: _State, change: Replace | Insert) -> PlannedEdit:
+    def _planned_change(self, state: Look, change: Replace | Insert) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
         seen = self._seen.get(state.path)
@@ -197,11 +197,11 @@ class Documents:
             raise
         return replace(planned, note=REBASED) if moved else planned
 
-    def _look(self, path: Path) -> _State:
+    def _look(self, path: Path) -> Look:
         document = self._document(path)
         file = self._file(path, document)
         truth = arbitrate(fingerprint(document), fingerprint(file), self._seen.get(path))
-        return _State(path, document, file, truth)
+        return Look(path, document, file, truth)
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
         try:
@@ -220,11 +220,11 @@ class Documents:
             (d for d in self._editor.documents() if real_path(d.path) == path), None
         )
 
-    def _saw(self, state: _State) -> None:
+    def _saw(self, state: Look) -> None:
         text = fingerprint(state.text) or ""
         self._seen[state.path] = Seen(text, fingerprint(state.document), fingerprint(state.file))
 
-    def _stale(self, state: _State, why: str) -> StaleDocumentError:
+    def _stale(self, state: Look, why: str) -> StaleDocumentError:
         """The error that carries the text which is there now, so that the next try can fit."""
         name = self._name(state.path)
         if state.text is None:
@@ -236,7 +236,7 @@ class Documents:
             f"{name!r} was not edited: {why}{note}\nThis is its text now:\n{text}"
         )
 
-    def _planned(self, state: _State, find: FindEdits) -> PlannedEdit:
+    def _planned(self, state: Look, find: FindEdits) -> PlannedEdit:
         editor, file = self._editor, state.file
         route = choose_route(
             state.truth,
@@ -252,23 +252,21 @@ class Documents:
         before = file.text if route == "disk" and file is not None else state.text or ""
         edits = find(before)
         after = applied(before, edits)
-        return PlannedEdit(
-            state.path, before, after, edits, route, state.document, file, state.truth.note
-        )
+        return PlannedEdit(state, before, after, edits, route, state.truth.note)
 
-    def _planned_creation(self, state: _State, text: str) -> PlannedEdit:
+    def _planned_creation(self, state: Look, text: str) -> PlannedEdit:
         name, document, editor = self._name(state.path), state.document, self._editor
         if state.file is not None or (document is not None and document.text.strip()):
             raise EditRejectedError(f"{name!r} exists already; view it and change it with replace")
         if document is None or editor is None:
-            return PlannedEdit(state.path, None, text, (), "disk", None, None)
+            return PlannedEdit(state, None, text, (), "disk")
         if not editor.can_apply:
             raise EditRejectedError(f"{name!r} is open, and its editor takes no edits")
         route: Route = "editorAndSave" if editor.can_save else "editor"
         edit = TextEdit(0, len(document.text), text)
-        return PlannedEdit(state.path, None, text, (edit,), route, document, None)
+        return PlannedEdit(state, None, text, (edit,), route)
 
-    def _planned_undo(self, state: _State) -> PlannedEdit:
+    def _planned_undo(self, state: Look) -> PlannedEdit:
         last = self.history.last(state.path)
         if last is None or state.text is None:
             raise ToolError(f"no edit of {self._name(state.path)!r} is left to undo")
@@ -282,7 +280,7 @@ class Documents:
 
     def _write(self, planned: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:
         """None when the text moved under the edit and nothing was written."""
-        path, file, after = planned.path, planned.file, planned.after
+        path, file, after = planned.state.path, planned.state.file, planned.after
         if planned.route != "disk":
             return self._write_through_editor(planned, label, cancel)
         try:
@@ -299,7 +297,7 @@ class Documents:
     def _write_through_editor(
         self, planned: PlannedEdit, label: str, cancel: CancelToken
     ) -> EditDone | None:
-        document, after = planned.document, planned.after or ""
+        path, document, after = planned.state.path, planned.state.document, planned.after or ""
         if self._editor is None or document is None:
             return None
         outcome = self._editor.apply_edit(
@@ -317,19 +315,19 @@ class Documents:
             cancel=cancel,
         )
         if outcome.saved:
-            self._await_saved_text(planned.path, document.path, cancel)
-        text = self._look(planned.path).text or ""
+            self._await_saved_text(path, document.path, cancel)
+        text = self._look(path).text or ""
         landed = arrived is not None or (
             outcome.applied and looks_applied(document.text, after, text, was_saved=outcome.saved)
         )
         if not landed and outcome.failure not in _MOVED and text == document.text:
             raise EditRejectedError(
-                f"the editor did not take the edit of {shown(planned.path)!r}: {outcome.failure}"
+                f"the editor did not take the edit of {shown(path)!r}: {outcome.failure}"
             )
         if not landed:
             return None
-        note = "\n".join(filter(None, (planned.note, _difference(planned.path, after, text))))
-        return self._done(planned.path, planned.before, text, "editor", note or None)
+        note = "\n".join(filter(None, (planned.note, _difference(path, after, text))))
+        return self._done(path, planned.before, text, "editor", note or None)
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
         """A formatter that runs on save reaches the disk before we hear of it."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path, PurePath
 
 from oh_daemon.contract.errors import ToolError
@@ -26,22 +26,9 @@ _LIST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Regular files below a folder, by name; `is_cut` when there are more than `MAX_FILES`."""
-
-    files: tuple[Path, ...]
-    is_cut: bool
-
-
-def list_files(folder: Path, spawner: Spawner, cancel: CancelToken) -> Listing:
-    """`folder` is a real path. Raises `Cancelled`."""
-    files: list[Path] = []
-    for path in _files(folder, spawner, cancel):
-        if len(files) == MAX_FILES:
-            return Listing(tuple(sorted(files)), is_cut=True)
-        files.append(path)
-    return Listing(tuple(sorted(files)), is_cut=False)
+def list_files(folder: Path, spawner: Spawner, cancel: CancelToken) -> list[Path]:
+    """Regular files below a real path, at most one more than `MAX_FILES`. Raises `Cancelled`."""
+    return list(islice(_files(folder, spawner, cancel), MAX_FILES + 1))
 
 
 def _files(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterator[Path]:
