@@ -6,7 +6,7 @@ Keys and functions are not in that JSON: keys are given again, functions found b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import (
     AliasChoices,
@@ -37,6 +37,12 @@ class LLM(LLMSettings):
 
     Without `api_key` none is sent: the variables of the providers are not read here.
     """
+
+    if TYPE_CHECKING:
+        # Type checkers do not know that a key may be given as plain text.
+        def __init__(
+            self, *, model: str, api_key: str | SecretStr | None = None, **settings: Any
+        ) -> None: ...
 
 
 def _find_callback(value: object, info: ValidationInfo) -> Callable[..., object]:
