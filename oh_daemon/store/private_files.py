@@ -29,18 +29,20 @@ _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 def disk_error(path: Path, exc: OSError) -> DaemonError:
     """What went wrong with `path` and the way out, for someone who asked to open or create it."""
-    reason = (exc.strerror or str(exc)).lower()
-    if exc.errno in _NOT_WRITABLE:
-        hint = "make the folder writable for you, or open a folder that is"
-        return ReadOnlyError(f"cannot write {str(path)!r}: {reason}; {hint}", hint=hint)
-    return storage_error(path, exc)
+    if exc.errno not in _NOT_WRITABLE:
+        return storage_error(path, exc)
+    hint = "make the folder writable for you, or open a folder that is"
+    return ReadOnlyError(_text(path, exc, hint), hint=hint)
 
 
 def storage_error(path: Path, exc: OSError) -> StorageError:
     """The same for a log that is already in use."""
-    reason = (exc.strerror or str(exc)).lower()
     hint = _HINTS.get(exc.errno or 0, "make the folder writable again, then resume")
-    return StorageError(f"cannot write {str(path)!r}: {reason}; {hint}", hint=hint)
+    return StorageError(_text(path, exc, hint), hint=hint)
+
+
+def _text(path: Path, exc: OSError, hint: str) -> str:
+    return f"cannot write {str(path)!r}: {(exc.strerror or str(exc)).lower()}; {hint}"
 
 
 def private_folder(path: Path) -> None:

@@ -21,7 +21,7 @@ import threading
 import uuid
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -138,11 +138,10 @@ class Spawner:
             raise ToolError(f"there is no program {argv[0]!r} here; install it or use another")
         if not cwd.is_dir():
             raise ToolError(f"the folder {str(cwd)!r} is gone; use one that exists")
-        with refusals(argv[0]), ExitStack() as stack:
-            null = os.open(os.devnull, os.O_RDWR)
-            stack.callback(os.close, null)
+        with refusals(argv[0]), Path(os.devnull).open("r+b", buffering=0) as null:
             words = [os.path.abspath(program), *argv[1:]]  # noqa: PTH100 - links stay as they are.
-            return self._request(words, cwd, env, [null if fd is None else fd for fd in fds])
+            descriptors = [null.fileno() if fd is None else fd for fd in fds]
+            return self._request(words, cwd, env, descriptors)
 
     def run(
         self, argv: Sequence[str], *, cwd: Path, timeout_s: float, cancel: CancelToken

@@ -165,7 +165,7 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
         raise ToolError("old_text is empty; use insert to add text, or create for a new file")
     if old == new:
         raise ToolError("old_text and new_text are the same; nothing would change")
-    starts = list(_occurrences(plain, old))
+    starts = [found.start() for found in re.finditer(re.escape(old), plain)]
     if not starts:
         raise ToolError(f"old_text is not in the file. {_nearest(plain, old)}")
     if len(starts) > 1 and not replacement.every:
@@ -176,13 +176,6 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
             " give more lines around the one you mean, or set replace_all"
         )
     return [TextEdit(start, start + len(old), new) for start in starts]
-
-
-def _occurrences(text: str, wanted: str) -> Iterator[int]:
-    position = text.find(wanted)
-    while position >= 0:
-        yield position
-        position = text.find(wanted, position + len(wanted))
 
 
 def _nearest(plain: str, old: str) -> str:
