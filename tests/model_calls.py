@@ -11,7 +11,6 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Retry
 from oh_daemon.model.client import LiteLLM
-from oh_daemon.model.retry import Retrying
 
 KEY = "sk-test-0123456789abcdefghijklmn"
 HELLO: list[Json] = [{"role": "user", "content": "Hello."}]
@@ -34,12 +33,13 @@ def ask(
     **changes: Any,
 ) -> ModelAnswer:
     """One attempt."""
-    model = LiteLLM(settings_for(fake, **changes))
+    model = LiteLLM(settings_for(fake, max_attempts=1, **changes))
     return complete(model, request, on_delta=on_delta, cancel=cancel)
 
 
-def retrying(fake: FakeLLM, max_attempts: int = 4, **changes: Any) -> Retrying:
-    return Retrying(LiteLLM(settings_for(fake, **changes)), max_attempts, first_delay_s=0.001)
+def retrying(fake: FakeLLM, max_attempts: int = 4, **changes: Any) -> LiteLLM:
+    """A model that does not wait long between its attempts."""
+    return LiteLLM(settings_for(fake, max_attempts=max_attempts, **changes), first_delay_s=0.001)
 
 
 def complete(

@@ -41,13 +41,7 @@ class ErrorInfo(Contract):
 
     @staticmethod
     def of(exc: DaemonError) -> ErrorInfo:
-        return ErrorInfo(
-            code=exc.code,
-            kind=exc.kind,
-            message=exc.message,
-            retryable=exc.retryable,
-            hint=exc.hint,
-        )
+        return ErrorInfo.model_validate(exc, from_attributes=True)
 
 
 class Turn(Contract):

@@ -92,6 +92,5 @@ class Models:
 def connect(settings: LLMSettings) -> Model:
     """A model behind an endpoint. Nothing is imported or sent before its first call."""
     from oh_daemon.model.client import LiteLLM  # noqa: PLC0415 - keeps `initialize` quick.
-    from oh_daemon.model.retry import Retrying  # noqa: PLC0415
 
-    return Retrying(LiteLLM(settings), settings.max_attempts)
+    return LiteLLM(settings)

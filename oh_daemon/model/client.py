@@ -27,11 +27,17 @@ from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Re
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
 from oh_daemon.model.failures import Failure, explain, not_a_stream, unreachable
-from oh_daemon.model.io_loop import IoLoop, shared_loop
+from oh_daemon.model.io_loop import run_on_loop
+from oh_daemon.model.retry import with_retries
 from oh_daemon.model.usage import read_usage
 
 _OWN_CLIENT = frozenset({"openai", "anthropic", "gemini"})
 """Providers to which litellm lets us pass our HTTP client, which follows no redirects."""
+_SAME_NAME = {
+    *("model", "base_url", "api_version", "custom_llm_provider"),
+    *("temperature", "top_p", "top_k", "reasoning_effort"),
+}
+"""Settings that litellm takes as they are."""
 _ERROR_STATUSES = range(400, 600)
 _NO_ENDLESS_LOOP_CHECK = 1 << 60
 
@@ -72,11 +78,11 @@ def load_litellm() -> Any:
 
 
 class LiteLLM:
-    """A model behind an endpoint, one attempt per call. Thread-safe."""
+    """A model behind an endpoint. Thread-safe."""
 
-    def __init__(self, settings: LLMSettings, io_loop: IoLoop | None = None) -> None:
+    def __init__(self, settings: LLMSettings, *, first_delay_s: float = 1.0) -> None:
         self._settings = settings
-        self._io_loop = io_loop or shared_loop()
+        self._first_delay_s = first_delay_s
         self.name = settings.model
         self.label = settings.model
 
@@ -101,11 +107,17 @@ class LiteLLM:
         request: ModelRequest,
         *,
         on_delta: Callable[[ModelDelta], None],
-        on_retry: Callable[[Retry], None],  # noqa: ARG002 - the port's shape.
+        on_retry: Callable[[Retry], None],
         cancel: CancelToken,
     ) -> ModelAnswer:
-        """One attempt. `on_delta` is called on the thread of the io loop."""
-        return self._io_loop.run(self._call(request, on_delta), cancel)
+        """As the port says. `on_delta` is called on the thread of the io loop."""
+        return with_retries(
+            lambda: run_on_loop(self._call(request, on_delta), cancel),
+            max_attempts=self._settings.max_attempts,
+            first_delay_s=self._first_delay_s,
+            on_retry=on_retry,
+            cancel=cancel,
+        )
 
     async def _call(
         self, request: ModelRequest, on_delta: Callable[[ModelDelta], None]
@@ -172,21 +184,14 @@ class LiteLLM:
         key = settings.api_key
         provider = self._provider()
         given: Json = {
-            "model": settings.model,
             "messages": prepare_messages(request.messages, self._capabilities),
             "tools": list(request.tools) or None,
             "tool_choice": "required" if request.tool_choice == "required" else None,
+            **settings.model_dump(include=_SAME_NAME, by_alias=False),
             "api_key": key.get_secret_value() if key else None,
-            "base_url": settings.base_url,
-            "api_version": settings.api_version,
-            "custom_llm_provider": settings.custom_llm_provider,
-            "temperature": settings.temperature,
-            "top_p": settings.top_p,
-            "top_k": settings.top_k,
             "max_tokens": settings.max_output_tokens,
-            "reasoning_effort": settings.reasoning_effort,
-            "extra_headers": dict(settings.extra_headers) or None,
-            "extra_body": dict(settings.extra_body) or None,
+            "extra_headers": settings.extra_headers or None,
+            "extra_body": settings.extra_body or None,
             "timeout": settings.timeout_s,
             "prompt_cache_key": request.cache_key if provider == "openai" else None,
             "client": _http_client(provider) if provider in _OWN_CLIENT else None,

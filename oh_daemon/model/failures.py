@@ -67,34 +67,39 @@ def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
         )
     if status is None or (_is_transient(status) and _UNREACHABLE.search(text)):
         return unreachable(f"the connection to {where} broke: {detail}")
-    said = f"{where} answered HTTP {status}: {detail}"
-    retry_after_s = _retry_after_s(failure.headers or {})
+    kind, said, hint = _meaning(status)
+    is_worth_it = _is_transient(status) or (kind is e.RateLimitError and not _NO_QUOTA.search(text))
+    return kind(
+        said.format(where=where, model=settings.model, status=status, detail=detail),
+        retryable=is_worth_it,
+        retry_after_s=_retry_after_s(failure.headers or {}),
+        http_status=status,
+        hint=hint,
+    )
+
+
+def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
+    """The kind of error, what it says, and the way out."""
+    said = "{where} answered HTTP {status}: {detail}"
     match status:
         case 401 | 403:
-            return e.AuthRequiredError(
-                f"{where} refuses the key for {settings.model!r} (HTTP {status}): {detail}",
-                http_status=status,
-                hint="set `llm.apiKey` or the provider's variable, for instance OPENAI_API_KEY",
-            )
+            refused = "{where} refuses the key for {model!r} (HTTP {status}): {detail}"
+            hint = "set `llm.apiKey` or the provider's variable, for instance OPENAI_API_KEY"
+            return e.AuthRequiredError, refused, hint
         case 404:
-            return e.ModelUnavailableError(
-                f"{where} does not serve {settings.model!r}: {detail}",
-                http_status=status,
-                hint="check the settings `model` and `llm.baseUrl`",
-            )
+            unknown = "{where} does not serve {model!r}: {detail}"
+            return e.ModelUnavailableError, unknown, "check the settings `model` and `llm.baseUrl`"
         case 429:
-            return e.RateLimitError(
-                said,
-                retryable=not _NO_QUOTA.search(text),
-                retry_after_s=retry_after_s,
-                http_status=status,
-            )
+            return e.RateLimitError, said, None
+        case 402:
+            return e.ModelError, said, "the account has no credit left"
         case _ if _is_transient(status):
-            return e.NetworkError(
-                said, retryable=True, http_status=status, retry_after_s=retry_after_s
-            )
+            return e.NetworkError, said, None
+        case _ if status < HTTPStatus.BAD_REQUEST:
+            moved = "redirects are not followed; set `llm.baseUrl` to the final address"
+            return e.ModelError, said, moved
         case _:
-            return e.ModelError(said, http_status=status, hint=_hint(status))
+            return e.ModelError, said, "check the settings `model` and `llm`"
 
 
 def unreachable(message: str) -> e.NetworkError:
@@ -113,14 +118,6 @@ def not_a_stream(content_type: str, body: str, settings: LLMSettings) -> e.Model
 
 def _is_transient(status: int) -> bool:
     return status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-
-
-def _hint(status: int) -> str:
-    if status < HTTPStatus.BAD_REQUEST:
-        return "redirects are not followed; set `llm.baseUrl` to the final address"
-    if status == HTTPStatus.PAYMENT_REQUIRED:
-        return "the account has no credit left"
-    return "check the settings `model` and `llm`"
 
 
 def _detail(text: str, settings: LLMSettings) -> str:
