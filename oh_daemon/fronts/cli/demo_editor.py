@@ -167,7 +167,7 @@ def _edited(text: str, edits: list[Json]) -> str:
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def offset(position: Json) -> int:
+    def offset(position: dict[str, int]) -> int:
         return starts[position["line"]] + position["character"]
 
     spans = sorted(
