@@ -6,7 +6,6 @@ a blob, masked like everything else. An exit code is a fact for the model, not a
 
 from __future__ import annotations
 
-import codecs
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,7 +23,7 @@ from oh_daemon.workspace.shell import Shells
 DEFAULT_TIMEOUT_S = 30.0
 _BACKGROUND_WAIT_S = 1.0
 _MAX_TITLE_CHARS = 200
-_PIECE_BYTES = 1 << 18
+_PIECE_CHARS = 1 << 18
 _EXACT_KEYS = ", ".join(sorted(key for key in KEYS if not key.startswith("C-")))
 
 _DESCRIPTION = f"""Run a bash command in a shell that keeps its folder, variables and functions.
@@ -156,18 +155,15 @@ class TerminalTool:
 
     def _keep(self, spill: Path) -> str:
         """All of the output as a blob, without the secrets."""
-        stream, decoder = (
-            MaskedStream(self._masker),
-            codecs.getincrementaldecoder("utf-8")("ignore"),
-        )
+        stream = MaskedStream(self._masker)
         with (
             tempfile.NamedTemporaryFile(
                 "w", dir=spill.parent, encoding="utf-8", delete=False
             ) as out,
-            spill.open("rb") as file,
+            spill.open(encoding="utf-8", errors="ignore") as file,
         ):
-            while piece := file.read(_PIECE_BYTES):
-                out.write(stream.feed(decoder.decode(piece)))
+            while piece := file.read(_PIECE_CHARS):
+                out.write(stream.feed(piece))
             out.write(stream.flush())
         spill.unlink()
         return self._put_blob_file(Path(out.name))

@@ -100,14 +100,13 @@ class Capture:
         self._head = bytearray()
         self._tail = bytearray()
         self._n_bytes = 0
-        self._is_spilled = True
+        self._can_spill = True
 
     def add(self, text: str) -> None:
         data = text.encode("utf-8", "replace")
-        if self._n_bytes + len(data) > HEAD_BYTES + TAIL_BYTES and self._file is None:
-            self._open()
-        if self._file and self._n_bytes < MAX_SPILL_BYTES:
-            self._write(data[: MAX_SPILL_BYTES - self._n_bytes])
+        is_long = self._n_bytes + len(data) > HEAD_BYTES + TAIL_BYTES
+        if is_long and self._can_spill and self._n_bytes < MAX_SPILL_BYTES:
+            self._spill(data[: MAX_SPILL_BYTES - self._n_bytes])
         self._n_bytes += len(data)
         room = HEAD_BYTES - len(self._head)
         self._head += data[:room]
@@ -126,21 +125,16 @@ class Capture:
         head = self._head.decode("utf-8", "ignore")
         tail = self._tail[-TAIL_BYTES:].decode("utf-8", "ignore")
         n_cut = self._n_bytes - len(head.encode()) - len(tail.encode())
-        return Output(head, tail, n_cut, self._path if self._is_spilled else None)
+        return Output(head, tail, n_cut, self._path if self._can_spill else None)
 
-    def _open(self) -> None:
+    def _spill(self, data: bytes) -> None:
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = self._path.open("xb")
-            self._write(self._head + self._tail)
-        except OSError:
-            self._is_spilled = False
-
-    def _write(self, data: bytes | bytearray) -> None:
-        try:
-            if self._file and self._is_spilled:
-                self._file.write(data)
+            if self._file is None:
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._file = self._path.open("xb")
+                self._file.write(self._head + self._tail)
+            self._file.write(data)
         except OSError:
             # A full disk must not take the command down: the two ends are still there.
-            self._is_spilled = False
+            self._can_spill = False
             self._path.unlink(missing_ok=True)
