@@ -89,6 +89,7 @@ class EditTool:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         self._folders = documents.folders
+        self._name = self._folders.name
 
     def plan(self, args: Json) -> Intent:
         if args["command"] == "view":
@@ -148,9 +149,6 @@ class EditTool:
         text = f"{verb} {self._name(path)}: {change.added} lines added, {change.removed} removed."
         patch = change.patch if command == "undo" else None
         return capped("\n".join(filter(None, (text, done.note, patch))), "this")
-
-    def _name(self, path: Path) -> str:
-        return shown(self._folders.relative(path))
 
 
 def _lines(args: Json) -> Range | None:

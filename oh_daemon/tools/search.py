@@ -101,7 +101,7 @@ class SearchTool:
             path = self.folders.resolve(args["path"], writing=False)
             if secret := self.folders.is_protected(args["path"], writing=False):
                 raise ToolError(f"{secret}; view it with edit, which asks the user")
-            place = shown(self.folders.relative(path))
+            place = self.folders.name(path)
             locations = (Location(uri=uri_from_path(self.folders.as_opened(path))),)
         wanted = f" {shown(args['pattern'])!r} in" if "pattern" in args else ""
         return Intent(
@@ -121,6 +121,7 @@ class _Search:
     def __init__(self, documents: Documents, folders: Folders, spawner: Spawner) -> None:
         self._documents = documents
         self._folders = folders
+        self._name = self._folders.name
         self._spawner = spawner
 
     def grep(self, args: Json, cancel: CancelToken) -> str:
@@ -242,9 +243,6 @@ class _Search:
     def _title(self, hit: Json, unsaved: Iterable[Path]) -> str:
         path = Path(hit["path"])
         return self._name(path) + (" (unsaved text)" if path in unsaved else "")
-
-    def _name(self, path: Path) -> str:
-        return shown(self._folders.relative(path))
 
 
 def _gaps(found: Json, n_files: int) -> Iterator[str]:

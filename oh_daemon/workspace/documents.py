@@ -112,6 +112,7 @@ class Documents:
         self, folders: Folders, editor: Editor | None, history: EditHistory, locks: PathLocks
     ) -> None:
         self.folders = folders
+        self._name = folders.name
         self.history = history
         self._editor = editor
         self._locks = locks
@@ -172,9 +173,6 @@ class Documents:
         if self._editor is not None and documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
         return tuple(path for path in paths if not self._look(path).is_unsaved)
-
-    def _name(self, path: Path) -> str:
-        return shown(self.folders.relative(path))
 
     def _planned_change(self, state: Look, change: Replace | Insert) -> PlannedEdit:
         if state.text is None:

@@ -110,10 +110,10 @@ class Folders:
         guards = {guarded(guise) for guise in guises}
         asks = ("secret", "protected") if writing else ("secret",)
         if what := next((one for one in asks if one in guards), None):
-            return f"{shown(self.relative(real))} holds {_HOLDS[what]}"
+            return f"{self.name(real)} holds {_HOLDS[what]}"
         if writing and _has_second_name(real):
             # The other name may lie outside the folders, and nobody can tell where.
-            return f"{shown(self.relative(real))} has a second name (hard link) somewhere"
+            return f"{self.name(real)} has a second name (hard link) somewhere"
         return None
 
     def is_left_out(self, path: Path) -> bool:
@@ -129,6 +129,10 @@ class Folders:
         """The path as a tool takes it: relative in the first folder, absolute in the others."""
         first = self.roots[0]
         return path.relative_to(first) if path.is_relative_to(first) else path
+
+    def name(self, path: Path) -> str:
+        """The same, to be shown."""
+        return shown(self.relative(path))
 
     def as_opened(self, path: Path) -> Path:
         """A real path in the terms of the folder that the user opened, which may be a link."""
