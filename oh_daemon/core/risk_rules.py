@@ -137,7 +137,7 @@ _WRITES = {
     "xxd uniq": r"^(\ -[^ ]*)*\ [^- ][^ ]*\ [^-]|\ -r",
     "time": r"\ -\w*o|\ --o",
     "file": r"\ -C|\ --c",
-    "jq yq": r"\ -\w*i|\ --(in|split)",
+    "jq yq": r"\ -\w*[if]|\ --(in|split|from)",
     "find": r"\ -(delete|exec)",
     "sed gsed": rf"^(?!(\ -[nErsuz]+|\ --quiet)*(\ (-e\ )?{_SED_STEP}([;\n]\s*{_SED_STEP})*)+(\ [^-]\S*)*$)",
 }

@@ -24,7 +24,7 @@ _TRANSPARENT = frozenset(
     parenthesized_expression subscript heredoc_redirect herestring_redirect pipeline subshell
     command_substitution process_substitution arithmetic_expansion brace_expression string array
     translated_string concatenation expansion simple_expansion word ansi_c_string raw_string number
-    redirected_statement unset_command comment heredoc_start heredoc_end file_descriptor
+    redirected_statement comment heredoc_start heredoc_end file_descriptor
     special_variable_name variable_name regex extglob_pattern string_content""".split()  # noqa: SIM905 - a list of 50 lines
 )
 _LOOPS = ("while_statement", "for_statement", "c_style_for_statement", "function_definition")
@@ -172,6 +172,8 @@ class _Script:
                 return UNKNOWN
             case "word" | "number" | "variable_name" | "extglob_pattern" | "regex":
                 return re.sub(r"\\(?:\n|(.))", r"\1", text)
+            case kind if kind in _DECLARES:
+                return text
             case "concatenation" | "command_name" | "array" | "test_operator":
                 return self._compose(node)
             case "simple_expansion" if text in ("$HOME", "$PWD"):
@@ -192,7 +194,7 @@ class _Script:
         return "".join(parts) + source[end:].decode("utf-8", "replace")
 
 
-_DECLARES = ("export", "declare", "typeset", "local", "readonly")
+_DECLARES = ("unset", "export", "declare", "typeset", "local", "readonly")
 _BESIDE = (
     *("variable_assignment", "herestring_redirect", "heredoc_start", "heredoc_body", "heredoc_end"),
     *("command", "pipeline", "list", "redirected_statement", "file_descriptor"),
@@ -205,6 +207,7 @@ _VISITS: dict[str, Callable[[_Script, Node], object]] = {
     "list": _Script.walk_list,
     "command": _Script.visit_command,
     "declaration_command": _Script.visit_command,
+    "unset_command": _Script.visit_command,
     "redirected_statement": _Script.visit_redirected,
     "file_redirect": _Script.visit_redirect,
     "heredoc_body": _Script.visit_heredoc,
