@@ -87,9 +87,10 @@ _GIT_SAFE = """status|log|show|blame|shortlog|describe|ls-files|ls-tree|rev-pars
 # Options and words that make a program high, whatever its kind is.
 _DANGERS = {
     "date": r"\ -[uR]*[fsr]|\ --(f|s|ref)",
-    "let test [ declare typeset local export readonly read printf unset": r"\[.*(\$\(|`)",
-    "set export declare typeset": r"^(\ -[px])?$",
-    "printf": r"\ -v",
+    "let test [ readonly read unset": r"\[.*(\$\(|`)",
+    "set export": r"^(\ -[px])?$|\[.*(\$\(|`)",
+    "printf": r"\ -v|\[.*(\$\(|`)",
+    "declare typeset local": r"\ -\w*n|^(\ -[px])?$|\[.*(\$\(|`)",
     "jobs": r"\ -x",
     "printenv": rf"^$|{SECRET_NAME}",
     "env": r"^(\ -\S*|\ \w+=\S*)*(\ -\w*S|\ --s|$)",
