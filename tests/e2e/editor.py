@@ -1,0 +1,173 @@
+"""An editor on top of the raw client: buffers, text synchronisation, and bad habits on demand."""
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raw_client import NoAnswer, RawClient
+from world import World
+
+Json = dict[str, Any]
+OURS = {"applyEdit2": True, "readDocument": True, "saveDocument": True}
+_CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
+
+
+@dataclass
+class Buffer:
+    path: Path
+    text: str
+    saved_text: str
+    version: int = 1
+    undo: list[str] = field(default_factory=list[str])
+
+
+class Editor:
+    """Honest by itself; each entry of `habits` is how it treats one edit, in order."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        features: Json = OURS,
+        capabilities: Json | None = None,
+        encoding: str = "utf-16",
+    ) -> None:
+        general = {"positionEncodings": [encoding]}
+        self.encoding = encoding
+        self.buffers: dict[str, Buffer] = {}
+        self.requests: list[tuple[str, Json]] = []
+        self.habits: list[Callable[[Buffer], Json | None]] = []
+        self.is_silent = False
+        """It does not tell about changes."""
+        self.client = world.raw()
+        self.client.answer("editor/applyEdit", self._on_apply)
+        self.client.answer("workspace/applyEdit", self._on_apply)
+        self.client.answer("editor/readDocument", self._on_read)
+        self.client.answer("editor/saveDocument", self._on_save)
+        result = self.client.initialize(
+            [world.project],
+            params={"capabilities": {"general": general, **(capabilities or {})}},
+            features={"approvalRequests": True, **features},
+            trust=[{"folder": world.project.as_uri(), "trusted": True}],
+        )
+        assert result["capabilities"]["positionEncoding"] == encoding
+
+    def open(self, path: Path, typed: str | None = None) -> Buffer:
+        """Open a file; with `typed`, the user has made this of it and not saved."""
+        saved = path.read_bytes().decode("utf-8-sig") if path.exists() else ""
+        buffer = self.buffers[path.as_uri()] = Buffer(path, saved, saved)
+        document = {"uri": path.as_uri(), "languageId": "text", "version": 1, "text": saved}
+        self.client.notify("textDocument/didOpen", {"textDocument": document})
+        if typed is not None:
+            self.type(path, typed)
+        return buffer
+
+    def type(self, path: Path, text: str) -> None:
+        buffer = self.buffers[path.as_uri()]
+        buffer.text, buffer.version = text, buffer.version + 1
+        self.tell(buffer)
+
+    def tell(self, buffer: Buffer) -> None:
+        named = {"uri": buffer.path.as_uri(), "version": buffer.version}
+        change = {"textDocument": named, "contentChanges": [{"text": buffer.text}]}
+        self.client.notify("textDocument/didChange", change)
+
+    def edits(self) -> list[Json]:
+        """The params of every edit that was asked for."""
+        return [params for method, params in self.requests if method.endswith("applyEdit")]
+
+    def _on_apply(self, params: Json) -> Json:
+        self.requests.append(("editor/applyEdit", params))
+        uri, version, edits = _read_edit(params["edit"])
+        buffer = self.buffers[uri]
+        if self.habits:
+            answer = self.habits.pop(0)(buffer)
+            if answer is not None:
+                return answer
+        if version is not None and version != buffer.version:
+            return {"applied": False, "failureReason": "stale"}
+        was_clean = buffer.text == buffer.saved_text
+        buffer.undo.append(buffer.text)
+        buffer.text, buffer.version = self._applied(buffer.text, edits), buffer.version + 1
+        if not self.is_silent:
+            self.tell(buffer)
+        saves = params.get("save") == "ifWasClean" and was_clean
+        if saves:
+            self._save(buffer)
+        return {"applied": True, "saved": saves}
+
+    def _applied(self, text: str, edits: Sequence[Json]) -> str:
+        spans = [
+            (*(self._offset(text, e["range"][end]) for end in ("start", "end")), e["newText"])
+            for e in edits
+        ]
+        for start, end, new_text in sorted(spans, reverse=True):
+            text = text[:start] + new_text + text[end:]
+        return text
+
+    def _offset(self, text: str, position: Json) -> int:
+        starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
+        start = starts[position["line"]]
+        codec, size = _CODECS[self.encoding]
+        units = text[start:].encode(codec)[: position["character"] * size]
+        return start + len(units.decode(codec))
+
+    def _on_read(self, params: Json) -> Json:
+        self.requests.append(("editor/readDocument", params))
+        buffer = self.buffers[params["uri"]]
+        dirty = buffer.text != buffer.saved_text
+        return {"text": buffer.text, "version": buffer.version, "dirty": dirty}
+
+    def _on_save(self, params: Json) -> Json:
+        self.requests.append(("editor/saveDocument", params))
+        for uri in params["uris"]:
+            self._save(self.buffers[uri])
+        return {"saved": params["uris"]}
+
+    def _save(self, buffer: Buffer) -> None:
+        buffer.path.write_bytes(buffer.text.encode())
+        buffer.saved_text = buffer.text
+        named = {"textDocument": {"uri": buffer.path.as_uri()}}
+        self.client.notify("textDocument/didSave", named)
+
+
+def _read_edit(edit: Json) -> tuple[str, int | None, list[Json]]:
+    if "documentChanges" in edit:
+        [change] = edit["documentChanges"]
+        return change["textDocument"]["uri"], change["textDocument"]["version"], change["edits"]
+    [(uri, edits)] = edit["changes"].items()
+    return uri, None, edits
+
+
+# Habits
+
+
+def pretend(_buffer: Buffer) -> Json:
+    """Say yes and do nothing, as Neovim does with an edit of an old version."""
+    return {"applied": True}
+
+
+def refuse(reason: str) -> Callable[[Buffer], Json]:
+    return lambda _buffer: {"applied": False, "failureReason": reason}
+
+
+def ignore(_buffer: Buffer) -> None:
+    raise NoAnswer
+
+
+def late(editor: Editor) -> Callable[[Buffer], None]:
+    """Do it, and tell a moment after the answer."""
+
+    def habit(buffer: Buffer) -> None:
+        editor.is_silent = True
+        threading.Timer(0.3, lambda: editor.tell(buffer)).start()
+
+    return habit
+
+
+def typing(editor: Editor, change: Callable[[str], str]) -> Callable[[Buffer], None]:
+    """The user types while the edit is under way."""
+    return lambda buffer: editor.type(buffer.path, change(buffer.text))
