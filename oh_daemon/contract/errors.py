@@ -11,7 +11,7 @@ JSON-RPC and LSP reserve; `protocol.md` lists them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 PARSE_ERROR = -32700
@@ -163,6 +163,9 @@ class ApprovalStaleError(UserError, code=-31027):
 
 class ToolError(DaemonError, code=-31028, kind="toolError"):
     """The tool could not do it; the text goes to the model, who may try again."""
+
+    on_shown: Callable[[], None] | None = None
+    """Called when the text has gone to the model: a plan that nobody sees tells nothing."""
 
 
 class PathOutsideWorkspaceError(ToolError, code=-31017):

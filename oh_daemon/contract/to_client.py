@@ -77,7 +77,7 @@ class ApplyEditResult(Contract):
 
 
 class ReadDocumentParams(Contract):
-    """The text of a document; feature `readDocument`, else the synced copy or the disk."""
+    """What the client shows, when it does not tell of an edit it made; feature `readDocument`."""
 
     uri: str
 

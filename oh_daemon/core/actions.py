@@ -143,7 +143,7 @@ class Actions:
             except ToolError as exc:
                 if earlier:
                     break  # What it misses may be what an earlier action is about to make.
-                self._finish(item, ToolResult.of(str(exc), is_error=True))
+                self._finish(item, _observed(exc))
                 continue
             if not any(intent.footprint.conflicts_with(other) for other in earlier):
                 ready.extend(self._consented(item, tool, intent))
@@ -237,11 +237,18 @@ def _call(action: _Ready, context: ToolContext) -> ToolResult:
     except Cancelled:
         return ToolResult.of("Interrupted by the user; it may have had effects.", is_error=True)
     except ToolError as exc:
-        return ToolResult.of(str(exc), is_error=True)
+        return _observed(exc)
     except Exception as exc:
         logger.exception("tool %s broke in conversation %s", name, context.conversation_id)
         text = f"{name} broke: {exc!r}. Its effects are unknown; try another way."
         return ToolResult.of(text, is_error=True)
+
+
+def _observed(error: ToolError) -> ToolResult:
+    """The failure as the model reads it; what it shows counts as seen from now on."""
+    if error.on_shown is not None:
+        error.on_shown()
+    return ToolResult.of(str(error), is_error=True)
 
 
 def merge_changes(

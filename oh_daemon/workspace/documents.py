@@ -227,12 +227,13 @@ class Documents:
         name = self._name(state.path)
         if state.text is None:
             return StaleDocumentError(f"{name!r} is gone")
-        self._saw(state)
         note = f"\n{state.truth.note}" if state.truth.note not in (None, why) else ""
         text = capped(with_newlines(state.text), "the text")
-        return StaleDocumentError(
+        error = StaleDocumentError(
             f"{name!r} was not edited: {why}{note}\nThis is its text now:\n{text}"
         )
+        error.on_shown = partial(self._saw, state)
+        return error
 
     def _planned(self, state: Look, find: FindEdits) -> PlannedEdit:
         editor, file = self._editor, state.file

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raw_client import NoAnswer, RawClient
+from raw_client import NoAnswer
 from world import World
 
 Json = dict[str, Any]

@@ -1,6 +1,7 @@
 """Every public method has an end-to-end test; the ones that have no file of their own are here."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,17 @@ from fake_llm import call, hang, held, say
 from raw_client import RawClient, RpcError
 from world import KEY, World, content_of, items, text
 
+from oh_daemon.contract.protocol import CLIENT_REQUESTS, COMMANDS, NOTIFICATIONS, REQUESTS
+
 Json = dict[str, Any]
+
+
+def test_no_public_method_is_without_an_end_to_end_test() -> None:
+    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    methods = [method.name for method in (*REQUESTS, *NOTIFICATIONS, *CLIENT_REQUESTS)]
+    standard = ["workspace/executeCommand", "$/cancelRequest", "$/progress"]
+    wanted = [*methods, *COMMANDS, *standard]
+    assert [name for name in wanted if f'"{name}"' not in sources] == []
 
 
 def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: World) -> None:

@@ -151,6 +151,17 @@ def test_a_buffer_that_moved_between_view_and_edit_is_rebased_or_stale(world: Wo
     assert buffer.text == "one, typed\n3\n"
 
 
+def test_a_file_must_be_seen_before_it_is_changed_and_a_refusal_shows_it(world: World) -> None:
+    path = file(world, "one\n")
+    insert = call("edit", command="insert", path="a.txt", insert_line=1, text="two\n")
+    editor = Editor(world)
+    refused, done = run(world, editor, insert, insert)
+    assert (refused["status"], done["status"]) == ("failed", "completed")
+    assert "you have not read it" in content_of(refused)
+    assert "one" in content_of(refused)
+    assert path.read_text() == "one\ntwo\n"
+
+
 def test_a_change_that_is_told_late_or_never_still_counts_once(world: World) -> None:
     path = file(world, "one\ntwo\n")
     editor = Editor(world)
@@ -268,12 +279,14 @@ def test_protected_places_are_asked_for_in_every_mode_and_never_for_good(world: 
     settings = file(world, "{}\n", ".vscode/settings.json")
     hook = call("edit", command="create", path=".git/hooks/pre-commit", text="#!/bin/sh\n")
     edit = replace("{}", '{"a": 1}', "./.vscode/../.vscode/settings.json")
+    look = view(".vscode/settings.json")
     client = world.daemon()
-    world.script(hook, edit, say("Refused."), hook, say("Done."))
+    world.script(look, edit, hook, say("Refused."), edit, say("Done."))
     conversation = world.start(client, options={"mode": "full"})
     assert world.turn(client)["finalText"] == "Refused."
-    changes = items(client, "fileChange")
-    assert [change["status"] for change in changes] == ["rejected", "rejected"]
+    [change] = items(client, "fileChange")
+    assert change["status"] == "rejected"
+    assert not (world.project / ".git/hooks/pre-commit").exists()
     assert settings.read_text() == "{}\n"
     named = {"conversationId": conversation, "optionId": "mode", "value": "autoEdit"}
     client.request("conversation/setOption", named)
@@ -285,7 +298,7 @@ def test_protected_places_are_asked_for_in_every_mode_and_never_for_good(world: 
     answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": "reject"}
     client.request("approval/respond", answer)
     world.turn(client, nth=2)
-    assert not (world.project / ".git/hooks/pre-commit").exists()
+    assert settings.read_text() == "{}\n"
 
 
 def test_what_is_no_regular_file_is_refused_at_once(world: World) -> None:

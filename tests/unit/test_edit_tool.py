@@ -182,8 +182,13 @@ def test_an_edit_through_a_link_changes_its_target(desk: Desk) -> None:
 
 def test_text_that_the_agent_has_not_seen_is_given_instead_of_edited(desk: Desk) -> None:
     path = desk.write("a.py", "a\n")
-    with pytest.raises(StaleDocumentError, match="have not read it yet\nThis is its text now:\na"):
+    wanted = "have not read it yet\nThis is its text now:\na"
+    with pytest.raises(StaleDocumentError, match=wanted):
         desk.run("replace", "a.py", old_text="a", new_text="b")
+    with pytest.raises(StaleDocumentError, match=wanted) as refused:
+        desk.run("replace", "a.py", old_text="a", new_text="b")
+    assert refused.value.on_shown is not None
+    refused.value.on_shown()
     desk.run("replace", "a.py", old_text="a", new_text="b")
     assert path.read_text() == "b\n"
 

@@ -33,11 +33,11 @@ class ClientEditor:
         self._synced = documents
         self._has_own_edit = "applyEdit2" in facts.features
         self._has_save = "saveDocument" in facts.features
+        self._has_read = "readDocument" in facts.features
         self.can_apply = self._has_own_edit or facts.applies_edits
         self.can_save = self._has_own_edit or self._has_save
         self.document = documents.document
         self.documents = documents.documents
-        self.wait_for_text = documents.wait_for_text
 
     def apply_edit(
         self,
@@ -79,6 +79,20 @@ class ClientEditor:
         answer = self._ask("editor/saveDocument", {"uris": list(uris)}, cancel)
         saved = _object(answer.result).get("saved")
         return tuple(path for uri, path in uris.items() if isinstance(saved, list) and uri in saved)
+
+    def wait_for_text(
+        self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
+    ) -> OpenDocument | None:
+        """Wait until the text has this hash; when no change tells so in time, look at it."""
+        arrived = self._synced.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
+        if arrived is not None or not self._has_read or not timeout_s:
+            return arrived
+        uri = self._uri(path)
+        shown = _object(self._ask("editor/readDocument", {"uri": uri}, cancel).result)
+        text, version = shown.get("text"), shown.get("version")
+        if isinstance(text, str) and isinstance(version, int):
+            self._synced.adopt(uri, text, version)
+        return self._synced.wait_for_text(path, sha256, timeout_s=0, cancel=cancel)
 
     def _ask(self, method: str, params: Json, cancel: CancelToken) -> ClientAnswer:
         return self._client.request(method, params, deadline_s=EDIT_DEADLINE_S, cancel=cancel)

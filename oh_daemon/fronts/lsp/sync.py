@@ -40,6 +40,7 @@ class _Open:
     uri: str
     real_path: str
     snapshot: OpenDocument
+    adopted_version: int = -1
 
 
 class Documents:
@@ -106,6 +107,15 @@ class Documents:
             unregister()
         return None
 
+    def adopt(self, uri: str, text: str, version: int) -> None:
+        """Take what the client says it shows; its late news of older versions is passed over."""
+        with self._changed:
+            entry = self._open.get(uri)
+            if entry is not None and version > entry.snapshot.version:
+                entry.snapshot = OpenDocument(entry.snapshot.path, version, text)
+                entry.adopted_version = version
+                self._changed.notify_all()
+
     def on_lost_frame(self, head: bytes) -> None:
         """A message was too large to read: the text of the document it names is unknown now."""
         named = _URI.search(head)
@@ -158,6 +168,8 @@ class Documents:
         if entry is None:
             return
         before, version = entry.snapshot, named.get("version")
+        if version is not None and version <= entry.adopted_version:
+            return
         is_kept = False
         try:
             text = changed(before.text, params["contentChanges"], self.encoding)
