@@ -175,13 +175,8 @@ def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str
 def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
     """A synced file with `data` under a name that `_sweep` knows; removed if it still has it."""
     _sweep(folder)
-    name = _TEMP_NAME.format(secrets.token_hex(8))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, mode, dir_fd=folder)
+    name, descriptor = _locked_file(folder, mode)
     try:
-        # The lock says that the writer lives; the kernel frees it for `_sweep` when we die.
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _write_all(descriptor, data)
         os.fsync(descriptor)
         yield name, descriptor
@@ -189,6 +184,19 @@ def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
         os.close(descriptor)
+
+
+def _locked_file(folder: int, mode: int) -> tuple[str, int]:
+    """A new file whose lock says that the writer lives; the kernel frees it when we die."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        name = _TEMP_NAME.format(secrets.token_hex(8))
+        descriptor = os.open(name, flags, mode, dir_fd=folder)
+        with suppress(OSError):  # Without locks nobody sweeps either.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return name, descriptor
+        os.close(descriptor)  # Another writer's sweep was faster than the lock.
 
 
 def _name(folder: int, temp: str, name: str) -> None:

@@ -201,3 +201,23 @@ def test_a_folder_swapped_for_a_link_during_edits_leads_nowhere(tmp_path: Path) 
 @pytest.mark.full
 def test_a_folder_swapped_for_a_link_ten_thousand_times_leads_nowhere(tmp_path: Path) -> None:
     check_race(tmp_path, 10_000)
+
+
+def test_writers_in_one_folder_do_not_sweep_each_other_away(tmp_path: Path) -> None:
+    """Each write takes away what the dead left; a writer between two calls is not dead."""
+    failures: list[BaseException] = []
+
+    def write(name: str) -> None:
+        files = Files(Folders((tmp_path,)), lambda _: None)
+        try:
+            for number in range(400):
+                files.create(tmp_path / f"{name}{number}", b"")
+        except BaseException as exc:  # noqa: BLE001 - handed to the test's own thread.
+            failures.append(exc)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
