@@ -127,7 +127,7 @@ def recipe_of(agent: Agent) -> Recipe:
         tool_filter=ToolFilter(allow=allowed),
         more_tools=own,
         tool_choice=agent.tool_choice,
-        model=agent.llm.model,
+        options={"model": agent.llm.model, "approval": agent.approval},
     )
 
 

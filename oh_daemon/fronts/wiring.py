@@ -91,8 +91,8 @@ class Recipe:
     tool_filter: ToolFilter = field(default_factory=ToolFilter)
     more_tools: Sequence[Tool] = ()
     tool_choice: Literal["auto", "required"] = "auto"
-    model: str | None = None
-    """Replaces the model of a conversation that is opened again."""
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Laid over those of a conversation that is opened again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +231,9 @@ def reopen_conversation(
     closing = restart_events(state, shared.clock.now())
     if closing:
         conversation.append(*closing)
-    if recipe.model and recipe.model != state.options["model"]:
-        conversation.append(e.OptionsChanged(values={"model": recipe.model}))
+    changed = {k: v for k, v in recipe.options.items() if v != state.options.get(k)}
+    if changed:
+        conversation.append(e.OptionsChanged(values=changed))
     # The prompt stays to the byte what the provider may have cached.
     prompt = state.agent["systemPrompt"]
     agent = _agent_info(recipe, state.options["model"], prompt, workbench)

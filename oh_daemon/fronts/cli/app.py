@@ -1,59 +1,63 @@
-"""The command line: `run`, `demo`, `log`, `list`, `doctor`, `schema`. Parses, then calls."""
+"""The command line: `run`, `demo`, `log`, `list`, `doctor`, `schema`. Parses, then calls.
+
+A command's result is the exit code of the process; what is wrong is said in one line.
+"""
 
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+from typer.exceptions import TyperException
 
-from oh_daemon.contract.errors import DaemonError, ModelError
+from oh_daemon.contract.errors import DaemonError, InvalidParamsError, ModelError
 
 app = typer.Typer(
     help="A software agent inside your own editor. Without a command: serve an editor on stdio.",
     add_completion=False,
-    no_args_is_help=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-Folder = Annotated[Path, typer.Option("--workspace", "-w", help="The folder to work in.")]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--workspace", "-w", exists=True, file_okay=False, resolve_path=True, help="Its folder."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines and nothing else.")]
-_USAGE, _NO_MODEL = 2, 5
-
-
-class Ask(StrEnum):
-    """When to ask before an action."""
-
-    always = "always"
-    risky = "risky"
-    never = "never"
-
-
-class ToolChoice(StrEnum):
-    """Whether the first answer must be a tool call."""
-
-    auto = "auto"
-    required = "required"
+_USAGE, _NO_MODEL, _INTERRUPTED = 2, 5, 130
 
 
 def run() -> None:
     """Parse argv and end the process with the command's exit code."""
     try:
-        app()
+        code = app(prog_name="oh-daemon", standalone_mode=False)
+    except TyperException as exc:
+        context = getattr(exc, "ctx", None)
+        command = context.command_path if context else "oh-daemon"
+        text = " ".join(exc.format_message().split()).rstrip(".")
+        code = _complain(f"{text}; see `{command} --help`", _USAGE)
     except DaemonError as exc:
-        hint = f" ({exc.hint})" if exc.hint else ""
-        sys.stderr.write(f"oh-daemon: {exc.message}{hint}\n")
-        raise SystemExit(_NO_MODEL if isinstance(exc, ModelError) else _USAGE) from None
+        text = f"{exc.message}; {exc.hint}" if exc.hint else exc.message
+        code = _complain(text, _NO_MODEL if isinstance(exc, ModelError) else _USAGE)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    raise SystemExit(code)
 
 
-def _refuse_key(value: str | None) -> str | None:
+def _complain(text: str, code: int) -> int:
+    sys.stderr.write(f"oh-daemon: {text}\n")
+    return code
+
+
+def _refuse_key(value: str | None) -> None:
     if value is not None:
-        raise typer.BadParameter(
-            "a key on the command line shows in the process list and the shell's history; put it "
-            "into the environment, for instance ANTHROPIC_API_KEY or OH_DAEMON_API_KEY"
+        raise InvalidParamsError(
+            "--api-key is refused: the key would show in the process list and in the shell's "
+            "history; put it into the environment, as ANTHROPIC_API_KEY or OH_DAEMON_API_KEY"
         )
-    return value
 
 
 @app.command("run")
@@ -61,59 +65,69 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     task: Annotated[str, typer.Argument(help="What to do; `-` reads it from stdin.")] = "",
     workspace: Folder = Path(),
     model: Annotated[str | None, typer.Option(help="The model by its litellm name.")] = None,
-    settings: Annotated[Path | None, typer.Option(help="A settings file (JSON).")] = None,
+    settings: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A settings file (JSON).")
+    ] = None,
     as_json: AsJson = False,
-    resume: Annotated[str | None, typer.Option(help="Go on with this conversation.")] = None,
-    autoresume: Annotated[bool, typer.Option(help="Go on with the newest one here.")] = False,
-    ask: Annotated[Ask | None, typer.Option(help="When to ask before an action.")] = None,
-    tool_choice: Annotated[ToolChoice, typer.Option()] = ToolChoice.auto,
-    max_steps: Annotated[int | None, typer.Option(help="Model calls at most.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="ID", help="Go on with this conversation.")
+    ] = None,
+    autoresume: Annotated[
+        bool, typer.Option("--autoresume", help="Go on with the newest conversation here.")
+    ] = False,
+    ask: Annotated[
+        Literal["always", "risky", "never"] | None, typer.Option(help="Before which actions.")
+    ] = None,
+    tool_choice: Annotated[
+        Literal["auto", "required"], typer.Option(help="`required`: begin with a tool call.")
+    ] = "auto",
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="US dollars at most.")] = None,
     api_key: Annotated[str | None, typer.Option(hidden=True, callback=_refuse_key)] = None,  # noqa: ARG001 - always refused.
-) -> None:
+) -> int:
     """Work on a task without an editor, on this machine and with your rights."""
     from oh_daemon.fronts.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
 
     options = {
         "model": model,
-        "approval": None if ask is None else f"ask{ask.value.capitalize()}",
+        "approval": ask and f"ask{ask.capitalize()}",
         "maxSteps": max_steps,
         "maxCostUsd": max_cost,
     }
     request = Request(
         task=sys.stdin.read() if task == "-" else task,
-        workspace=workspace.absolute(),
+        workspace=workspace,
         options={name: value for name, value in options.items() if value is not None},
         settings_file=settings,
         resume=resume,
         autoresume=autoresume,
-        tool_choice=tool_choice.value,
+        tool_choice=tool_choice,
         as_json=as_json,
     )
-    raise typer.Exit(run_headless(request))
+    return run_headless(request)
 
 
 @app.command()
 def demo(
-    keep: Annotated[Path | None, typer.Option(help="Work in this new folder and keep it.")] = None,
-) -> None:
+    keep: Annotated[Path | None, typer.Option(help="Work in this new folder.")] = None,
+) -> int:
     """Watch the daemon fix a failing test in a small project, acting as its editor."""
     from oh_daemon.fronts.cli.demo import run_demo  # noqa: PLC0415
 
-    raise typer.Exit(run_demo(keep))
+    return run_demo(keep)
 
 
 @app.command("log")
 def show_log(
-    conversation_id: str,
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],
     workspace: Folder = Path(),
     as_json: AsJson = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more.")] = False,
 ) -> None:
-    """Show a conversation from its log, also while it runs; the start of the id is enough."""
+    """Show a conversation from its log, also while it runs."""
     from oh_daemon.fronts.cli.logs import print_log  # noqa: PLC0415
 
-    print_log(workspace.absolute(), conversation_id, as_json=as_json, follow=follow)
+    print_log(workspace, conversation, as_json=as_json, follow=follow)
 
 
 @app.command("list")
@@ -121,15 +135,15 @@ def list_conversations(workspace: Folder = Path(), as_json: AsJson = False) -> N
     """List the conversations of a folder, newest first."""
     from oh_daemon.fronts.cli.logs import print_list  # noqa: PLC0415
 
-    print_list(workspace.absolute(), as_json=as_json)
+    print_list(workspace, as_json=as_json)
 
 
 @app.command()
-def doctor(workspace: Folder = Path()) -> None:
+def doctor(workspace: Folder = Path()) -> int:
     """Check the installation: what works, what does not, and what to do about it."""
     from oh_daemon.fronts.cli.doctor import run_doctor  # noqa: PLC0415
 
-    raise typer.Exit(run_doctor(workspace.absolute()))
+    return run_doctor(workspace)
 
 
 @app.command()
@@ -138,8 +152,8 @@ def schema(
         bool, typer.Option("--check", help="Only say whether they are right.")
     ] = False,
     root: Annotated[Path, typer.Option(help="The source tree.")] = Path(),
-) -> None:
-    """Write docs/schema.json and the tables of the documents, from the registry of methods."""
+) -> int:
+    """Write docs/schema.json and the tables of protocol.md from the registry of methods."""
     from oh_daemon.fronts.cli.schema import write_schema  # noqa: PLC0415
 
-    raise typer.Exit(write_schema(root.absolute(), check=check))
+    return write_schema(root.absolute(), check=check)

@@ -19,7 +19,7 @@ from rich.text import Text
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.demo_editor import DemoEditor
-from oh_daemon.fronts.cli.render import render_record, render_usage
+from oh_daemon.fronts.cli.render import print_record, render_usage
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import SettingsSources
@@ -34,7 +34,7 @@ _OLD_RULE, _NEW_RULE = "10 % off", "15 % off"
 
 def run_demo(keep: Path | None) -> int:
     """0 when the test is green in the end and both buffers are as they should be."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
     folder = keep.absolute() if keep else Path(tempfile.mkdtemp(prefix="oh-daemon-demo-"))
     _copy_project(folder)
     spawner = Spawner()
@@ -96,18 +96,12 @@ def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Js
     ended: list[Json] = []
 
     def on_notification(method: str, params: Json) -> None:
-        if method != "conversation/event":
-            return
-        for text in render_record(params):
-            console.print(text)
-        if params["event"]["type"] in {"turn.completed", "turn.paused"}:
-            ended.append(params["event"].get("turn", {"nSteps": 0}))
+        if method == "conversation/event":
+            print_record(params, console)
+            if params["event"]["type"] in {"turn.completed", "turn.paused"}:
+                ended.append(params["event"].get("turn", {"nSteps": 0}))
 
-    def on_approval(approval: Json) -> str:
-        console.print("  → allowed by the demo; in your editor you decide", style="yellow")
-        return approval["options"][0]["id"]
-
-    editor.on_notification, editor.on_approval = on_notification, on_approval
+    editor.on_notification = on_notification
     started = editor.request(
         "conversation/start",
         {"content": [{"type": "text", "text": _TASK}], "options": {"model": model}},

@@ -49,7 +49,6 @@ class DemoEditor:
         self.folder = folder
         self.buffers: dict[str, Buffer] = {}
         self.on_notification: Callable[[str, Json], None] = lambda _method, _params: None
-        self.on_approval: Callable[[Json], str] = lambda approval: approval["options"][0]["id"]
 
     def start(self) -> None:
         """Say hello as an editor would, with everything that this one can do."""
@@ -130,7 +129,7 @@ class DemoEditor:
             case "editor/saveDocument":
                 return {"saved": [uri for uri in params["uris"] if self._save(uri)]}
             case "approval/request":
-                return {"optionId": self.on_approval(params)}
+                return {"optionId": params["options"][0]["id"]}
             case _:
                 return {}
 

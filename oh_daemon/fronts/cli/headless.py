@@ -5,13 +5,12 @@ stdout carries the result only: pure JSONL under `--json`. Everything else goes 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal
@@ -28,7 +27,8 @@ from oh_daemon.contract.settings import Merged
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.cli.render import render_record
+from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.fronts.cli.render import print_record
 from oh_daemon.fronts.conversations import Conversations, House
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
@@ -37,7 +37,7 @@ from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.store.user_state import UserState
 
-DONE, TURN_FAILED, BAD_USAGE, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
 _LIMITS = frozenset({"maxSteps", "maxCostUsd"})
 
@@ -56,35 +56,38 @@ class Request:
     as_json: bool = False
 
 
+Heard = tuple[bytes, Json] | StorageError
+
+
 class Watcher:
     """Hears everything in order; the main thread prints it."""
 
     def __init__(self) -> None:
-        self.heard: SimpleQueue[tuple[str, bytes, Json]] = SimpleQueue()
+        self.heard: SimpleQueue[Heard] = SimpleQueue()
 
-    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:
-        self.heard.put((journal.id, line, record))
+    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
+        self.heard.put((line, record))
 
     def on_delta(self, *_delta: object) -> None:
         """Whole messages are enough here."""
 
-    def on_halted(self, journal: Journal, error: StorageError) -> None:
-        self.heard.put((journal.id, b"", {"halted": error.message}))
+    def on_halted(self, journal: Journal, error: StorageError) -> None:  # noqa: ARG002
+        self.heard.put(error)
 
 
 def run_headless(request: Request) -> int:
     """Work until the turn ends; the result is the exit code."""
     watcher = Watcher()
-    environment = dict(os.environ)
-    conversations, models = compose(request, environment, watcher)
-    folders = [request.workspace]
-    live = _begin(request, conversations, models, folders)
+    conversations, recipe = _compose(request, os.environ, watcher)
+    live = _open(request, conversations, recipe)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: _interrupt(live))
     try:
-        return _watch(live, watcher, request)
+        _send(request, live)
+        return _watch(live, watcher.heard, request)
     finally:
         conversations.close_all(1.0)
+        _say(f"this was conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`")
 
 
 def _interrupt(live: Live) -> None:
@@ -92,9 +95,9 @@ def _interrupt(live: Live) -> None:
     threading.Thread(target=live.conversation.interrupt, daemon=True).start()
 
 
-def compose(
+def _compose(
     request: Request, environment: Mapping[str, str], watcher: Watcher
-) -> tuple[Conversations, Models]:
+) -> tuple[Conversations, Recipe]:
     """The same composition as the editor's daemon, for one folder that the caller trusts."""
     places = Places.of_user(environment)
     user_state = UserState(places.decisions_file)
@@ -124,72 +127,72 @@ def compose(
         user_folder=places.state_folder,
         client_name="oh-daemon run",
     )
-    problems = settings(request.workspace).problems
-    if request.settings_file is not None and problems:
-        raise InvalidParamsError("; ".join(problems))
-    for problem in problems:
+    merged = settings(request.workspace)
+    for problem in merged.problems:
+        if request.settings_file is not None or problem.startswith("command line"):
+            raise InvalidParamsError(problem)
         _say(f"settings: {problem}")
-    return Conversations(house), models
+    instructions = merged.settings.instructions
+    recipe = Recipe(models.model_for, instructions, tool_choice=request.tool_choice)
+    return Conversations(house), recipe
 
 
-def _begin(
-    request: Request, conversations: Conversations, models: Models, folders: list[Path]
-) -> Live:
-    recipe = Recipe(models.model_for, tool_choice=request.tool_choice)
-    resumed = request.resume or (_newest(conversations, folders) if request.autoresume else None)
-    if resumed is None and not request.task.strip():
+def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Live:
+    """The conversation to work in; says where it works and what that may cost."""
+    folders, resumed = [request.workspace], request.resume
+    ids = [info.id for info in conversations.listed(folders)]
+    if resumed is None and request.autoresume:
+        resumed = next(iter(ids), None)
+    if resumed is not None:
+        resumed = find_id(ids, resumed, request.workspace)
+        recipe = replace(recipe, options=_changed_options(request))
+    elif not request.task.strip():
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
-    _say(f"Works in {request.workspace}, on this machine and with your rights.")
-    content = (TextPart(text=request.task),) if request.task.strip() else None
     if resumed is None:
-        params = m.StartParams(content=content)
-        live = conversations.start(params, folders, recipe=recipe)
-        _warn_of_cost(live, models)
-        live.conversation.send(params.content or ())
-        return live
-    live = conversations.open(_full_id(conversations, resumed, folders), folders, recipe=recipe)
-    _warn_of_cost(live, models)
-    if content is not None:
-        live.conversation.send(content)
+        live = conversations.start(m.StartParams(), folders, recipe=recipe)
     else:
-        live.conversation.resume()
+        live = conversations.open(resumed, folders, recipe=recipe)
+    name = live.conversation.state.options["model"]
+    _say(f"works in {request.workspace}, on this machine and with your rights")
+    for warning in recipe.model_for(name).warnings:
+        _say(warning)
+    if name != "demo":
+        _say(f"model {name}; this run costs money, and the sum is shown at the end")
     return live
 
 
-def _full_id(conversations: Conversations, start: str, folders: list[Path]) -> str:
-    """The id that begins like this, when there is just one."""
-    found = [info.id for info in conversations.listed(folders) if info.id.startswith(start)]
-    return found[0] if len(found) == 1 else start
+def _changed_options(request: Request) -> dict[str, str]:
+    """What the command line changes in a conversation that goes on."""
+    fixed = {"maxSteps": "--max-steps", "maxCostUsd": "--max-cost"}
+    if found := [name for key, name in fixed.items() if key in request.options]:
+        raise InvalidParamsError(f"{found[0]} is for new conversations; this one keeps its limits")
+    return dict(request.options)
 
 
-def _newest(conversations: Conversations, folders: list[Path]) -> str | None:
-    return next((info.id for info in conversations.listed(folders)), None)
+def _send(request: Request, live: Live) -> None:
+    if request.task.strip():
+        live.conversation.send((TextPart(text=request.task),))
+    else:
+        live.conversation.resume()
 
 
-def _warn_of_cost(live: Live, models: Models) -> None:
-    name = live.conversation.state.options["model"]
-    model = models.model_for(name)
-    for warning in model.warnings:
-        _say(warning)
-    if name != "demo":
-        _say(f"Model: {name}. This run costs money; the sum is shown at the end.")
-
-
-def _watch(live: Live, watcher: Watcher, request: Request) -> int:
+def _watch(live: Live, heard: SimpleQueue[Heard], request: Request) -> int:
     """Show what happens until the turn rests; the result is the exit code."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
+    head = orjson.dumps({"conversationId": live.id, "epoch": live.conversation.epoch})
     last_refused = False
     while True:
-        conversation_id, line, record = watcher.heard.get()
-        if "halted" in record:
-            _say(record["halted"])
+        entry = heard.get()
+        if isinstance(entry, StorageError):
+            _say(entry.message)
             return TURN_FAILED
-        if request.as_json:
-            head = {"conversationId": conversation_id, "epoch": live.conversation.epoch}
-            _write_line(orjson.dumps(head)[:-1] + b"," + line[1:])
-        else:
-            _print(console, record)
+        line, record = entry
         event = record["event"]
+        if request.as_json:
+            sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
+            sys.stdout.buffer.flush()
+        else:
+            print_record(record, console)
         last_refused = _refused_last(event, before=last_refused)
         if event["type"] == "approval.requested" and _can_ask(request):
             _ask(live, event["approval"], console)
@@ -197,16 +200,6 @@ def _watch(live: Live, watcher: Watcher, request: Request) -> int:
             return _exit_code(event["turn"], refused=last_refused)
         if event["type"] == "turn.paused":
             return NO_MODEL
-
-
-def _write_line(line: bytes) -> None:
-    sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def _print(console: Console, record: Json) -> None:
-    for text in render_record(record):
-        console.print(text)
 
 
 def _refused_last(event: Json, *, before: bool) -> bool:
@@ -241,9 +234,18 @@ def _ask(live: Live, approval: Json, console: Console) -> None:
     for number, option in options.items():
         console.print(f"  {number}  {option['label']}", markup=False)
     decision = Decision(effect="reject")
-    with contextlib.suppress(EOFError):
+    # Our own handler would let the prompt go on waiting after Ctrl-C.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
         chosen = options[Prompt.ask("  Your answer", choices=list(options), console=console)]
         decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
+    except EOFError:
+        console.print()
+    except KeyboardInterrupt:
+        live.conversation.interrupt()
+        return
+    finally:
+        signal.signal(signal.SIGINT, handler)
     live.conversation.respond(approval["id"], approval["digest"], decision)
 
 

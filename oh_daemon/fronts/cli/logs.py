@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from oh_daemon.contract.errors import ConversationNotFoundError
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.cli.render import render_record
+from oh_daemon.fronts.cli.render import print_record
 from oh_daemon.fronts.places import Places
 from oh_daemon.store.catalog import Catalog
-from oh_daemon.store.log_scan import read_log
-
-_LOOK_AGAIN_S = 0.2
+from oh_daemon.store.log_scan import LOG_NAME, read_log
+from oh_daemon.workspace.spawner import Spawner
 
 
 def print_log(folder: Path, start_of_id: str, *, as_json: bool, follow: bool) -> None:
     """Print a log; with `follow`, go on as it grows until Ctrl-C."""
-    place = _place(folder, start_of_id)
-    shown = 0
-    console = Console(highlight=False, soft_wrap=True)
-    try:
-        while True:
-            for record in read_log(place):
-                if record["seq"] > shown:
-                    shown = record["seq"]
-                    _print(record, console, as_json=as_json)
-            if not follow:
-                return
-            time.sleep(_LOOK_AGAIN_S)
-    except KeyboardInterrupt:
-        return
+    place = _find(folder, start_of_id)
+    console = Console(highlight=False)
+    for record in _follow(place) if follow else read_log(place):
+        if as_json:
+            _print_json(record)
+        else:
+            print_record(record, console)
 
 
 def print_list(folder: Path, *, as_json: bool) -> None:
@@ -45,36 +37,66 @@ def print_list(folder: Path, *, as_json: bool) -> None:
     found = [summary for catalog in _catalogs(folder) for summary in catalog.summaries()]
     if as_json:
         for summary in found:
-            sys.stdout.buffer.write(orjson.dumps(summary) + b"\n")
+            _print_json(summary)
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("id", "updated", "status", "title"):
-        table.add_column(name, no_wrap=name != "title")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("id", "updated", "status"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("title", no_wrap=True, overflow="ellipsis")
     for summary in found:
         when = str(summary["updatedAt"])[:16].replace("T", " ")
         table.add_row(summary["id"][:12], when, summary["status"], str(summary["title"]))
-    Console(highlight=False).print(table if found else "No conversations in this folder yet.")
+    Console(highlight=False, markup=False).print(
+        table if found else "No conversations in this folder yet."
+    )
 
 
-def _print(record: Json, console: Console, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(orjson.dumps(record).decode())
-        return
-    for text in render_record(record):
-        console.print(text)
+def _print_json(value: Json) -> None:
+    sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _follow(place: Path) -> Iterator[Json]:
+    # `tail` waits for the system's word that the file has grown; nothing here polls.
+    output, written = os.pipe()
+    spawner = Spawner()
+    argv = ["tail", "-n", "+1", "-f", str(place / LOG_NAME)]
+    last_seq = 0
+    try:
+        spawner.spawn(argv, cwd=place, env=os.environ, fds=[None, written, sys.stderr.fileno()])
+        os.close(written)
+        with open(output, "rb") as lines:  # noqa: PTH123 - a descriptor has no path.
+            for line in lines:
+                # A line that a crash has torn is no record.
+                with suppress(orjson.JSONDecodeError):
+                    record = orjson.loads(line)
+                    if record.get("seq", 0) > last_seq:
+                        last_seq = record["seq"]
+                        yield record
+    finally:
+        spawner.close()
 
 
 def _catalogs(folder: Path) -> list[Catalog]:
-    places = Places.of_user(dict(os.environ))
-    return [Catalog(folder / ".openhands"), Catalog(places.state_folder)]
+    return [Catalog(folder / ".openhands"), Catalog(Places.of_user(os.environ).state_folder)]
 
 
-def _place(folder: Path, start_of_id: str) -> Path:
-    """The log's folder, by an id or the start of one. Raises `ConversationNotFoundError`."""
-    for catalog in _catalogs(folder):
-        ids = [str(summary["id"]) for summary in catalog.summaries()]
-        matching = [name for name in ids if name.startswith(start_of_id)]
-        place = catalog.find(matching[0]) if len(matching) == 1 else catalog.find(start_of_id)
-        if place is not None:
-            return place
-    raise ConversationNotFoundError(start_of_id)
+def _find(folder: Path, start_of_id: str) -> Path:
+    """The folder of the log, by an id or the start of one."""
+    catalogs = _catalogs(folder)
+    ids = [summary["id"] for catalog in catalogs for summary in catalog.summaries()]
+    name = find_id(ids, start_of_id, folder)
+    return next(place for catalog in catalogs if (place := catalog.find(name)))
+
+
+def find_id(ids: list[str], start: str, folder: Path) -> str:
+    """The one id that begins like this. Raises `InvalidParamsError`."""
+    found = {name for name in ids if name.startswith(start)}
+    if start in found:
+        return start
+    if len(found) == 1:
+        return found.pop()
+    said = "several conversations begin" if found else "no conversation begins"
+    raise InvalidParamsError(
+        f"{said} with {start!r} in {folder}; `oh-daemon list -w {folder}` shows them"
+    )

@@ -1,12 +1,13 @@
 """Events as text for people: what `run`, `log` and `demo` print.
 
-Pure: a record goes in, lines come out. Hidden characters are shown escaped.
+Rendering is pure: a record goes in, lines come out. Hidden characters are shown escaped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from rich.console import Console
 from rich.text import Text
 
 from oh_daemon.core.ports import Json
@@ -16,89 +17,106 @@ _MAX_OUTPUT_LINES = 12
 _WORTH_SAYING_MS = 100
 _MARKS = {"completed": "✓", "inProgress": "▸", "pending": "·"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_DECISIONS = {"allow": "allowed", "reject": "rejected"}
+_ENDS = {
+    "finished": "Done",
+    "endTurn": "Done",
+    "maxSteps": "Stopped at the limit of steps",
+    "maxCostUsd": "Stopped at the limit of cost",
+}
+
+
+def print_record(record: Json, console: Console) -> None:
+    """Print what a record has to say; on a terminal, words wrap below their own indentation."""
+    for text in render_record(record):
+        plain = text.plain.lstrip("\n")
+        indent = " " * (len(plain) - len(plain.lstrip()))
+        if not (console.is_terminal and plain.strip()):
+            console.print(text, soft_wrap=True)
+            continue
+        before, body = text.divide([len(text) - len(plain) + len(indent)])
+        for line in body.wrap(console, max(console.width - len(indent), 20)):
+            line.rstrip()
+            console.print(before.append(line), soft_wrap=True)
+            before = Text(indent)
 
 
 def render_record(record: Json) -> Iterator[Text]:
     """The lines for one record; most kinds of events have none."""
     event = record["event"]
-    render = _RENDERERS.get(event["type"])
+    kind = event["item"]["kind"] if event["type"] == "item.completed" else event["type"]
+    render = _RENDERERS.get(kind)
     if render is not None:
-        yield from render(event)
-
-
-def _item(event: Json) -> Iterator[Text]:
-    item = event["item"]
-    render = _ITEM_RENDERERS.get(item["kind"])
-    if render is not None:
-        yield from render(item)
+        yield from render(event.get("item", event))
 
 
 def _user_message(item: Json) -> Iterator[Text]:
-    yield Text(f"\n> {display_escaped(_content(item))}", "bold")
+    yield _text(f"\n> {_content(item)}", "bold")
 
 
 def _agent_message(item: Json) -> Iterator[Text]:
     if item.get("text"):
-        yield Text(f"\n{display_escaped(item['text'])}")
+        yield _text(f"\n{item['text']}")
 
 
 def _plan(item: Json) -> Iterator[Text]:
-    yield Text("\nPlan", "bold")
+    yield _text("\nPlan", "bold")
     for entry in item.get("entries", ()):
-        yield Text(f"  {_MARKS[entry['status']]} {display_escaped(entry['text'])}")
+        yield _text(f"  {_MARKS[entry['status']]} {entry['text']}")
 
 
 def _tool_call(item: Json) -> Iterator[Text]:
     if item["tool"] == "finish":
-        yield Text(f"\n{display_escaped(_content(item))}")
+        yield _text(f"\n{_content(item)}")
     else:
         yield _headline(item)
 
 
 def _notice(item: Json) -> Iterator[Text]:
-    yield Text(f"! {display_escaped(item['title'])}", "yellow")
+    yield _text(f"\n! {item['title']}", "yellow")
 
 
 def _command(item: Json) -> Iterator[Text]:
-    yield Text(f"\n$ {display_escaped(item['command'])}", "bold")
-    lines = _content(item).splitlines()
+    yield _text(f"\n$ {item['command']}", "bold")
+    if item["status"] != "completed":
+        yield _text(f"  {_failure(item)}", "red")
+        return
+    # The last line is how the command stands, in brackets.
+    *lines, state = _content(item).splitlines() or [""]
     if len(lines) > _MAX_OUTPUT_LINES:
         half = _MAX_OUTPUT_LINES // 2
         lines = [*lines[:half], f"… {len(lines) - 2 * half} lines …", *lines[-half:]]
     for line in lines:
-        yield Text(f"  {display_escaped(line)}", "dim")
-    yield _ending(item, f"exit code {item['exitCode']}" if "exitCode" in item else "")
+        yield _text(f"  {line}", "dim")
+    code = item.get("exitCode")
+    said = state.strip("[]") if code is None else f"exit code {code}{_duration(item)}"
+    yield _text(f"  {said}", "red" if code else "green" if code == 0 else "yellow")
 
 
 def _changes(item: Json) -> Iterator[Text]:
     yield _headline(item)
     for change in item.get("changes", ()) if item["status"] == "completed" else ():
         for line in change.get("patch", "").splitlines():
-            yield Text(f"  {display_escaped(line)}", _DIFF_STYLES.get(line[:1], "dim"))
+            yield _text(f"  {line}", _DIFF_STYLES.get(line[:1], "dim"))
         if change.get("unsaved"):
-            yield Text("  in the editor, not saved yet", "yellow")
+            yield _text("  in the editor, not saved yet", "yellow")
 
 
 def _headline(item: Json) -> Text:
-    ending = _ending(item, "")
-    return Text(f"\n• {display_escaped(item.get('title') or item['tool'])}  ", "bold").append(
-        ending
-    )
-
-
-def _ending(item: Json, said: str) -> Text:
-    took = (
-        f"{item['durationMs'] / 1000:.1f} s"
-        if item.get("durationMs", 0) >= _WORTH_SAYING_MS
-        else ""
-    )
+    line = _text(f"\n• {item.get('title') or item['tool']}", "bold")
     if item["status"] == "completed":
-        failed = item.get("exitCode") not in (None, 0)
-        text = ", ".join(filter(None, (said, took)))
-        return Text(f"  {text}" if said else text, "red" if failed else "dim")
-    why = item.get("reason") or ""
+        return line.append(_duration(item), "not bold dim")
+    return line.append_text(_text(f"  {_failure(item)}", "not bold red"))
+
+
+def _duration(item: Json) -> str:
+    took_ms = item.get("durationMs", 0)
+    return f", {took_ms / 1000:.1f} s" if took_ms >= _WORTH_SAYING_MS else ""
+
+
+def _failure(item: Json) -> str:
     first = _content(item).splitlines()[:1]
-    return Text(f"  {item['status']} {why} {' '.join(first)}".rstrip(), "red")
+    return ": ".join([item.get("reason") or item["status"], *first])
 
 
 def _content(item: Json) -> str:
@@ -107,40 +125,38 @@ def _content(item: Json) -> str:
 
 def _error(event: Json) -> Iterator[Text]:
     error = event["error"]
-    yield Text(f"\n{display_escaped(error['message'])}", "red")
+    yield _text(f"\n{error['message']}", "red")
     if error.get("hint"):
-        yield Text(f"  {display_escaped(error['hint'])}", "yellow")
+        yield _text(f"  {error['hint']}", "yellow")
 
 
 def _approval(event: Json) -> Iterator[Text]:
     approval = event["approval"]
-    yield Text(f"\n? {display_escaped(approval['title'])}", "bold yellow")
-    yield Text(
-        f"  {approval['risk']} risk. {display_escaped(approval.get('reason') or '')}", "yellow"
-    )
+    yield _text(f"\n? {approval['title']}", "bold yellow")
+    reason = f": {approval['reason']}" if approval.get("reason") else ""
+    yield _text(f"  {approval['risk']} risk{reason}", "yellow")
 
 
 def _resolved(event: Json) -> Iterator[Text]:
-    feedback = event.get("feedback")
-    said = f": {display_escaped(feedback)}" if feedback else ""
-    yield Text(f"  {event['decision']['effect']} (by {event['by']}){said}", "yellow")
+    effect = event["decision"]["effect"]
+    said = f": {event['feedback']}" if event.get("feedback") else ""
+    yield _text(f"  {_DECISIONS.get(effect, effect)}{said}", "yellow")
 
 
 def _turn(event: Json) -> Iterator[Text]:
     turn = event["turn"]
-    yield Text(f"\n{turn['status']} ({turn['stopReason']}), {render_usage(turn)}", "dim")
+    how = _ENDS.get(turn["stopReason"], turn["status"].capitalize())
+    yield _text(f"\n{how} · {render_usage(turn)}", "dim")
 
 
 def _paused(event: Json) -> Iterator[Text]:
-    yield Text(f"\npaused: {event['reason']}", "yellow")
+    yield _text(f"\nPaused: {event['reason']}", "yellow")
 
 
 def _retrying(event: Json) -> Iterator[Text]:
-    yield Text(
-        f"  {display_escaped(event['error']['message'])}; attempt {event['attempt']} of "
-        f"{event['maxAttempts']} in {event['delayMs'] / 1000:.1f} s",
-        "yellow",
-    )
+    attempt = f"attempt {event['attempt']} of {event['maxAttempts']}"
+    delay = f"in {event['delayMs'] / 1000:.1f} s"
+    yield _text(f"  {event['error']['message']}; {attempt} {delay}", "yellow")
 
 
 def render_usage(turn: Json) -> str:
@@ -149,10 +165,15 @@ def render_usage(turn: Json) -> str:
     tokens = f"{usage.get('inputTokens', 0):,} tokens in, {usage.get('outputTokens', 0):,} out"
     cost = usage.get("cost")
     price = f"${cost['amount']:.4f}" if cost else "unknown"
-    return f"{turn['nSteps']} steps, {tokens}, cost {price}"
+    steps = "1 step" if turn["nSteps"] == 1 else f"{turn['nSteps']} steps"
+    return f"{steps} · {tokens} · cost {price}"
 
 
-_ITEM_RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
+def _text(text: str, style: str = "") -> Text:
+    return Text(display_escaped(text), style)
+
+
+_RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "userMessage": _user_message,
     "agentMessage": _agent_message,
     "command": _command,
@@ -160,9 +181,6 @@ _ITEM_RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "plan": _plan,
     "toolCall": _tool_call,
     "notice": _notice,
-}
-_RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
-    "item.completed": _item,
     "error.raised": _error,
     "approval.requested": _approval,
     "approval.resolved": _resolved,
@@ -170,3 +188,4 @@ _RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "turn.paused": _paused,
     "retry.scheduled": _retrying,
 }
+"""By the kind of an item that has ended, or the type of another event."""

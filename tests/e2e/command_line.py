@@ -1,0 +1,43 @@
+"""The console script as a child process, as a user or another program starts it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(sys.executable).with_name("oh-daemon")
+_OURS = ("OH_DAEMON", "_API_KEY")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """This process's, without any model or key of whoever runs the tests."""
+    kept = {k: v for k, v in os.environ.items() if not any(word in k for word in _OURS)}
+    return {**kept, "HOME": str(home), "OH_DAEMON_HOME": str(home), **more}
+
+
+def start(
+    argv: Sequence[str | Path], folder: Path, env: Mapping[str, str], **streams: Any
+) -> subprocess.Popen[str]:
+    pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    pipes |= {"stdin": subprocess.DEVNULL, **streams}
+    return subprocess.Popen(argv, cwd=folder, env=env, text=True, **pipes)
+
+
+def end(process: subprocess.Popen[str], send: signal.Signals | None = None) -> Ran:
+    if send is not None:
+        process.send_signal(send)
+    out, err = process.communicate(timeout=120)
+    return Ran(process.returncode, out, err)

@@ -1,0 +1,388 @@
+"""The command line through its real console script: what it prints, and each exit code."""
+
+import json
+import os
+import pty
+import re
+import signal
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import SCRIPT, Ran, end, environment, start
+from fake_llm import Step, call, error, hang, say, with_usage
+from world import World
+
+Json = dict[str, Any]
+
+
+def begin(world: World, *args: str, **streams: Any) -> subprocess.Popen[str]:
+    env = environment(world.home, **world.environment)
+    return start([SCRIPT, *args], world.project, env, **streams)
+
+
+def run(world: World, *args: str) -> Ran:
+    return end(begin(world, *args))
+
+
+def task(world: World, *steps: Step, args: tuple[str, ...] = ()) -> Ran:
+    world.script(*steps)
+    return run(world, "run", "Do it", *args)
+
+
+def events(ran: Ran) -> list[Json]:
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def logs(world: World) -> list[Path]:
+    return sorted(world.project.glob(".openhands/conversations/*/events.jsonl"))
+
+
+def id_of(world: World) -> str:
+    [log] = logs(world)
+    return log.parent.name
+
+
+# run
+
+
+def test_json_prints_the_lines_of_the_log_and_nothing_else(world: World) -> None:
+    ran = task(world, call("terminal", command="echo hi"), say("Done."), args=("--json",))
+    printed = events(ran)
+    [log] = logs(world)
+    records = [line for line in log.read_bytes().splitlines() if b'"event":' in line]
+    for line, record in zip(ran.out.encode().splitlines(), records, strict=False):
+        assert line.endswith(record[1:])
+    assert {p["conversationId"] for p in printed} == {log.parent.name}
+    assert all(p["epoch"] for p in printed)
+    assert printed[-1]["event"]["type"] == "turn.completed"
+    assert ran.code == 0
+
+
+def test_progress_is_readable_and_the_warnings_come_first(world: World) -> None:
+    ran = task(
+        world,
+        call("todo", tasks=[{"text": "Say hi", "status": "in_progress"}]),
+        call("terminal", command="echo hi; false"),
+        call("edit", command="create", path="a.txt", text="new\n"),
+        call("finish", message="All of it is done."),
+        args=("--ask", "never"),
+    )
+    assert ran.code == 0
+    for said in (
+        *("> Do it", "Plan\n  ▸ Say hi", "\n$ echo hi; false\n  hi\n  exit code 1"),
+        *("• Create a.txt", "  +new", "All of it is done.", "Done · 4 steps · 400 tokens in"),
+    ):
+        assert said in ran.out
+    assert ran.out.count("exit code") == 1
+    assert "\x1b" not in ran.out
+    works, cost = ran.err.splitlines()[0], ran.err.splitlines()[-2]
+    assert str(world.project) in works
+    assert "on this machine and with your rights" in works
+    assert "openai/fake" in cost
+    assert "costs money" in cost
+    assert id_of(world)[:12] in ran.err.splitlines()[-1]
+
+
+def test_the_task_can_come_from_stdin(world: World) -> None:
+    world.script(say("Done."))
+    process = begin(world, "run", "-", stdin=subprocess.PIPE)
+    out, _ = process.communicate("From a pipe", timeout=120)
+    assert "> From a pipe" in out
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("run", "x", "--api-key", "sk-1"), "process list"),
+        (("run", "x", "--bogus"), "No such option: --bogus; see `oh-daemon run --help`"),
+        (("run", "x", "--ask", "maybe"), "'always', 'risky', 'never'"),
+        (("run", "x", "--tool-choice", "none"), "'auto', 'required'"),
+        (("run", "x", "--max-steps", "0"), "--max-steps"),
+        (("run", "x", "--max-cost", "-1"), "maxCostUsd"),
+        (("run", "x", "--max-cost", "lots"), "--max-cost"),
+        (("run", "x", "--workspace", "/nowhere"), "'/nowhere' does not exist"),
+        (("run", "x", "--settings", "/nowhere.json"), "/nowhere.json"),
+        (("run", "x", "--settings", "wrong.json"), "did you mean 'maxSteps'"),
+        (("run", "x", "--settings", "broken.json"), "broken.json"),
+        (("run", "x", "--resume", "abc"), "no conversation begins with 'abc'"),
+        (("run",), 'oh-daemon run "task"'),
+        (("run", "--autoresume"), 'oh-daemon run "task"'),
+        (("log", "abc"), "`oh-daemon list"),
+        (("log",), "Missing argument 'ID'"),
+        (("nonsense",), "No such command 'nonsense'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_usage_is_one_line_with_the_way_out(
+    world: World, args: tuple[str, ...], said: str
+) -> None:
+    (world.project / "wrong.json").write_text('{"maxStep": 3}')
+    (world.project / "broken.json").write_text("{")
+    ran = run(world, *args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("oh-daemon: ")
+    assert ran.err.count("\n") == 1
+    assert said in ran.err
+    assert logs(world) == []
+
+
+def test_a_failed_turn_exits_1(world: World) -> None:
+    ran = task(world, error(400, "no such parameter"))
+    assert ran.code == 1
+    assert "no such parameter" in ran.out
+
+
+def test_a_lost_log_exits_1_and_is_said(world: World) -> None:
+    ran = task(
+        world, call("terminal", command="rm -r .openhands"), say("?"), args=("--ask", "never")
+    )
+    assert ran.code == 1
+    assert "deleted" in ran.err
+
+
+def test_something_to_ask_and_nobody_there_exits_3(world: World) -> None:
+    ran = task(world, call("terminal", command="touch made"), say("I may not."))
+    assert ran.code == 3
+    assert not (world.project / "made").exists()
+    assert "? Run touch made\n  medium risk" in ran.out
+    assert "  rejected: nobody can be asked" in ran.out
+
+
+def test_a_refusal_that_the_agent_works_round_is_no_failure(world: World) -> None:
+    refused = call("terminal", command="touch made")
+    ran = task(world, refused, call("terminal", command="ls"), say("Done otherwise."))
+    assert ran.code == 0
+
+
+def test_the_limit_of_steps_exits_4(world: World) -> None:
+    ran = task(world, *[call("think", thought="hm")] * 3, args=("--max-steps", "2"))
+    assert ran.code == 4
+    assert len(world.llm.requests) == 2
+    assert "Stopped at the limit of steps · 2 steps" in ran.out
+
+
+def test_the_limit_of_cost_exits_4(world: World) -> None:
+    settings = {"llm": {"inputCostPerToken": 0.01, "outputCostPerToken": 0.01}}
+    (world.project / "prices.json").write_text(json.dumps(settings))
+    args = ("--max-cost", "1", "--settings", "prices.json")
+    ran = task(world, *[call("think", thought="hm")] * 3, args=args)
+    assert ran.code == 4
+    assert len(world.llm.requests) == 1
+    assert "Stopped at the limit of cost" in ran.out
+    assert "cost $1.1000" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([error(401, "bad key")], "key"),
+        ([error(404, "no such model")], "no such model"),
+        ([error(503, "come back later", {"retry-after": "0"})] * 4, "come back later"),
+    ],
+    ids=["key", "model", "provider"],
+)
+def test_a_model_that_does_not_answer_exits_5(world: World, steps: list[Step], said: str) -> None:
+    steps = [
+        Step(status=s.status, body=s.body, headers={**s.headers, "retry-after": "0"}) for s in steps
+    ]
+    ran = task(world, *steps)
+    assert ran.code == 5
+    assert said in ran.out
+
+
+def test_no_model_at_all_exits_5_before_anything_is_done(world: World) -> None:
+    process = start([SCRIPT, "run", "x"], world.project, environment(world.home))
+    ran = end(process)
+    assert (ran.code, ran.out) == (5, "")
+    assert "ANTHROPIC_API_KEY" in ran.err.splitlines()[-1]
+    assert logs(world) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_an_interrupt_ends_the_turn_and_exits_130(world: World, number: signal.Signals) -> None:
+    world.script(hang())
+    process = begin(world, "run", "Do it", "--json")
+    [request] = world.llm.wait_for_requests(1, 60)
+    ran = end(process, number)
+    assert ran.code == 130
+    assert request.closed.wait(60)
+    assert events(ran)[-1]["event"]["turn"]["status"] == "interrupted"
+
+
+def test_resume_goes_on_with_a_conversation_and_autoresume_with_the_newest(world: World) -> None:
+    assert task(world, error(400, "not today")).code == 1
+    conversation = id_of(world)
+    world.script(say("Resumed."), say("Again."), say("And again."))
+    assert "Resumed." in run(world, "run", "--resume", conversation[:8]).out
+    assert "Again." in run(world, "run", "More", "--autoresume").out
+    third = run(world, "run", "Yet more", "--resume", conversation, "--model", "openai/other")
+    assert "And again." in third.out
+    assert id_of(world) == conversation
+    users = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "user"]
+    assert users == ["Do it", "More", "Yet more"]
+    assert [r.body["model"] for r in world.llm.requests] == ["fake", "fake", "fake", "other"]
+
+
+def test_a_resumed_conversation_keeps_its_limits_and_says_so(world: World) -> None:
+    task(world, say("Done."))
+    ran = run(world, "run", "More", "--autoresume", "--max-steps", "3")
+    assert ran.code == 2
+    assert "--max-steps is for new conversations" in ran.err
+
+
+def test_tool_choice_required_reaches_the_model_once(world: World) -> None:
+    args = ("--tool-choice", "required")
+    assert task(world, call("think", thought="hm"), say("Done."), args=args).code == 0
+    assert [r.body.get("tool_choice") for r in world.llm.requests] == ["required", None]
+
+
+def test_options_beat_the_settings_file_and_the_environment(world: World) -> None:
+    settings = {"model": "openai/from-file", "instructions": "Be kind.", "maxSteps": 1}
+    (world.project / "mine.json").write_text(json.dumps(settings))
+    args = ("--settings", "mine.json", "--model", "openai/from-option", "--max-steps", "5")
+    assert task(world, call("think", thought="hm"), say("Done."), args=args).code == 0
+    assert world.llm.requests[0].body["model"] == "from-option"
+    assert "Be kind." in str(world.llm.requests[0].body["messages"][0])
+
+
+def on_terminal(world: World, *args: str, typed: bytes) -> tuple[int, str]:
+    """Run with a terminal as stdin and answer the first question; (exit code, what it printed)."""
+    ours, theirs = pty.openpty()
+    process = begin(world, "run", "Do it", *args, stdin=theirs, start_new_session=True)
+    os.close(theirs)
+    assert process.stdout
+    shown = ""
+    while "Your answer" not in shown:
+        piece = process.stdout.read(1)
+        assert piece, shown
+        shown += piece
+    if typed:
+        os.write(ours, typed)
+    ran = end(process, None if typed else signal.SIGINT)
+    os.close(ours)
+    return ran.code, shown + ran.out
+
+
+@pytest.mark.parametrize(
+    ("ask", "command"), [("always", "ls"), ("risky", "touch made")], ids=["always", "risky"]
+)
+def test_on_a_terminal_it_asks_and_the_answer_counts(world: World, ask: str, command: str) -> None:
+    world.script(call("terminal", command=command), say("Done."))
+    code, shown = on_terminal(world, "--ask", ask, typed=b"1\n")
+    assert code == 0
+    assert f"? Run {command}" in shown
+    assert "allowed" in shown
+    assert "exit code 0" in shown
+
+
+@pytest.mark.parametrize(("typed", "code"), [(b"\x04", 0), (b"", 130)], ids=["Ctrl-D", "Ctrl-C"])
+def test_a_question_can_be_refused_by_leaving_it(world: World, typed: bytes, code: int) -> None:
+    world.script(call("terminal", command="touch made"), say("Done."))
+    assert on_terminal(world, typed=typed)[0] == code
+    assert not (world.project / "made").exists()
+
+
+def test_what_belongs_to_the_user_is_private(world: World) -> None:
+    task(world, say("Done."))
+    assert stat.S_IMODE(logs(world)[0].stat().st_mode) & 0o077 == 0
+
+
+# log, list, doctor, help
+
+
+def test_log_renders_what_run_showed_and_takes_the_start_of_an_id(world: World) -> None:
+    ran = task(world, call("terminal", command="ls"), with_usage(say("Done."), None))
+    shown = run(world, "log", id_of(world)[:6])
+    assert shown == Ran(0, ran.out, "")
+    as_json = run(world, "log", id_of(world), "--json")
+    assert [e["seq"] for e in events(as_json)] == list(range(1, len(events(as_json)) + 1))
+
+
+def test_log_follows_a_conversation_while_it_runs(world: World) -> None:
+    task(world, say("One."))
+    follower = begin(world, "log", id_of(world), "--follow", "--json")
+    assert follower.stdout
+    seen: list[Json] = []
+
+    def read_to_the_end_of_turn(number: int) -> None:
+        while [e["event"]["type"] for e in seen].count("turn.completed") < number:
+            line = follower.stdout.readline() if follower.stdout else ""
+            assert line
+            seen.append(json.loads(line))
+
+    read_to_the_end_of_turn(1)
+    world.script(say("Two."))
+    assert run(world, "run", "More", "--autoresume").code == 0
+    read_to_the_end_of_turn(2)
+    assert "Two." in str(seen)
+    ran = end(follower, signal.SIGINT)
+    assert (ran.code, ran.err) == (130, "")
+
+
+def test_list_shows_the_newest_first_also_as_json(world: World) -> None:
+    assert "No conversations" in run(world, "list").out
+    for words in ("first task", "second task"):
+        world.script(say("Done."))
+        run(world, "run", words)
+    head, second, first = run(world, "list").out.splitlines()
+    assert head.split() == ["id", "updated", "status", "title"]
+    assert re.fullmatch(r"[0-9a-f]{12}  \d{4}-\d\d-\d\d \d\d:\d\d  idle +second task *", second)
+    assert "first task" in first
+    assert [e["title"] for e in events(run(world, "list", "--json"))] == [
+        "second task",
+        "first task",
+    ]
+
+
+def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
+    ran = run(world, "doctor")
+    assert ran.code == 0
+    assert "✓ commands run: GNU bash" in ran.out
+    assert f"✓ logs can be written in {world.project}" in ran.out
+    assert "✓ model: openai/fake" in ran.out
+    assert not (world.project / ".doctor").exists()
+    without = end(start([SCRIPT, "doctor"], world.project, environment(world.home)))
+    assert "! no model is set" in without.out
+    assert "ANTHROPIC_API_KEY" in without.out
+
+
+def test_doctor_exits_1_when_a_log_cannot_be_written(world: World) -> None:
+    (world.project / ".openhands").symlink_to("/proc")
+    ran = run(world, "doctor")
+    assert ran.code == 1
+    assert "✗ no log can be written" in ran.out
+
+
+def test_help_is_plain_and_names_every_command(world: World) -> None:
+    ran = run(world, "--help")
+    for name in ("run", "demo", "log", "list", "doctor", "schema"):
+        assert re.search(rf"^  {name} ", ran.out, re.MULTILINE)
+    assert "api-key" not in run(world, "run", "--help").out
+
+
+def test_lines_wrap_below_their_indentation_on_a_narrow_terminal(world: World) -> None:
+    words = "word " * 30
+    task(world, call("todo", tasks=[{"text": words, "status": "pending"}]), say("Done."))
+    ours, theirs = pty.openpty()
+    env = environment(world.home, COLUMNS="40", TERM="xterm", NO_COLOR="1")
+    process = start([SCRIPT, "log", id_of(world)], world.project, env, stdout=theirs)
+    os.close(theirs)
+    shown = b""
+    while piece := _read(ours):
+        shown += piece
+    process.communicate(timeout=60)
+    lines = re.sub(r"\x1b\[[\d;]*m|\r", "", shown.decode()).splitlines()
+    assert max(map(len, lines)) <= 40
+    [plan] = [n for n, line in enumerate(lines) if "· word" in line]
+    assert lines[plan + 1].startswith("  word")
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""  # The other side is closed.
