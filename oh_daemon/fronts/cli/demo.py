@@ -7,6 +7,7 @@ no model is set up does a script answer in its place, and then every surface say
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.demo_editor import DemoEditor
@@ -35,7 +37,7 @@ _OLD_RULE, _NEW_RULE = "10 % off", "15 % off"
 def run_demo(keep: Path | None) -> int:
     """0 when the test is green in the end and both buffers are as they should be."""
     console = Console(highlight=False)
-    folder = keep.absolute() if keep else Path(tempfile.mkdtemp(prefix="oh-daemon-demo-"))
+    folder = (keep or Path(tempfile.mkdtemp(prefix="oh-daemon-demo-")) / "shop").absolute()
     _copy_project(folder)
     spawner = Spawner()
     try:
@@ -45,7 +47,11 @@ def run_demo(keep: Path | None) -> int:
 
 
 def _copy_project(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as exc:
+        said = f"cannot make {str(folder)!r}: {exc.strerror}; --keep takes a new folder"
+        raise InvalidParamsError(said) from exc
     with as_file(files("oh_daemon.fronts.cli").joinpath("demo_project")) as project:
         for source in project.iterdir():
             if source.is_file():
@@ -80,14 +86,16 @@ def _play(folder: Path, spawner: Spawner, console: Console) -> int:
 
 def _introduce(console: Console, folder: Path, model: str) -> None:
     console.print(Text("oh-daemon demo", "bold"))
-    console.print(f"Project: {folder}", markup=False)
+    console.print(f"Project: {folder}", markup=False, soft_wrap=True)
     if model == "demo":
         console.print("Model: demo model: a script, no AI. Everything else is real.")
     else:
         console.print(f"Model: {model}. This run costs money; the sum is shown at the end.")
     console.print(
         f"Your editor has prices.py open, and RULES.md with a change that is not saved: the rule "
-        f"now says {_NEW_RULE}, on disk it says {_OLD_RULE}."
+        f"now says {_NEW_RULE}, on disk it says {_OLD_RULE}. Where your editor would ask you, the "
+        "demo says yes.",
+        soft_wrap=not console.is_terminal,
     )
 
 
@@ -114,7 +122,14 @@ def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Js
 
 def _say_where(console: Console, folder: Path, conversation: str, turn: Json) -> None:
     log = folder / ".openhands" / "conversations" / conversation / "events.jsonl"
-    program = Path(sys.argv[0]).name if sys.argv[0].endswith("oh-daemon") else "oh-daemon"
-    console.print(f"\nUsed:   {render_usage(turn)}", markup=False)
-    console.print(f"Log:    {log}", markup=False)
-    console.print(f"Replay: {program} log {conversation[:12]} -w {folder}", markup=False)
+    replay = shlex.join([*_program(), "log", conversation[:12], "-w", str(folder)])
+    for said in (f"\nUsed:   {render_usage(turn)}", f"Log:    {log}", f"Replay: {replay}"):
+        console.print(said, markup=False, soft_wrap=True)
+
+
+def _program() -> list[str]:
+    """How this program was started, for any folder."""
+    script = Path(sys.argv[0]).absolute()
+    if script.name != "oh-daemon":
+        return [sys.executable, "-m", "oh_daemon"]
+    return [script.name if shutil.which(script.name) == str(script) else str(script)]

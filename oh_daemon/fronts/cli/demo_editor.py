@@ -166,13 +166,11 @@ def _edited(text: str, edits: list[Json]) -> str:
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def offset(position: dict[str, int]) -> int:
-        return starts[position["line"]] + position["character"]
+    def offset(edit: Json, end: str) -> int:
+        position = edit["range"][end]
+        return starts[int(position["line"])] + int(position["character"])
 
-    spans = sorted(
-        (offset(edit["range"]["start"]), offset(edit["range"]["end"]), str(edit["newText"]))
-        for edit in edits
-    )
-    for start, end, new_text in reversed(spans):
-        text = text[:start] + new_text + text[end:]
+    # From the last to the first, so that no edit moves another.
+    for edit in sorted(edits, key=lambda edit: offset(edit, "start"), reverse=True):
+        text = f"{text[: offset(edit, 'start')]}{edit['newText']}{text[offset(edit, 'end') :]}"
     return text
