@@ -101,23 +101,16 @@ def _introduce(console: Console, folder: Path, model: str) -> None:
 
 def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Json]:
     """Send the task and print what happens; returns the conversation's id and the ended turn."""
-    ended: list[Json] = []
-
-    def on_notification(method: str, params: Json) -> None:
-        if method == "conversation/event":
-            print_record(params, console)
-            if params["event"]["type"] in {"turn.completed", "turn.paused"}:
-                ended.append(params["event"].get("turn", {"nSteps": 0}))
-
-    editor.on_notification = on_notification
-    started = editor.request(
-        "conversation/start",
-        {"content": [{"type": "text", "text": _TASK}], "options": {"model": model}},
-    )
-    messages = editor.messages()
-    while not ended and next(messages, None) is not None:
-        pass
-    return started["conversation"]["id"], ended[0] if ended else {"nSteps": 0}
+    content = [{"type": "text", "text": _TASK}]
+    params = {"content": content, "options": {"model": model}}
+    started = editor.request("conversation/start", params)["conversation"]["id"]
+    for message in editor.messages():
+        if message.get("method") == "conversation/event":
+            print_record(message["params"], console)
+            event = message["params"]["event"]
+            if event["type"] in {"turn.completed", "turn.paused"}:
+                return started, event.get("turn", {"nSteps": 0})
+    return started, {"nSteps": 0}
 
 
 def _say_where(console: Console, folder: Path, conversation: str, turn: Json) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -48,7 +48,6 @@ class DemoEditor:
         self._next_id = 0
         self.folder = folder
         self.buffers: dict[str, Buffer] = {}
-        self.on_notification: Callable[[str, Json], None] = lambda _method, _params: None
 
     def start(self) -> None:
         """Say hello as an editor would, with everything that this one can do."""
@@ -94,15 +93,13 @@ class DemoEditor:
         raise RuntimeError("the daemon ended; its log file says why")
 
     def messages(self) -> Iterator[Json]:
-        """Everything the daemon sends; its requests are answered and its notifications told."""
+        """Everything the daemon sends; its requests are answered."""
         for frame in self._frames:
             if not isinstance(frame, Message):
                 continue
             message: Json = frame.value
             if "method" in message and "id" in message:
                 self._send({"id": message["id"], "result": self._answer(message)})
-            elif "method" in message:
-                self.on_notification(message["method"], message["params"])
             yield message
 
     def notify(self, method: str, params: Json) -> None:

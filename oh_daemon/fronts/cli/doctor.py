@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -22,49 +21,43 @@ from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
 from oh_daemon.workspace.spawner import Spawner
 
-Verdict = Literal["ok", "warning", "error"]
-_MARKS: dict[Verdict, tuple[str, str]] = {
-    "ok": ("✓", "green"),
-    "warning": ("!", "yellow"),
-    "error": ("✗", "red"),
-}
+_STYLES = {"✓": "green", "!": "yellow", "✗": "red"}
 
 
 def run_doctor(folder: Path) -> int:
     """Print each finding; 1 when something that is needed does not work."""
-    console = Console(highlight=False, soft_wrap=True)
-    worst = 0
-    for verdict, text in _findings(folder):
-        mark, style = _MARKS[verdict]
-        console.print(Text(f"{mark} ", style).append(text, style=""))
-        worst = max(worst, verdict == "error")
-    return int(worst)
+    console = Console(highlight=False)
+    findings = list(_findings(folder))
+    for mark, text in findings:
+        console.print(Text(f"{mark} ", _STYLES[mark]).append(text, ""), soft_wrap=True)
+    return int(any(mark == "✗" for mark, _ in findings))
 
 
-def _findings(folder: Path) -> Iterator[tuple[Verdict, str]]:
-    yield "ok", f"oh-daemon {version('oh-daemon')}, Python {platform.python_version()}"
+def _findings(folder: Path) -> Iterator[tuple[str, str]]:
+    """(mark, what was found)."""
+    yield "✓", f"oh-daemon {version('oh-daemon')}, Python {platform.python_version()}"
     if platform.system() != "Linux":
-        yield "warning", f"{platform.system()} is untested; Linux is what is tested"
+        yield "!", f"{platform.system()} is untested; Linux is what is tested"
     yield _shell(folder)
     for name, why in (("git", "searches then ignore no files"), ("rg", "searches are slower")):
         found = shutil.which(name)
-        yield ("ok", f"{name}: {found}") if found else ("warning", f"{name} is missing: {why}")
+        yield ("✓", f"{name}: {found}") if found else ("!", f"{name} is missing: {why}")
     yield _log(folder)
     yield from _settings(folder)
 
 
-def _shell(folder: Path) -> tuple[Verdict, str]:
+def _shell(folder: Path) -> tuple[str, str]:
     spawner = Spawner()
     try:
         ran = spawner.run(["bash", "--version"], cwd=folder, timeout_s=10, cancel=CancelToken())
     except DaemonError as exc:
-        return "error", f"no command can be run: {exc.message}"
+        return "✗", f"no command can be run: {exc.message}"
     finally:
         spawner.close()
-    return "ok", f"commands run: {ran.stdout.decode(errors='replace').splitlines()[0]}"
+    return "✓", f"commands run: {ran.stdout.decode(errors='replace').splitlines()[0]}"
 
 
-def _log(folder: Path) -> tuple[Verdict, str]:
+def _log(folder: Path) -> tuple[str, str]:
     commit = CommitThread()
     home = folder / ".openhands"
     place = (home if home.is_dir() else folder) / ".doctor"
@@ -73,22 +66,21 @@ def _log(folder: Path) -> tuple[Verdict, str]:
         log.sync()
         log.close()
     except DaemonError as exc:
-        return "error", f"no log can be written: {exc.message}"
+        return "✗", f"no log can be written: {exc.message}"
     finally:
         commit.close()
         shutil.rmtree(place, ignore_errors=True)
-    return "ok", f"logs can be written in {folder}"
+    return "✓", f"logs can be written in {folder}"
 
 
-def _settings(folder: Path) -> Iterator[tuple[Verdict, str]]:
-    environment = dict(os.environ)
-    sources = SettingsSources(environment, Places.of_user(environment).settings_file)
-    merged = sources.merged(folder)
+def _settings(folder: Path) -> Iterator[tuple[str, str]]:
+    settings_file = Places.of_user(os.environ).settings_file
+    merged = SettingsSources(os.environ, settings_file).merged(folder)
     for problem in merged.problems:
-        yield "warning", f"settings: {problem}"
+        yield "!", f"settings: {problem}"
     try:
-        name = Models(lambda: merged.settings, environment).require_default()
+        name = Models(lambda: merged.settings, os.environ).require_default()
     except DaemonError as exc:
-        yield "warning", f"{exc.message}: {exc.hint}"
+        yield "!", f"{exc.message}: {exc.hint}"
     else:
-        yield "ok", f"model: {name}"
+        yield "✓", f"model: {name}"
