@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oh_daemon.fronts.lsp.client_facts import ClientFacts
+    from oh_daemon.fronts.lsp.lifecycle import Server, Service
 
 _CANNOT_START = 4
 
@@ -32,17 +37,21 @@ def _serve() -> None:
 
     try:
         stdio = claim_stdio()
-        from oh_daemon.fronts.lsp.server import serve  # noqa: PLC0415 - after the streams are safe.
-        from oh_daemon.fronts.places import Places  # noqa: PLC0415
+        from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415 - the streams are safe.
 
-        environment = dict(os.environ)
-        exit_code = serve(stdio, environment, Places.of_user(environment))
+        exit_code = Server(stdio, _compose).run()
     except OSError as exc:
         sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
         exit_code = _CANNOT_START
     # Threads that hang in foreign code must not keep the process: everything is flushed by now.
     sys.stderr.flush()
     os._exit(exit_code)
+
+
+def _compose(server: Server, facts: ClientFacts) -> Service:
+    from oh_daemon.fronts.lsp.composition import compose  # noqa: PLC0415 - 0.5 s, not before now.
+
+    return compose(server, facts, dict(os.environ))
 
 
 if __name__ == "__main__":

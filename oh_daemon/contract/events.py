@@ -6,7 +6,7 @@ A record is one line of `events.jsonl`; the params of `conversation/event` are t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -331,8 +331,3 @@ class Record(Contract):
     item_id: str | None = None
     cause: Cause | None = None
     event: Annotated[Event, Field(union_mode="left_to_right")]
-
-
-EVENT_TYPES: tuple[str, ...] = tuple(
-    sorted(model.model_fields["type"].default for model in get_args(get_args(KnownEvent)[0]))
-)

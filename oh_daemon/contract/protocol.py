@@ -1,16 +1,16 @@
 """The registry of methods: what exists on the wire. Handlers bind only through it.
 
 It generates docs/schema.json and the tables of protocol.md; a method that is not here cannot exist.
+Models are named here and loaded when first used: `initialize` is answered without pydantic.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from oh_daemon.contract import daemon_messages as d
-from oh_daemon.contract import messages as m
-from oh_daemon.contract import to_client as t
-from oh_daemon.contract.items import Contract
+if TYPE_CHECKING:
+    from oh_daemon.contract.items import Contract
 
 PROTOCOL_MAJOR, PROTOCOL_MINOR = 1, 0
 
@@ -20,8 +20,18 @@ class Method:
     """One method. Without a `result` it is a notification."""
 
     name: str
-    params: type[Contract]
-    result: type[Contract] | None = None
+    params_name: str
+    result_name: str | None = None
+
+    @property
+    def params(self) -> type[Contract]:
+        """The model of what is sent."""
+        return _model(self.params_name)
+
+    @property
+    def result(self) -> type[Contract] | None:
+        """The model of the answer."""
+        return _model(self.result_name) if self.result_name else None
 
     @property
     def doc(self) -> str:
@@ -29,46 +39,52 @@ class Method:
         return (self.params.__doc__ or "").partition("\n")[0]
 
 
+def _model(name: str) -> type[Contract]:
+    from oh_daemon.contract import daemon_messages, messages, to_client  # noqa: PLC0415 - 0.3 s.
+
+    return next(vars(m)[name] for m in (messages, daemon_messages, to_client) if name in vars(m))
+
+
 REQUESTS: tuple[Method, ...] = (
-    Method("conversation/start", m.StartParams, m.StartResult),
-    Method("conversation/open", m.OpenParams, m.OpenResult),
-    Method("conversation/close", m.CloseParams, m.Empty),
-    Method("conversation/list", m.ListParams, m.ListResult),
-    Method("conversation/read", m.ReadParams, m.ReadResult),
-    Method("conversation/events", m.EventsParams, m.EventsResult),
-    Method("conversation/sendMessage", m.SendMessageParams, m.SendMessageResult),
-    Method("conversation/pause", m.PauseParams, m.PauseResult),
-    Method("conversation/resume", m.ResumeParams, m.ResumeResult),
-    Method("conversation/interrupt", m.InterruptParams, m.InterruptResult),
-    Method("conversation/queue", m.QueueParams, m.QueueResult),
-    Method("conversation/setOption", m.SetOptionParams, m.SetOptionResult),
-    Method("conversation/subscribe", m.SubscribeParams, m.SubscribeResult),
-    Method("conversation/unsubscribe", m.UnsubscribeParams, m.Empty),
-    Method("approval/list", d.ApprovalListParams, d.ApprovalListResult),
-    Method("approval/respond", d.ApprovalRespondParams, d.ApprovalRespondResult),
-    Method("output/read", d.OutputReadParams, d.OutputReadResult),
-    Method("tool/list", d.ToolListParams, d.ToolListResult),
-    Method("model/list", d.ModelListParams, d.ModelListResult),
-    Method("config/read", d.ConfigReadParams, d.ConfigReadResult),
-    Method("daemon/status", d.DaemonStatusParams, d.DaemonStatusResult),
-    Method("workspace/setTrust", d.SetTrustParams, d.SetTrustResult),
+    Method("conversation/start", "StartParams", "StartResult"),
+    Method("conversation/open", "OpenParams", "OpenResult"),
+    Method("conversation/close", "CloseParams", "Empty"),
+    Method("conversation/list", "ListParams", "ListResult"),
+    Method("conversation/read", "ReadParams", "ReadResult"),
+    Method("conversation/events", "EventsParams", "EventsResult"),
+    Method("conversation/sendMessage", "SendMessageParams", "SendMessageResult"),
+    Method("conversation/pause", "PauseParams", "PauseResult"),
+    Method("conversation/resume", "ResumeParams", "ResumeResult"),
+    Method("conversation/interrupt", "InterruptParams", "InterruptResult"),
+    Method("conversation/queue", "QueueParams", "QueueResult"),
+    Method("conversation/setOption", "SetOptionParams", "SetOptionResult"),
+    Method("conversation/subscribe", "SubscribeParams", "SubscribeResult"),
+    Method("conversation/unsubscribe", "UnsubscribeParams", "Empty"),
+    Method("approval/list", "ApprovalListParams", "ApprovalListResult"),
+    Method("approval/respond", "ApprovalRespondParams", "ApprovalRespondResult"),
+    Method("output/read", "OutputReadParams", "OutputReadResult"),
+    Method("tool/list", "ToolListParams", "ToolListResult"),
+    Method("model/list", "ModelListParams", "ModelListResult"),
+    Method("config/read", "ConfigReadParams", "ConfigReadResult"),
+    Method("daemon/status", "DaemonStatusParams", "DaemonStatusResult"),
+    Method("workspace/setTrust", "SetTrustParams", "SetTrustResult"),
 )
 """From the client."""
 
 NOTIFICATIONS: tuple[Method, ...] = (
-    Method("conversation/event", t.EventParams),
-    Method("conversation/delta", t.DeltaParams),
-    Method("conversation/changed", t.ChangedParams),
-    Method("conversation/gap", t.GapParams),
-    Method("daemon/statusChanged", t.DaemonStatusChangedParams),
+    Method("conversation/event", "EventParams"),
+    Method("conversation/delta", "DeltaParams"),
+    Method("conversation/changed", "ChangedParams"),
+    Method("conversation/gap", "GapParams"),
+    Method("daemon/statusChanged", "DaemonStatusChangedParams"),
 )
 """From the daemon."""
 
 CLIENT_REQUESTS: tuple[Method, ...] = (
-    Method("editor/applyEdit", t.ApplyEditParams, t.ApplyEditResult),
-    Method("editor/readDocument", t.ReadDocumentParams, t.ReadDocumentResult),
-    Method("editor/saveDocument", t.SaveDocumentParams, t.SaveDocumentResult),
-    Method("approval/request", t.ApprovalRequestParams, t.ApprovalAnswer),
+    Method("editor/applyEdit", "ApplyEditParams", "ApplyEditResult"),
+    Method("editor/readDocument", "ReadDocumentParams", "ReadDocumentResult"),
+    Method("editor/saveDocument", "SaveDocumentParams", "SaveDocumentResult"),
+    Method("approval/request", "ApprovalRequestParams", "ApprovalAnswer"),
 )
 """From the daemon to the client; what a client cannot do is done by the way that each names."""
 
@@ -97,3 +113,31 @@ LIMITS: dict[str, int] = {
     "syncedDocumentBytes": 5 << 20,
     "requestsInFlight": 64,
 }
+
+EVENT_TYPES: tuple[str, ...] = (
+    "action.decided",
+    "agent.changed",
+    "approval.requested",
+    "approval.resolved",
+    "changes.updated",
+    "conversation.closed",
+    "conversation.created",
+    "conversation.updated",
+    "error.raised",
+    "interrupt.requested",
+    "item.completed",
+    "item.started",
+    "item.updated",
+    "message.dequeued",
+    "message.queued",
+    "notice",
+    "options.changed",
+    "pause.requested",
+    "retry.scheduled",
+    "status.changed",
+    "turn.completed",
+    "turn.paused",
+    "turn.resumed",
+    "turn.started",
+    "usage.updated",
+)

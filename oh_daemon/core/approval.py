@@ -51,7 +51,7 @@ class Gate:
     subject: Subject
     title: str
     required: bool
-    on_allow: Callable[[Scope], None]
+    on_allow: Callable[[Scope], object]
     refusal: str | None = None
     """Set when nobody may be asked: the action is rejected with this reason."""
 

@@ -122,7 +122,6 @@ def recipe_of(agent: Agent) -> Recipe:
     builtin = [name for name in agent.tools if isinstance(name, str)]
     allowed = (*builtin, *(tool.spec.name for tool in own)) if builtin else None
     return Recipe(
-        _model_for(agent.llm),
         instructions=agent.instructions,
         tool_filter=ToolFilter(allow=allowed),
         more_tools=own,
@@ -131,7 +130,8 @@ def recipe_of(agent: Agent) -> Recipe:
     )
 
 
-def _model_for(llm: LLM) -> Callable[[str], Model]:
+def model_for(llm: LLM) -> Callable[[str], Model]:
+    """Finds the one model of an agent by its name."""
     # Without any key litellm would look for one in the environment.
     keyed = llm if llm.api_key else llm.model_copy(update={"api_key": _NO_KEY})
     model = DEMO if llm.model == DEMO.name else connect(keyed)

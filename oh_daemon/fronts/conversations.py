@@ -7,65 +7,41 @@ disk block for some milliseconds and belong on a worker thread, never on the mai
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import (
-    ConversationBusyError,
     ConversationNotFoundError,
     InvalidParamsError,
     InvalidStateError,
     OverloadedError,
     WorkspaceUntrustedError,
 )
-from oh_daemon.contract.items import ConversationState, Option
-from oh_daemon.contract.settings import Merged
+from oh_daemon.contract.items import Option
 from oh_daemon.core.approval import APPROVAL_CHOICES, MODE_CHOICES, option_pickers
 from oh_daemon.core.conversation import BUSY, Conversation, title_of
-from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json, Model
+from oh_daemon.core.journal import Journal, new_id
+from oh_daemon.core.ports import EventLog, Json
 from oh_daemon.core.state import State, fold
-from oh_daemon.fronts.wiring import (
-    Birth,
-    Ledger,
-    Live,
-    Recipe,
-    Shared,
-    reopen_conversation,
-    start_conversation,
-)
+from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.store.catalog import Catalog, summary_of
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.workspace.paths import path_from_uri
-
-
-@dataclass(frozen=True, slots=True)
-class House:
-    """What the registry needs from whoever runs it."""
-
-    shared: Shared
-    model_for: Callable[[str], Model]
-    default_model: Callable[[], str]
-    settings: Callable[[Path | None], Merged]
-    """The settings in force in a folder."""
-    user_folder: Path
-    """Home of conversations that have no folder."""
-    client_name: str = ""
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 
 class Conversations:
     """Thread-safe. One per process and client."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
         self._lock = threading.Lock()
         self._live: dict[str, Live] = {}
 
@@ -83,35 +59,26 @@ class Conversations:
         self._require_room()
         for folder in folders:
             self._require_usable(folder)
-        conversation_id = conversation_id or new_id()
-        settings = self._house.settings(folders[0] if folders else None).settings
-        model = params.options.get("model") or settings.model or self._house.default_model()
+        settings = self.shared.settings(folders[0] if folders else None).settings
+        model = params.options.get("model") or settings.model or self.shared.default_model()
         defaults = {"mode": settings.mode, "approval": settings.approval, "model": model}
         options = {**defaults, **check_options(params.options)}
-        birth = Birth(
-            title=params.title or title_of(params.content or ()),
-            folders=tuple(folders),
-            options=options,
-            max_steps=params.max_steps or settings.max_steps,
-            max_cost_usd=params.max_cost_usd or settings.max_cost_usd,
-            metadata=params.metadata,
-            cause=cause,
-        )
         instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))
-        recipe = recipe or self._recipe(instructions, params.tools)
-        shared = self._house.shared
-        if params.ephemeral:
-            log, epoch = MemoryLog(), new_id()
-        else:
-            place = self._catalog(folders).create(conversation_id)
-            opened = open_log(place, shared.commit, client=self._house.client_name, create=True)
-            log, epoch = opened.log, opened.epoch
-        try:
-            ledger = Ledger(conversation_id, log, epoch)
-            live = start_conversation(shared, recipe, ledger, birth)
-        except BaseException:
-            log.close()
-            raise
+        recipe = recipe or Recipe(instructions, params.tools or m.ToolFilter())
+        state = State(conversation_id or new_id())
+        log, epoch = self._new_log(state.conversation_id, folders, ephemeral=params.ephemeral)
+        with _closed_on_failure(log):
+            live = self._make(state, log, epoch, folders, recipe)
+            created = e.ConversationCreated(
+                title=params.title or title_of(params.content or ()),
+                folders=tuple(uri_from_path(folder) for folder in folders),
+                agent=live.agent_info(model),
+                options=options,
+                max_steps=params.max_steps or settings.max_steps,
+                max_cost_usd=params.max_cost_usd or settings.max_cost_usd,
+                metadata=params.metadata,
+            )
+            live.conversation.append(created, cause=cause)
         return self._add(live, at_work=at_work)
 
     def open(
@@ -130,19 +97,47 @@ class Conversations:
         if live is not None:
             return live
         self._require_room()
-        place = self.place_of(conversation_id, folders)
-        opened = open_log(place, self._house.shared.commit, client=self._house.client_name)
-        try:
+        opened = open_log(
+            self._place_of(conversation_id, folders),
+            self.shared.commit,
+            client=self.shared.client_name,
+        )
+        with _closed_on_failure(opened.log):
             own = _folders_of(opened.records)
-            settings = self._house.settings(own[0] if own else None).settings
-            recipe = recipe or self._recipe(settings.instructions, None)
-            ledger = Ledger(conversation_id, opened.log, opened.epoch, opened.records)
-            live = reopen_conversation(self._house.shared, recipe, ledger, own)
-        except BaseException:
-            opened.log.close()
-            raise
+            settings = self.shared.settings(own[0] if own else None).settings
+            recipe = recipe or Recipe(settings.instructions)
+            state = fold(conversation_id, opened.records)
+            live = self._make(state, opened.log, opened.epoch, own, recipe)
+            live.take_up()
         live.repaired = opened.repairs
         return self._add(live, at_work=at_work)
+
+    def _new_log(
+        self, conversation_id: str, folders: Sequence[Path], *, ephemeral: bool
+    ) -> tuple[EventLog, str]:
+        if ephemeral:
+            return MemoryLog(), new_id()
+        place = self._catalogs(folders)[0].create(conversation_id)
+        shared = self.shared
+        opened = open_log(place, shared.commit, client=shared.client_name, create=True)
+        return opened.log, opened.epoch
+
+    def _make(
+        self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
+    ) -> Live:
+        clock, masker = self.shared.clock, self.shared.masker
+        conversation = Conversation(state, log, epoch=epoch, clock=clock, masker=masker)
+        conversation.listeners.extend(self.shared.listeners)
+        return Live(self.shared, recipe, conversation, folders)
+
+    def _add(self, live: Live, *, at_work: bool) -> Live:
+        live.agent.on_idle = lambda: self._keep_summary(live)
+        with self._lock:
+            self._live[live.id] = live
+        if at_work:
+            live.agent.start()
+        self._keep_summary(live)
+        return live
 
     def find_live(self, conversation_id: str) -> Live | None:
         with self._lock:
@@ -168,7 +163,7 @@ class Conversations:
         live.agent.close()
         if live.conversation.state.status not in BUSY | {"paused"}:
             live.conversation.append(e.ConversationClosed())
-        self.keep_summary(live)
+        self._keep_summary(live)
         live.close()
 
     def close_all(self, deadline_s: float) -> None:
@@ -180,17 +175,7 @@ class Conversations:
             each.agent.close(0)
         for each in live:
             each.close(deadline_s / 2)
-            self.keep_summary(each)
-
-    def keep_summary(self, live: Live) -> None:
-        """Refresh what lists show of a conversation that is not open."""
-        if isinstance(live.conversation.log, MemoryLog):
-            return
-        with live.conversation.changed:
-            state = live.conversation.state
-            summary = summary_of(state)
-        folders = [path for path in map(path_from_uri, state.folders) if path is not None]
-        self._catalog(folders).write_meta(live.id, summary)
+            self._keep_summary(each)
 
     def listed(self, folders: Sequence[Path]) -> list[m.ConversationInfo]:
         """All conversations of these folders, newest first, without opening any."""
@@ -203,15 +188,6 @@ class Conversations:
             found[live.id] = describe(live.conversation)
         return sorted(found.values(), key=lambda info: info.updated_at, reverse=True)
 
-    def started_by(self, request_id: str, folders: Sequence[Path]) -> tuple[str, str] | None:
-        """(body hash, conversation id) of the start that had this `clientRequestId`."""
-        for catalog in self._catalogs(folders):
-            for summary in catalog.summaries():
-                start: Json = summary.get("startedBy") or {}
-                if start.get("clientRequestId") == request_id:
-                    return start["bodyHash"], summary["id"]
-        return None
-
     def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
         """State, records and epoch of any conversation, without opening or locking it."""
         live = self.find_live(conversation_id)
@@ -220,10 +196,10 @@ class Conversations:
             lines = live.conversation.log.read_range(1, state.seq)
             records = [orjson.loads(line) for line in lines]
             return state, records, live.conversation.epoch
-        scan = scan_log(self.place_of(conversation_id, folders))
+        scan = scan_log(self._place_of(conversation_id, folders))
         return fold(conversation_id, scan.records), scan.records, scan.header.get("epoch", "")
 
-    def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
+    def _place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """The folder of its log. Raises `ConversationNotFoundError`."""
         for catalog in self._catalogs(folders):
             place = catalog.find(conversation_id)
@@ -233,27 +209,20 @@ class Conversations:
 
     def options_of(self, live: Live) -> tuple[Option, ...]:
         """The pickers of one conversation, with the models that settings offer."""
-        models = self._house.settings(None).settings.models
+        models = self.shared.settings(None).settings.models
         return option_pickers(live.conversation.state.options, models)
 
-    def _add(self, live: Live, *, at_work: bool) -> Live:
-        live.agent.on_idle = lambda: self.keep_summary(live)
-        with self._lock:
-            self._live[live.id] = live
-        if at_work:
-            live.agent.start()
-        self.keep_summary(live)
-        return live
-
-    def _recipe(self, instructions: str, tools: m.ToolFilter | None) -> Recipe:
-        return Recipe(
-            self._house.model_for,
-            instructions=instructions,
-            tool_filter=tools or m.ToolFilter(),
-        )
+    def _keep_summary(self, live: Live) -> None:
+        """Refresh what lists show of a conversation that is not open."""
+        if isinstance(live.conversation.log, MemoryLog):
+            return
+        with live.conversation.changed:
+            summary = summary_of(live.conversation.state)
+        folders = [path for path in map(path_from_uri, summary["folders"]) if path is not None]
+        self._catalogs(folders)[0].write_meta(live.id, summary)
 
     def _require_room(self) -> None:
-        limit = self._house.settings(None).settings.max_open_conversations
+        limit = self.shared.settings(None).settings.max_open_conversations
         with self._lock:
             n_open = len(self._live)
         if n_open >= limit:
@@ -268,28 +237,26 @@ class Conversations:
                 f"folders: {str(folder)!r} is no folder",
                 ({"path": "folders", "code": "not_a_folder", "message": "must be a folder"},),
             )
-        if self._house.shared.trust.of(folder) == "none":
+        if self.shared.trust.of(folder) == "none":
             raise WorkspaceUntrustedError(
                 f"no agent may work in {str(folder)!r}; workspace/setTrust changes that"
             )
 
-    def _catalog(self, folders: Sequence[Path]) -> Catalog:
-        return Catalog(folders[0] / ".openhands" if folders else self._house.user_folder)
-
     def _catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
-        homes = dict.fromkeys([*(f / ".openhands" for f in folders), self._house.user_folder])
+        """Where logs may lie; a new one goes into the first."""
+        homes = dict.fromkeys([*(f / ".openhands" for f in folders), self.shared.user_folder])
         return [Catalog(home) for home in homes]
 
 
-def describe(conversation: Conversation) -> m.ConversationInfo:
+def describe(journal: Journal) -> m.ConversationInfo:
     """A live conversation at a glance."""
-    with conversation.changed:
-        return describe_state(conversation.state, m.LockInfo(mine=True), conversation.epoch)
+    with journal.changed:
+        return describe_state(journal.state, mine=True, epoch=journal.epoch)
 
 
-def describe_state(state: State, lock: m.LockInfo, epoch: str | None = None) -> m.ConversationInfo:
-    """A conversation at a glance, from its state."""
-    now = {"epoch": epoch, "turnId": state.turn["id"] if state.turn else None, "lock": lock}
+def describe_state(state: State, *, mine: bool, epoch: str | None = None) -> m.ConversationInfo:
+    """A conversation at a glance, from its state; `mine` says that it is open here."""
+    now = {"epoch": epoch, "turnId": (state.turn or {}).get("id"), "lock": {"mine": mine}}
     return m.ConversationInfo.model_validate({**summary_of(state), **now})
 
 
@@ -311,13 +278,14 @@ def check_options(values: dict[str, str]) -> dict[str, str]:
     return values
 
 
-def require_closable(live: Live) -> None:
-    """Raises `ConversationBusyError` while a turn runs."""
-    status = cast("ConversationState", live.conversation.state.status)
-    if status in BUSY:
-        raise ConversationBusyError(
-            f"conversation {live.id!r} is {status}; close it with ifRunning interrupt or pause"
-        )
+@contextmanager
+def _closed_on_failure(log: EventLog) -> Generator[None]:
+    """Frees the log's lock when the conversation does not come to life."""
+    try:
+        yield
+    except BaseException:
+        log.close()
+        raise
 
 
 def _folders_of(records: Sequence[Json]) -> list[Path]:

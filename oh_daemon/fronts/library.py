@@ -25,8 +25,8 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, recipe_of
-from oh_daemon.fronts.conversations import Conversations, House
+from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, model_for, recipe_of
+from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.workspace.shell import Shells
@@ -131,26 +131,23 @@ class Conversation:
         folders = [Path(path).absolute()] if path is not None else []
         key = agent.llm.api_key
         self._calls = _Callbacks()
+        recipe = recipe_of(agent)
+        settings = Settings.model_validate(
+            {"model": agent.llm.model, **agent.model_dump(include=_SETTINGS)}
+        )
         self._shared = Shared(
+            settings=lambda _folder: Merged(settings, {}, ()),
+            model_for=model_for(agent.llm),
+            default_model=lambda: agent.llm.model,
             trust=TrustBook(trusted=dict.fromkeys(folders, True)),
+            user_folder=Path(os.devnull),
+            client_name="python",
             masker=Masker([key.get_secret_value()] if key else []),
             environment=workspace.environment if isinstance(workspace, Workspace) else os.environ,
             can_ask=lambda: agent.approval != "askNever",
             listeners=(self._calls,),
         )
-        recipe = recipe_of(agent)
-        settings = Settings.model_validate(
-            {"model": agent.llm.model, **agent.model_dump(include=_SETTINGS)}
-        )
-        house = House(
-            shared=self._shared,
-            model_for=recipe.model_for,
-            default_model=lambda: agent.llm.model,
-            settings=lambda _folder: Merged(settings, {}, ()),
-            user_folder=Path(os.devnull),
-            client_name="python",
-        )
-        self._conversations = Conversations(house)
+        self._conversations = Conversations(self._shared)
         params = m.StartParams(ephemeral=not folders, metadata=dict(metadata or {}))
         try:
             self._live = self._begin(conversation_id, params, folders, recipe)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,7 @@ from oh_daemon.contract.items import (
     TrustSubject,
 )
 from oh_daemon.contract.messages import ToolFilter
+from oh_daemon.contract.settings import Merged
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.cancel import CancelToken
@@ -35,7 +37,6 @@ from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.risk import rate_command
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
-from oh_daemon.core.state import State, fold
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.tools.edit import EditTool
@@ -66,7 +67,14 @@ class SystemClock:
 class Shared:
     """What all conversations of a process have in common."""
 
+    settings: Callable[[Path | None], Merged]
+    """The settings in force in a folder."""
+    model_for: Callable[[str], Model]
+    default_model: Callable[[], str]
     trust: TrustBook
+    user_folder: Path
+    """Home of conversations that have no folder."""
+    client_name: str = ""
     commit: CommitThread = field(default_factory=CommitThread)
     spawner: Spawner = field(default_factory=Spawner)
     masker: Masker = field(default_factory=Masker)
@@ -86,26 +94,12 @@ class Shared:
 class Recipe:
     """What a conversation's agent is made of, beyond its log."""
 
-    model_for: Callable[[str], Model]
     instructions: str = ""
     tool_filter: ToolFilter = field(default_factory=ToolFilter)
     more_tools: Sequence[Tool] = ()
     tool_choice: Literal["auto", "required"] = "auto"
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     """Laid over those of a conversation that is opened again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Birth:
-    """What a new conversation begins with."""
-
-    title: str
-    folders: tuple[Path, ...]
-    options: dict[str, str]
-    max_steps: int
-    max_cost_usd: float | None = None
-    metadata: Json = field(default_factory=dict[str, object])
-    cause: e.Cause | None = None
 
 
 class Workbench:
@@ -166,17 +160,56 @@ class Live:
     """A conversation at work in this process."""
 
     def __init__(
-        self, conversation: Conversation, workbench: Workbench, agent: Agent, recipe: Recipe
+        self, shared: Shared, recipe: Recipe, conversation: Conversation, folders: Sequence[Path]
     ) -> None:
+        self._shared = shared
+        self._recipe = recipe
         self.conversation = conversation
-        self.workbench = workbench
-        self.agent = agent
-        self.recipe = recipe
+        self.workbench = Workbench(shared, conversation.log, folders, recipe)
         self.repaired: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         return self.conversation.id
+
+    @cached_property
+    def agent(self) -> Agent:
+        """The worker; its prompt is in the log, so the conversation must have begun."""
+        runtime = Runtime(
+            model_for=self._shared.model_for,
+            tools=self.workbench.tools,
+            policy=_policy(self._shared, self.conversation, self.workbench),
+            slots=self._shared.slots,
+            tool_choice=self._recipe.tool_choice,
+        )
+        return Agent(self.conversation, runtime)
+
+    def agent_info(self, model: str, prompt: str | None = None) -> e.AgentInfo:
+        """Who answers, as the log says it; without a `prompt` it gets a new one."""
+        tools = tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values())
+        label = self._shared.model_for(model).label
+        folders = self.workbench.folders.folders if self.workbench.folders else ()
+        prompt = prompt or render_system_prompt(
+            [str(folder) for folder in folders],
+            platform=sys.platform,
+            instructions=self._recipe.instructions,
+        )
+        return e.AgentInfo(model=model, label=label, system_prompt=prompt, tools=tools)
+
+    def take_up(self) -> None:
+        """Close what a crash left open, and say what is new about the agent."""
+        conversation = self.conversation
+        state = conversation.state
+        self.workbench.learn_changes(state.items)
+        if closing := restart_events(state, conversation.clock.now()):
+            conversation.append(*closing)
+        wanted = self._recipe.options.items()
+        if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
+            conversation.append(e.OptionsChanged(values=changed))
+        # The prompt stays to the byte what the provider may have cached.
+        agent = self.agent_info(state.options["model"], state.agent["systemPrompt"])
+        if agent.model_dump(mode="json") != state.agent:
+            conversation.append(e.AgentChanged(agent=agent))
 
     def close(self, deadline_s: float = 1.0) -> None:
         """End the worker, the shells and the log, in that order. What was under way is recorded."""
@@ -184,76 +217,6 @@ class Live:
         if self.workbench.shells is not None:
             self.workbench.shells.close()
         self.conversation.log.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """An opened log and whose it is."""
-
-    conversation_id: str
-    log: EventLog
-    epoch: str
-    records: Sequence[Json] = ()
-
-
-def start_conversation(shared: Shared, recipe: Recipe, ledger: Ledger, birth: Birth) -> Live:
-    """A new conversation on an empty log. Raises `StorageError`."""
-    workbench = Workbench(shared, ledger.log, birth.folders, recipe)
-    conversation = _conversation(shared, ledger, State(ledger.conversation_id))
-    prompt = render_system_prompt(
-        [str(folder) for folder in birth.folders],
-        platform=sys.platform,
-        instructions=recipe.instructions,
-    )
-    conversation.append(
-        e.ConversationCreated(
-            title=birth.title,
-            folders=tuple(uri_from_path(folder) for folder in birth.folders),
-            agent=_agent_info(recipe, birth.options["model"], prompt, workbench),
-            options=birth.options,
-            max_steps=birth.max_steps,
-            max_cost_usd=birth.max_cost_usd,
-            metadata=birth.metadata,
-        ),
-        cause=birth.cause,
-    )
-    return _set_to_work(shared, recipe, conversation, workbench)
-
-
-def reopen_conversation(
-    shared: Shared, recipe: Recipe, ledger: Ledger, folders: Sequence[Path]
-) -> Live:
-    """A conversation from its log; what a crash left open is closed. Raises `StorageError`."""
-    state = fold(ledger.conversation_id, ledger.records)
-    workbench = Workbench(shared, ledger.log, folders, recipe)
-    workbench.learn_changes(state.items)
-    conversation = _conversation(shared, ledger, state)
-    closing = restart_events(state, shared.clock.now())
-    if closing:
-        conversation.append(*closing)
-    changed = {k: v for k, v in recipe.options.items() if v != state.options.get(k)}
-    if changed:
-        conversation.append(e.OptionsChanged(values=changed))
-    # The prompt stays to the byte what the provider may have cached.
-    prompt = state.agent["systemPrompt"]
-    agent = _agent_info(recipe, state.options["model"], prompt, workbench)
-    if agent.model_dump(mode="json") != state.agent:
-        conversation.append(e.AgentChanged(agent=agent))
-    return _set_to_work(shared, recipe, conversation, workbench)
-
-
-def _conversation(shared: Shared, ledger: Ledger, state: State) -> Conversation:
-    conversation = Conversation(
-        state, ledger.log, epoch=ledger.epoch, clock=shared.clock, masker=shared.masker
-    )
-    conversation.listeners.extend(shared.listeners)
-    return conversation
-
-
-def _agent_info(recipe: Recipe, model: str, prompt: str, workbench: Workbench) -> e.AgentInfo:
-    tools = tuple(render_tool_info(tool.spec) for tool in workbench.tools.values())
-    label = recipe.model_for(model).label
-    return e.AgentInfo(model=model, label=label, system_prompt=prompt, tools=tools)
 
 
 def render_tool_info(spec: ToolSpec) -> Json:
@@ -264,19 +227,6 @@ def render_tool_info(spec: ToolSpec) -> Json:
         "inputSchema": spec.input_schema,
         "annotations": {"readOnlyHint": spec.read_only},
     }
-
-
-def _set_to_work(
-    shared: Shared, recipe: Recipe, conversation: Conversation, workbench: Workbench
-) -> Live:
-    runtime = Runtime(
-        model_for=recipe.model_for,
-        tools=workbench.tools,
-        policy=_policy(shared, conversation, workbench),
-        slots=shared.slots,
-        tool_choice=recipe.tool_choice,
-    )
-    return Live(conversation, workbench, Agent(conversation, runtime), recipe)
 
 
 def _policy(shared: Shared, conversation: Conversation, workbench: Workbench) -> Policy:
@@ -335,9 +285,5 @@ def _save_gate(documents: Documents, unsaved: Sequence[Path], cancel: CancelToke
         SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in unsaved)),
         f"Save {', '.join(shown(path.name) for path in unsaved)} before the command runs?",
         required=False,
-        on_allow=lambda _scope: _save(documents, unsaved, cancel),
+        on_allow=lambda _scope: documents.save(unsaved, cancel=cancel),
     )
-
-
-def _save(documents: Documents, paths: Sequence[Path], cancel: CancelToken) -> None:
-    documents.save(paths, cancel=cancel)

@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _META_NAME = "meta.json"
 _MALFORMED = (LookupError, TypeError, AttributeError)
-_START = "conversation/start"
 
 
 def summary_of(state: State) -> Json:
@@ -46,7 +45,6 @@ def summary_of(state: State) -> Json:
         "options": state.options,
         "queueLength": len(state.queue),
         "pendingCount": len(state.approvals),
-        "startedBy": next((c for (m, _), c in state.causes.items() if m == _START), None),
     }
 
 

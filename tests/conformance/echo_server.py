@@ -9,7 +9,7 @@ import sys
 import threading
 from concurrent.futures import Future
 
-from oh_daemon.fronts.lsp.lifecycle import Capabilities, Hooks, Server
+from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.outbox import DeltaStream
 from oh_daemon.fronts.lsp.rpc import Json, RequestContext
 from oh_daemon.fronts.lsp.stdio import claim_stdio, encode
@@ -28,7 +28,8 @@ class EchoServer:
             "test/exit": lambda _params, _context: sys.exit(7),
             "test/print": self._print,
             "test/slow": self._slow_answer,
-            "test/finish": self._finish,
+            # One of the methods that are served however many others wait.
+            "conversation/close": self._finish,
             "test/nan": lambda _params, _context: {"value": float("nan"), "more": float("inf")},
             "test/surrogate": lambda _params, _context: {"text": "a\ud800b"},
             "test/unencodable": lambda _params, _context: {"value": object()},
@@ -41,17 +42,13 @@ class EchoServer:
             "test/lost": lambda _params, _context: {"heads": self._lost},
             "test/modules": lambda _params, _context: sorted(sys.modules),
         }
-        self._server = Server(
-            claim_stdio(),
+        service = Service(
             methods,
             {"test/boomNotification": lambda params: self._boom(params, None)},
-            Capabilities("0", {"methods": sorted(methods)}, commands=("test",)),
-            Hooks(
-                on_stop=[lambda _left_s: self._stop()],
-                on_lost_frame=lambda head: self._lost.append(head[:80].decode()),
-            ),
-            urgent=frozenset({"test/finish"}),
+            on_lost_frame=lambda head: self._lost.append(head[:80].decode()),
+            stop=lambda _left_s: self._stop(),
         )
+        self._server = Server(claim_stdio(), lambda _server, _facts: service)
 
     def run(self) -> int:
         return self._server.run()
@@ -66,7 +63,7 @@ class EchoServer:
         return {"stdin": os.read(0, 10).decode()}
 
     def _slow_answer(self, params: Json, context: RequestContext) -> Future[Json]:
-        """Answered by test/finish with the same name, or refused when the client cancels."""
+        """Answered by conversation/close with the same name, or refused when the client cancels."""
         future: Future[Json] = Future()
         if params.get("cancellable", True):
             context.cancel.on_cancel(lambda: _ignore(future.cancel()))

@@ -250,7 +250,7 @@ def test_a_second_request_under_an_open_id_is_refused_and_the_first_answered(
     echo.send_request("test/slow", {"name": "a"}, request_id="same")
     echo.send_request("test/echo", {}, request_id="same")
     assert echo.error_of("same").code == -32600
-    echo.request("test/finish", {"name": "a"})
+    echo.request("conversation/close", {"name": "a"})
     assert echo.result_of("same", nth=2) == {"done": True}
 
 
@@ -308,7 +308,7 @@ def test_a_handler_that_breaks_is_an_internal_error_with_a_reference(
 
 def test_a_late_answer_that_breaks_is_an_internal_error(echo: RawClient) -> None:
     late = echo.send_request("test/slow", {"name": "a"})
-    echo.request("test/finish", {"name": "a", "fail": True})
+    echo.request("conversation/close", {"name": "a", "fail": True})
     assert echo.error_of(late).code == -32603
 
 
@@ -333,7 +333,7 @@ def test_at_most_64_requests_are_open_but_those_that_make_room_pass(echo: RawCli
     assert (error.code, error.data["retryable"]) == (-31013, True)
     assert error.data["retryAfterMs"] > 0
     for number, request_id in enumerate(slow):
-        echo.request("test/finish", {"name": str(number)})
+        echo.request("conversation/close", {"name": str(number)})
         assert echo.result_of(request_id) == {"done": True}
     assert echo.request("test/echo") == {}
 
@@ -347,7 +347,7 @@ def test_a_cancelled_request_is_answered_once(echo: RawClient) -> None:
     echo.notify("$/cancelRequest", {"id": slow})
     assert echo.error_of(slow).code == -32800
     echo.notify("$/cancelRequest", {"id": slow})
-    echo.request("test/finish", {"name": "a"})
+    echo.request("conversation/close", {"name": "a"})
     assert_alive(echo)
     assert echo.n_answers(slow) == 1
 
@@ -355,7 +355,7 @@ def test_a_cancelled_request_is_answered_once(echo: RawClient) -> None:
 def test_a_request_that_cannot_be_cancelled_gets_its_result(echo: RawClient) -> None:
     slow = echo.send_request("test/slow", {"name": "a", "cancellable": False})
     echo.notify("$/cancelRequest", {"id": slow})
-    echo.request("test/finish", {"name": "a"})
+    echo.request("conversation/close", {"name": "a"})
     assert echo.result_of(slow) == {"done": True}
 
 

@@ -29,7 +29,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.render import print_record
-from oh_daemon.fronts.conversations import Conversations, House
+from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import SettingsSources, secret_values
@@ -111,7 +111,12 @@ def _compose(
 
     models = Models(lambda: settings(None).settings, environment)
     shared = Shared(
+        settings=settings,
+        model_for=models.model_for,
+        default_model=models.require_default,
         trust=trust,
+        user_folder=places.state_folder,
+        client_name="oh-daemon run",
         masker=Masker(secret_values(environment)),
         environment=environment,
         can_ask=lambda: _can_ask(request),
@@ -119,22 +124,14 @@ def _compose(
         save_grant=user_state.add_grant,
         listeners=(watcher,),
     )
-    house = House(
-        shared=shared,
-        model_for=models.model_for,
-        default_model=models.require_default,
-        settings=settings,
-        user_folder=places.state_folder,
-        client_name="oh-daemon run",
-    )
     merged = settings(request.workspace)
     for problem in merged.problems:
         if request.settings_file is not None or problem.startswith("command line"):
             raise InvalidParamsError(problem)
         _say(f"settings: {problem}")
     instructions = merged.settings.instructions
-    recipe = Recipe(models.model_for, instructions, tool_choice=request.tool_choice)
-    return Conversations(house), recipe
+    recipe = Recipe(instructions, tool_choice=request.tool_choice)
+    return Conversations(shared), recipe
 
 
 def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Live:
@@ -154,7 +151,7 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Liv
         live = conversations.open(resumed, folders, recipe=recipe)
     name = live.conversation.state.options["model"]
     _say(f"works in {request.workspace}, on this machine and with your rights")
-    for warning in recipe.model_for(name).warnings:
+    for warning in conversations.shared.model_for(name).warnings:
         _say(warning)
     if name != "demo":
         _say(f"model {name}; this run costs money, and the sum is shown at the end")

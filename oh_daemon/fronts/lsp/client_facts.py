@@ -22,61 +22,50 @@ class ClientFacts:
     protocol_major: int | None = None
     """None for a client without our block: any LSP client."""
     name: str = ""
-    kind: str = "buffer"
-    """panel, buffer or script."""
+    is_panel: bool = False
+    """It shows approvals itself when it sees the event."""
     features: frozenset[str] = frozenset()
     """What our block offers, for instance applyEdit2; only what is true."""
     wants_deltas: bool = True
     opted_out: frozenset[str] = frozenset()
     """Event types this client does not want."""
-    on_disconnect: str = "interrupt"
     trust: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """Folder (URI or path as sent) to the editor's own verdict; only a plain `true` is trust."""
+    settings: Json = field(default_factory=dict[str, Any])
     process_id: int | None = None
     folder_uris: tuple[str, ...] = ()
     position_encoding: str = "utf-16"
-    applies_edits: bool = False
-    """LSP's `workspace/applyEdit`."""
-    takes_document_changes: bool = False
-    """Edits may carry the version they were made for."""
-    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """LSP's ClientCapabilities, for whoever needs more of them."""
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """`initializationOptions` as sent."""
+    capabilities: Json = field(default_factory=dict[str, Any])
+    """LSP's ClientCapabilities; ask `offers`."""
 
     def offers(self, *path: str) -> bool:
-        """Whether a flag deep in `capabilities` is true."""
+        """Whether something deep in `capabilities` is there and not false."""
         value: Any = self.capabilities
         for name in path:
             value = cast("Json", value).get(name) if isinstance(value, dict) else None
-        return value is True
+        return value not in (None, False)
 
 
 def parse_client_facts(params: Json) -> ClientFacts:
     """Read the params of `initialize`. Raises `InvalidParamsError` naming the field."""
     capabilities = _object(params, "capabilities")
-    options = _object(params, "initializationOptions")
-    experimental = _object(capabilities, "experimental")
-    block = _object(options, "ohDaemon") or _object(experimental, "ohDaemon")
+    ours = _object(_object(params, "initializationOptions"), "ohDaemon")
+    block = ours or _object(_object(capabilities, "experimental"), "ohDaemon")
     client = _object(block, "client") or _object(params, "clientInfo")
     events = _object(block, "events")
-    workspace = _object(capabilities, "workspace")
     return ClientFacts(
         protocol_major=_field(_object(block, "protocolVersion"), "major", int),
         name=_text(client, "name"),
-        kind=_text(client, "kind") or "buffer",
+        is_panel=_text(client, "kind") == "panel",
         features=frozenset(k for k, on in _object(block, "features").items() if on is True),
         wants_deltas=_field(events, "deltas", bool) is not False,
         opted_out=frozenset(name for name in _array(events, "optOut") if isinstance(name, str)),
-        on_disconnect=_text(block, "onDisconnect") or "interrupt",
         trust={_text(e, "folder"): e.get("trusted") is True for e in _objects(block, "trust")},
+        settings=_object(block, "settings"),
         process_id=_field(params, "processId", int),
         folder_uris=_folder_uris(params),
         position_encoding=_encoding(_object(capabilities, "general")),
-        applies_edits=workspace.get("applyEdit") is True,
-        takes_document_changes=_object(workspace, "workspaceEdit").get("documentChanges") is True,
         capabilities=capabilities,
-        options=options,
     )
 
 
@@ -90,13 +79,9 @@ def _field(source: Json, name: str, kind: type) -> Any:
     value = source.get(name)
     if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
         return value
-    wanted = _KIND_NAMES[kind]
-    problem = {
-        "path": name,
-        "code": f"{wanted}_type",
-        "message": f"Input should be of type {wanted}",
-    }
-    raise InvalidParamsError(f"{name!r} must be of type {wanted}", (problem,))
+    message = f"must be of type {_KIND_NAMES[kind]}"
+    problem = {"path": name, "code": f"{_KIND_NAMES[kind]}_type", "message": message}
+    raise InvalidParamsError(f"{name!r} {message}", (problem,))
 
 
 def _object(source: Json, name: str) -> Json:

@@ -1,29 +1,29 @@
-"""Puts the daemon together once the client is known: documents, editor, conversations, handlers."""
+"""Puts the daemon together once the client is known: documents, editor, conversations, methods.
+
+Everything slow is imported here, so `initialize` is answered before this module is loaded.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from oh_daemon.contract.items import Contract
 from oh_daemon.contract.protocol import REQUESTS
-from oh_daemon.contract.protocol import Method as Described
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.conversations import Conversations, House
+from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_diary
 from oh_daemon.fronts.lsp import handlers_conversation, handlers_daemon, handlers_history
-from oh_daemon.fronts.lsp.client import Client, ClientAnswer
+from oh_daemon.fronts.lsp.client import ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.daemon import Daemon
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.editor import ClientEditor
-from oh_daemon.fronts.lsp.lifecycle import Server
-from oh_daemon.fronts.lsp.publisher import Progress, Publisher
-from oh_daemon.fronts.lsp.rpc import Method, RequestContext
+from oh_daemon.fronts.lsp.lifecycle import Server, Service
+from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
+from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
 from oh_daemon.fronts.lsp.sync import Documents
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
@@ -37,25 +37,15 @@ _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list
 """The first of these imports litellm in the background (1.7 s): an idle window never pays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
-    """A daemon, and what its server is to call."""
-
-    daemon: Daemon
-    methods: dict[str, Method]
-    notifications: dict[str, Callable[[Json], None]]
-
-
-def compose(
-    server: Server, facts: ClientFacts, environment: Mapping[str, str], places: Places
-) -> Composed:
+def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) -> Service:
     """Everything behind the methods. Called on the main loop, right after `initialize`."""
+    places = Places.of_user(environment)
     documents = Documents(facts.position_encoding, facts.folder_uris)
     publisher = Publisher(server.outbox, server.client, facts)
     user_state = UserState(places.decisions_file)
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
     trust = TrustBook(user_state, trusted=trusted)
-    sources = SettingsSources(environment, places.settings_file, client=_client_settings(facts))
+    sources = SettingsSources(environment, places.settings_file, client=facts.settings)
 
     def settings(folder: Path | None) -> Merged:
         is_trusted = folder is not None and trust.of(folder) == "full"
@@ -65,7 +55,12 @@ def compose(
     masker = Masker(secret_values(environment))
     keep_diary(places.log_file, settings(None).settings.log_level, masker)
     shared = Shared(
+        settings=settings,
+        model_for=models.model_for,
+        default_model=models.require_default,
         trust=trust,
+        user_folder=places.state_folder,
+        client_name=facts.name,
         masker=masker,
         environment=environment,
         editor=ClientEditor(documents, server.client, facts),
@@ -74,117 +69,74 @@ def compose(
         save_grant=user_state.add_grant,
         listeners=(publisher,),
     )
-    house = House(
-        shared=shared,
-        model_for=models.model_for,
-        default_model=models.require_default,
-        settings=settings,
-        user_folder=places.state_folder,
-        client_name=facts.name,
+    daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)
+    return Service(
+        methods=_bind(daemon),
+        notifications={
+            **documents.notifications(),
+            **_configuration(sources, facts, server),
+            "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
+        },
+        on_lost_frame=documents.on_lost_frame,
+        stop=daemon.stop,
     )
-    daemon = Daemon(
-        conversations=Conversations(house),
-        shared=shared,
-        documents=documents,
-        outbox=server.outbox,
-        publisher=publisher,
-        facts=facts,
-        trust=trust,
-        models=models,
-        settings=settings,
-    )
-    methods = bind(daemon)
-    return Composed(daemon, methods, _notifications(daemon, sources, server))
 
 
-def bind(daemon: Daemon) -> dict[str, Method]:
+def _bind(daemon: Daemon) -> dict[str, Method]:
     """A handler for every method of the registry, and for nothing else."""
     modules = (handlers_conversation, handlers_history, handlers_daemon)
     handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}
-    methods = {method.name: _bound(daemon, method, handlers[method.name]) for method in REQUESTS}
-    for name in _WARM:
-        methods[name] = _warming(methods[name])
+    is_warm = threading.Event()
+
+    def bound(name: str, params_type: Any, handler: Handler) -> Method:
+        def call(params: Json, context: RequestContext) -> Any:
+            if name in _WARM and not is_warm.is_set():
+                is_warm.set()
+                context.after_answer(_warm_up)
+            return handler(daemon, params_type.model_validate(params), context)
+
+        return call
+
+    methods = {m.name: bound(m.name, m.params, handlers[m.name]) for m in REQUESTS}
     methods["workspace/executeCommand"] = handlers_daemon.execute_command(daemon, methods)
     return methods
 
 
-def _bound(
-    daemon: Daemon, method: Described, handler: Callable[[Daemon, Any, RequestContext], Any]
-) -> Method:
-    params_type: type[Contract] = method.params
-
-    def call(params: Json, context: RequestContext) -> Any:
-        return handler(daemon, params_type.model_validate(params), context)
-
-    return call
-
-
-def _warming(method: Method) -> Method:
-    started = threading.Event()
-
-    def call(params: Json, context: RequestContext) -> Any:
-        if not started.is_set():
-            started.set()
-            context.after_answer(_warm_up)
-        return method(params, context)
-
-    return call
-
-
 def _warm_up() -> None:
-    from oh_daemon.model.client import warm_up  # noqa: PLC0415 - imports nothing slow by itself.
+    from oh_daemon.model.client import warm_up  # noqa: PLC0415 - asyncio comes with it.
 
     warm_up()
 
 
-def _notifications(
-    daemon: Daemon, sources: SettingsSources, server: Server
-) -> dict[str, Callable[[Json], None]]:
-    configuration = ClientConfiguration(sources, daemon.facts, server.client)
-
-    def on_progress_cancel(params: Json) -> None:
-        conversation_id = Progress.conversation_of(params.get("token"))
-        live = daemon.conversations.find_live(conversation_id or "")
-        if live is not None:
-            live.conversation.interrupt()
-
-    return {
-        **daemon.documents.notifications(),
-        "initialized": configuration.ask,
-        "workspace/didChangeConfiguration": configuration.on_change,
-        "window/workDoneProgress/cancel": on_progress_cancel,
-    }
-
-
-class ClientConfiguration:
+def _configuration(
+    sources: SettingsSources, facts: ClientFacts, server: Server
+) -> dict[str, Notification]:
     """Keeps the settings that the client has for us, section `ohDaemon`."""
 
-    def __init__(self, sources: SettingsSources, facts: ClientFacts, client: Client) -> None:
-        self._sources = sources
-        self._facts = facts
-        self._client = client
-
-    def ask(self, _params: Json) -> None:
-        if self._facts.offers("workspace", "configuration"):
+    def ask(_params: Json) -> None:
+        if facts.offers("workspace", "configuration"):
             wanted = {"items": [{"section": "ohDaemon"}]}
-            self._client.request_async("workspace/configuration", wanted, self._on_answer)
+            server.client.request_async("workspace/configuration", wanted, on_answer)
 
-    def on_change(self, params: Json) -> None:
+    def on_answer(answer: ClientAnswer) -> None:
+        found: Any = answer.result
+        if isinstance(found, list) and found and (settings := _object(found[0])):  # pyright: ignore[reportUnknownArgumentType] - any JSON.
+            sources.client = {**facts.settings, **settings}
+
+    def on_change(params: Json) -> None:
         """Old clients push all settings; the others want to be asked."""
         if settings := _object(_object(params.get("settings")).get("ohDaemon")):
-            self._sources.client = settings
+            sources.client = settings
         else:
-            self.ask({})
+            ask({})
 
-    def _on_answer(self, answer: ClientAnswer) -> None:
-        result: Any = answer.result
-        found = cast("list[Any]", result) if isinstance(result, list) else [None]
-        if answer.outcome == "answered" and found and (settings := _object(found[0])):
-            self._sources.client = {**_client_settings(self._facts), **settings}
+    return {"initialized": ask, "workspace/didChangeConfiguration": on_change}
 
 
-def _client_settings(facts: ClientFacts) -> Json:
-    return _object(_object(facts.options.get("ohDaemon")).get("settings"))
+def _cancel_turn(daemon: Daemon, params: Json) -> None:
+    live = daemon.conversations.find_live(conversation_of(params.get("token")))
+    if live is not None:
+        live.conversation.interrupt()
 
 
 def _object(value: object) -> Json:

@@ -11,18 +11,16 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
-from oh_daemon.contract.settings import Merged
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
+from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.lsp.sync import Documents
 from oh_daemon.fronts.models import Models
-from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Live, Shared
 from oh_daemon.workspace.paths import path_from_uri
 
@@ -31,22 +29,17 @@ from oh_daemon.workspace.paths import path_from_uri
 class Daemon:
     """One per process. Fields are fixed; `opening` belongs to the main loop."""
 
-    conversations: Conversations
     shared: Shared
+    conversations: Conversations
     documents: Documents
     outbox: Outbox
     publisher: Publisher
-    facts: ClientFacts
-    trust: TrustBook
     models: Models
-    settings: Callable[[Path | None], Merged]
     workers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="opener")
     )
     started_at: float = field(default_factory=time.monotonic)
     opening: dict[str, Future[Live]] = field(default_factory=dict[str, "Future[Live]"])
-    started_by: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """clientRequestId of `conversation/start` to (body hash, conversation id)."""
 
     def folders(self, named: tuple[str, ...] | None = None) -> list[Path]:
         """Folders by URI or path; without any, those the client has open.
@@ -71,42 +64,54 @@ class Daemon:
             opening.add_done_callback(lambda _done: self.opening.pop(conversation_id, None))
         return opening
 
-    def with_live(self, conversation_id: str, act: Callable[[Live], Any]) -> Any:
-        """`act` on an open conversation now, or once it is opened.
 
-        Raises `ConversationNotFoundError`, also through the future.
-        """
-        opening = self.opening.get(conversation_id)
+Handler = Callable[[Daemon, Any, RequestContext], Any]
+"""What a method does with its valid params: a `rpc.Method` that knows the daemon."""
+
+
+def on_open(handler: Callable[[Daemon, Live, Any, RequestContext], Any]) -> Handler:
+    """A handler that gets the open conversation that its params name, once it is opened.
+
+    Raises `ConversationNotFoundError`, also through the future.
+    """
+
+    def call(daemon: Daemon, params: Any, context: RequestContext) -> Any:
+        opening = daemon.opening.get(params.conversation_id)
         if opening is None:
-            return act(self.conversations.live(conversation_id))
-        return then(opening, act)
+            live = daemon.conversations.live(params.conversation_id)
+            return handler(daemon, live, params, context)
+        return then(opening, lambda live: handler(daemon, live, params, context))
+
+    return call
+
+
+def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:
+    """A handler that reads the disk: it gets the client's folders and runs on a worker thread."""
+
+    def call(daemon: Daemon, params: Any, _context: RequestContext) -> Any:
+        return daemon.workers.submit(handler, daemon, params, daemon.folders())
+
+    return call
 
 
 def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
     """`act` on the result of a future, on the thread that completes it; futures are followed."""
     done: Future[Any] = Future()
-
-    def on_first(finished: Future[Any]) -> None:
-        try:
-            result = act(finished.result())
-        except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits.
-            done.set_exception(exc)
-            return
-        if isinstance(result, Future):
-            result.add_done_callback(lambda second: _copy(second, done))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownLambdaType] - any result.
-        else:
-            done.set_result(result)
-
-    first.add_done_callback(on_first)
+    first.add_done_callback(lambda finished: _settle(done, lambda: act(finished.result())))
     return done
 
 
-def _copy(source: Future[Any], target: Future[Any]) -> None:
-    error = source.exception()
-    if error is None:
-        target.set_result(source.result())
+def _settle(done: Future[Any], compute: Callable[[], Any]) -> None:
+    try:
+        result = compute()
+    except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits.
+        done.set_exception(exc)
+        return
+    if isinstance(result, Future):
+        future = cast("Future[Any]", result)
+        future.add_done_callback(lambda second: _settle(done, second.result))
     else:
-        target.set_exception(error)
+        done.set_result(result)
 
 
 def once_durable(live: Live, result: Json) -> Future[Json]:

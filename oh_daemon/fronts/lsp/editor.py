@@ -6,10 +6,12 @@ only passed on; whether the text came out right is checked by the caller, by its
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from oh_daemon.contract.to_client import ReadDocumentResult
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
@@ -18,6 +20,7 @@ from oh_daemon.fronts.lsp.sync import Documents
 from oh_daemon.workspace.paths import uri_from_path
 
 EDIT_DEADLINE_S = 10.0
+READ_DEADLINE_S = 5.0
 _MAX_LABEL_CHARS = 40
 _FAILURES = {"deadline": "timeout", "gone": "gone", "refused": "rejected"}
 
@@ -29,15 +32,54 @@ class ClientEditor:
 
     def __init__(self, documents: Documents, client: Client, facts: ClientFacts) -> None:
         self._client = client
-        self._facts = facts
         self._synced = documents
         self._has_own_edit = "applyEdit2" in facts.features
         self._has_save = "saveDocument" in facts.features
         self._has_read = "readDocument" in facts.features
-        self.can_apply = self._has_own_edit or facts.applies_edits
+        self._takes_versions = facts.offers("workspace", "workspaceEdit", "documentChanges")
+        self.can_apply = self._has_own_edit or facts.offers("workspace", "applyEdit")
         self.can_save = self._has_own_edit or self._has_save
-        self.document = documents.document
         self.documents = documents.documents
+
+    def document(self, path: Path) -> OpenDocument | None:
+        """The synced text. One that we lost track of is read from the client, or counts as closed.
+
+        Without this an agent would take the file on disk for what the user sees.
+        """
+        lost = self._synced.lost_uri(path)
+        if lost is not None and self._has_read:
+            self._read_again(lost)
+        return self._synced.document(path)
+
+    def _read_again(self, uri: str) -> None:
+        is_done = threading.Event()
+
+        def on_answer(answer: ClientAnswer) -> None:
+            # On the main loop, so that the changes that follow apply to just this text.
+            try:
+                read = ReadDocumentResult.model_validate(answer.result)
+                self._synced.follow(uri, read.version or 0, read.text)
+            except ValueError:
+                self._synced.follow(uri, 0, None)
+            is_done.set()
+
+        withdraw = self._client.request_async("editor/readDocument", {"uri": uri}, on_answer)
+        is_done.wait(READ_DEADLINE_S)
+        withdraw()
+
+    def wait_for_text(
+        self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
+    ) -> OpenDocument | None:
+        """Wait until the text has this hash; when no change tells so in time, look at it."""
+        arrived = self._synced.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
+        if arrived is not None or not self._has_read or not timeout_s:
+            return arrived
+        uri = self._uri(path)
+        shown = _object(self._ask("editor/readDocument", {"uri": uri}, cancel).result)
+        text, version = shown.get("text"), shown.get("version")
+        if isinstance(text, str) and isinstance(version, int):
+            self._synced.adopt(uri, text, version)
+        return self._synced.wait_for_text(path, sha256, timeout_s=0, cancel=cancel)
 
     def apply_edit(
         self,
@@ -80,20 +122,6 @@ class ClientEditor:
         saved = _object(answer.result).get("saved")
         return tuple(path for uri, path in uris.items() if isinstance(saved, list) and uri in saved)
 
-    def wait_for_text(
-        self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
-    ) -> OpenDocument | None:
-        """Wait until the text has this hash; when no change tells so in time, look at it."""
-        arrived = self._synced.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
-        if arrived is not None or not self._has_read or not timeout_s:
-            return arrived
-        uri = self._uri(path)
-        shown = _object(self._ask("editor/readDocument", {"uri": uri}, cancel).result)
-        text, version = shown.get("text"), shown.get("version")
-        if isinstance(text, str) and isinstance(version, int):
-            self._synced.adopt(uri, text, version)
-        return self._synced.wait_for_text(path, sha256, timeout_s=0, cancel=cancel)
-
     def _ask(self, method: str, params: Json, cancel: CancelToken) -> ClientAnswer:
         return self._client.request(method, params, deadline_s=EDIT_DEADLINE_S, cancel=cancel)
 
@@ -103,7 +131,7 @@ class ClientEditor:
     def _workspace_edit(self, document: OpenDocument, edits: Sequence[TextEdit]) -> Json:
         uri = self._uri(document.path)
         changes = lsp_edits(document.text, edits, self._synced.encoding)
-        if self._facts.takes_document_changes or self._has_own_edit:
+        if self._takes_versions or self._has_own_edit:
             identifier = {"uri": uri, "version": document.version}
             return {"documentChanges": [{"textDocument": identifier, "edits": changes}]}
         return {"changes": {uri: changes}}

@@ -1,7 +1,7 @@
-"""The `conversation/*` methods, one short function each.
+"""The `conversation/*` methods that change something, one short function each.
 
-They append facts, read snapshots or hand work to a thread, and return at once. Order of events and
-answers is kept by `context.hold`.
+They append facts or hand work to a thread, and return at once. Order of events and answers is kept
+by `context.hold`; a request that comes again is recognised by the event that it once caused.
 """
 
 from __future__ import annotations
@@ -10,266 +10,211 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import (
-    IdempotencyConflictError,
+    ConversationBusyError,
+    ConversationNotFoundError,
     InvalidParamsError,
     RequestCancelledError,
 )
-from oh_daemon.contract.items import Contract, QueuedMessage
-from oh_daemon.core.conversation import Conversation
+from oh_daemon.contract.items import Contract
+from oh_daemon.core.conversation import BUSY
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import (
-    check_options,
-    describe,
-    require_closable,
-)
-from oh_daemon.fronts.lsp.daemon import Daemon, once_durable, then
+from oh_daemon.fronts.conversations import check_options, describe
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 
 _INTERRUPT_ANSWER_S = 10.0
+_STARTS = uuid.UUID("6f682d64-6165-6d6f-6e2d-737461727473")
+"""Ids of conversations are made from the `clientRequestId` and this."""
+
+MakeCause = Callable[[Json], e.Cause | None]
 
 
 def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
-    body_hash, request_id = _hash_of(params), params.client_request_id or ""
-    earlier = daemon.started_by.get(request_id)
-    if earlier is not None:
-        known_id = _same(earlier, body_hash, request_id)
-        return daemon.with_live(known_id, lambda live: _started_before(daemon, live))
+    """The id follows from `clientRequestId`, so a repeated start finds what the first one made."""
     check_options(params.options)
-    folders = daemon.folders(params.folders)
-    conversation_id = new_id()
+    folders, conversations = daemon.folders(params.folders), daemon.conversations
+    request_id, made = params.client_request_id, list[str]()
+    conversation_id = uuid.uuid5(_STARTS, request_id).hex if request_id else new_id()
+    cause = _cause_maker(context.method, params, request_id)({})
     daemon.publisher.subscribed.add(conversation_id)
     context.hold(conversation_id)
-    if request_id:
-        daemon.started_by[request_id] = (body_hash, conversation_id)
 
     def make() -> Live:
-        try:
-            return _make(daemon, params, folders, conversation_id)
-        except BaseException:
-            daemon.publisher.subscribed.discard(conversation_id)
-            daemon.started_by.pop(request_id, None)
-            raise
+        if request_id:
+            with contextlib.suppress(ConversationNotFoundError):
+                return conversations.open(conversation_id, folders)
+        made.append(conversation_id)
+        return conversations.start(params, folders, conversation_id=conversation_id, cause=cause)
 
     def begun(live: Live) -> Any:
-        if live.id != conversation_id:
-            daemon.publisher.subscribed.add(live.id)
-            return _started_before(daemon, live)
-        return once_durable(live, _begin(daemon, params, live))
+        result: Json = {
+            "conversation": describe(live.conversation),
+            "options": conversations.options_of(live),
+        }
+        if not made:
+            earlier = _earlier(live, context.method, params, request_id) or {}
+            return {**result, **earlier, "duplicate": True}
+        if params.content is not None:
+            message_id = params.client_message_id
+            sent = live.conversation.send(params.content, client_message_id=message_id)
+            result |= {key: sent[key] for key in ("messageId", "turnId") if key in sent}
+            result["conversation"] = describe(live.conversation)
+        return once_durable(live, result)
 
     return then(daemon.open_later(conversation_id, make), begun)
 
 
-def _make(
-    daemon: Daemon, params: m.StartParams, folders: Sequence[Path], conversation_id: str
-) -> Live:
-    """A new conversation, or the one that this request started before the daemon did."""
-    request_id = params.client_request_id
-    known = daemon.conversations.started_by(request_id, folders) if request_id else None
-    if known is not None:
-        known_id = _same(known, _hash_of(params), request_id or "")
-        return daemon.conversations.open(known_id, folders)
-    cause = _cause("conversation/start", params)({})
-    return daemon.conversations.start(params, folders, conversation_id=conversation_id, cause=cause)
-
-
-def _begin(daemon: Daemon, params: m.StartParams, live: Live) -> Json:
-    sent: Json = {}
-    if params.content is not None:
-        sent = live.conversation.send(params.content, client_message_id=params.client_message_id)
-    return {
-        "conversation": describe(live.conversation),
-        "options": daemon.conversations.options_of(live),
-        **{key: sent[key] for key in ("messageId", "turnId") if key in sent},
-    }
-
-
-def _same(earlier: tuple[str, str], body_hash: str, request_id: str) -> str:
-    """The conversation that this very request started. Raises `IdempotencyConflictError`."""
-    known_hash, conversation_id = earlier
-    if known_hash != body_hash:
-        raise IdempotencyConflictError(
-            f"{request_id!r} was used for another conversation/start; use a new clientRequestId"
-        )
-    return conversation_id
-
-
-def _started_before(daemon: Daemon, live: Live) -> Json:
-    return {
-        "conversation": describe(live.conversation),
-        "options": daemon.conversations.options_of(live),
-        "duplicate": True,
-    }
-
-
-def close(daemon: Daemon, params: m.CloseParams, _context: RequestContext) -> Any:
-    def act(live: Live) -> Any:
-        conversation = live.conversation
-        if params.if_running == "error":
-            require_closable(live)
-        elif params.if_running == "interrupt":
-            return then(conversation.interrupt(), lambda _ended: end(conversation))
-        return end(conversation)
-
-    def end(conversation: Conversation) -> Future[Json]:
-        def work() -> Json:
-            daemon.conversations.close(params.conversation_id)
-            daemon.publisher.subscribed.discard(params.conversation_id)
-            daemon.publisher.asker.withdraw(conversation.state.approvals)
-            return {}
-
+@on_open
+def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestContext) -> Any:
+    def end(_interrupted: object = None) -> Future[Json]:
         return daemon.workers.submit(work)
 
-    return daemon.with_live(params.conversation_id, act)
+    def work() -> Json:
+        daemon.conversations.close(live.id)
+        daemon.publisher.subscribed.discard(live.id)
+        daemon.publisher.asker.withdraw(live.conversation.state.approvals)
+        return {}
+
+    status = live.conversation.state.status
+    if params.if_running == "error" and status in BUSY:
+        raise ConversationBusyError(
+            f"conversation {live.id!r} is {status}; close it with ifRunning interrupt or pause"
+        )
+    return then(live.conversation.interrupt(), end) if params.if_running == "interrupt" else end()
 
 
-def send_message(daemon: Daemon, params: m.SendMessageParams, context: RequestContext) -> Any:
-    def act(live: Live) -> Any:
-        conversation = live.conversation
-        known = _earlier(conversation, "conversation/sendMessage", params, params.client_message_id)
-        if known is not None:
-            return known
-        if params.wait == "accepted":
-            context.hold(conversation.id)
+@on_open
+def send_message(
+    _daemon: Daemon, live: Live, params: m.SendMessageParams, context: RequestContext
+) -> Any:
+    conversation, message_id = live.conversation, params.client_message_id
+
+    def send(cause: MakeCause) -> Json:
+        return conversation.send(
+            params.content,
+            delivery=params.delivery,
+            client_message_id=message_id,
+            expected_turn_id=params.expected_turn_id,
+            run=params.run,
+            cause=cause,
+        )
+
+    def send_and_wait(cause: MakeCause) -> Future[Json]:
         with conversation.changed:
-            result = conversation.send(
-                params.content,
-                delivery=params.delivery,
-                client_message_id=params.client_message_id,
-                expected_turn_id=params.expected_turn_id,
-                run=params.run,
-                cause=_cause("conversation/sendMessage", params, params.client_message_id),
-            )
-            if params.wait == "accepted":
-                return once_durable(live, result)
+            result = send(cause)
             ended = conversation.turn_ended(result["messageId"], result.get("turnId"))
-        return _when_ended(conversation, result, ended, context)
+        context.cancel.on_cancel(lambda: _ignore(conversation.interrupt()))
+        return then(ended, lambda turn: _finished(turn, result, context))
 
-    return daemon.with_live(params.conversation_id, act)
-
-
-def _when_ended(
-    conversation: Conversation, result: Json, ended: Future[Json], context: RequestContext
-) -> Future[Json]:
-    """Answer with the turn; cancelling the request interrupts it."""
-    context.cancel.on_cancel(lambda: _ignore(conversation.interrupt()))
-
-    def finished(turn: Json) -> Json:
-        if context.cancel.is_cancelled:
-            raise RequestCancelledError("cancelled by the client; the turn was interrupted")
-        text = {"finalText": turn["finalText"]} if turn.get("finalText") else {}
-        return {**result, "turnId": turn["id"], "turn": turn, **text}
-
-    return then(ended, finished)
+    request_id = params.client_request_id or (message_id and f"message {message_id}")
+    if params.wait == "completed":
+        return _once(live, params, context, send_and_wait, request_id)
+    context.hold(live.id)
+    return _once(live, params, context, send, request_id)
 
 
-def pause(daemon: Daemon, params: m.PauseParams, context: RequestContext) -> Any:
-    def act(live: Live) -> Any:
-        known = _earlier(live.conversation, "conversation/pause", params)
-        if known is not None:
-            return known
-        context.hold(live.id)
-        return once_durable(live, live.conversation.pause(params.when))
-
-    return daemon.with_live(params.conversation_id, act)
+def _finished(turn: Json, sent: Json, context: RequestContext) -> Json:
+    if context.cancel.is_cancelled:
+        raise RequestCancelledError("cancelled by the client; the turn was interrupted")
+    text = {"finalText": turn["finalText"]} if turn.get("finalText") else {}
+    return {**sent, "turnId": turn["id"], "turn": turn, **text}
 
 
-def resume(daemon: Daemon, params: m.ResumeParams, context: RequestContext) -> Any:
-    def act(live: Live) -> Any:
-        known = _earlier(live.conversation, "conversation/resume", params)
-        if known is not None:
-            return known
-        context.hold(live.id)
-        cause = _cause("conversation/resume", params)
+@on_open
+def pause(_daemon: Daemon, live: Live, params: m.PauseParams, context: RequestContext) -> Any:
+    context.hold(live.id)
+
+    def act(cause: MakeCause) -> Json:
+        return live.conversation.pause(params.when, cause)
+
+    return _once(live, params, context, act, params.client_request_id)
+
+
+@on_open
+def resume(_daemon: Daemon, live: Live, params: m.ResumeParams, context: RequestContext) -> Any:
+    context.hold(live.id)
+
+    def act(cause: MakeCause) -> Json:
         if params.message is None:
-            result = live.conversation.resume(cause)
-        else:
-            sent = live.conversation.send(params.message, cause=cause)
-            result = {"turnId": sent["turnId"]}
-        return once_durable(live, result)
+            return live.conversation.resume(cause)
+        return {"turnId": live.conversation.send(params.message, cause=cause)["turnId"]}
 
-    return daemon.with_live(params.conversation_id, act)
+    return _once(live, params, context, act, params.client_request_id)
 
 
-def interrupt(daemon: Daemon, params: m.InterruptParams, _context: RequestContext) -> Any:
-    def act(live: Live) -> Any:
-        conversation = live.conversation
-        with conversation.changed:
-            turn = conversation.state.turn
-            if params.turn_id is not None and (turn is None or turn["id"] != params.turn_id):
-                return {"turnId": params.turn_id, "status": conversation.state.status}
-        ended = conversation.interrupt(clear_queue=params.clear_queue)
-        answer: Future[Json] = Future()
-        unfinished = {"turnId": (turn or {}).get("id"), "status": "interrupting"}
-        late = threading.Timer(_INTERRUPT_ANSWER_S, _answer_once, (answer, unfinished))
-        late.daemon = True
-        late.start()
+@on_open
+def interrupt(
+    _daemon: Daemon, live: Live, params: m.InterruptParams, _context: RequestContext
+) -> Any:
+    conversation = live.conversation
+    with conversation.changed:
+        turn_id = (conversation.state.turn or {}).get("id")
+        if params.turn_id not in (None, turn_id):
+            return {"turnId": params.turn_id, "status": conversation.state.status}
+    answer: Future[Json] = Future()
 
-        def on_ended(done: Future[Json]) -> None:
-            late.cancel()
-            _answer_once(answer, done.result())
+    def settle(result: Json) -> None:
+        with contextlib.suppress(InvalidStateError):  # The other one was first.
+            answer.set_result(result)
 
-        ended.add_done_callback(on_ended)
-        return answer
+    unfinished = {"turnId": turn_id, "status": "interrupting"}
+    late = threading.Timer(_INTERRUPT_ANSWER_S, settle, (unfinished,))
+    late.daemon = True
+    late.start()
 
-    return daemon.with_live(params.conversation_id, act)
+    def on_ended(done: Future[Json]) -> None:
+        late.cancel()
+        settle(done.result())
 
-
-def _answer_once(answer: Future[Json], result: Json) -> None:
-    with contextlib.suppress(InvalidStateError):  # The other one was first.
-        answer.set_result(result)
-
-
-def queue(daemon: Daemon, params: m.QueueParams, context: RequestContext) -> Any:
-    def act(live: Live) -> m.QueueResult:
-        conversation = live.conversation
-        if params.op == "remove":
-            if params.message_id is None:
-                problem = {"path": "messageId", "code": "missing", "message": "Field required"}
-                raise InvalidParamsError("messageId is needed to remove a message", (problem,))
-            context.hold(live.id)
-            conversation.remove_queued(params.message_id)
-        with conversation.changed:
-            waiting = tuple(QueuedMessage.model_validate(q) for q in conversation.state.queue)
-        return m.QueueResult(queue=waiting)
-
-    return daemon.with_live(params.conversation_id, act)
+    conversation.interrupt(clear_queue=params.clear_queue).add_done_callback(on_ended)
+    return answer
 
 
-def set_option(daemon: Daemon, params: m.SetOptionParams, context: RequestContext) -> Any:
-    def act(live: Live) -> Any:
-        known = _earlier(live.conversation, "conversation/setOption", params)
-        if known is not None:
-            options = daemon.conversations.options_of(live)
-            return {"options": options, "duplicate": True}
-        values = check_options({params.option_id: params.value})
+@on_open
+def queue(_daemon: Daemon, live: Live, params: m.QueueParams, context: RequestContext) -> Any:
+    if params.op == "remove":
+        if params.message_id is None:
+            problem = {"path": "messageId", "code": "missing", "message": "Field required"}
+            raise InvalidParamsError("messageId is needed to remove a message", (problem,))
         context.hold(live.id)
-        cause = _cause("conversation/setOption", params)
+        live.conversation.remove_queued(params.message_id)
+    with live.conversation.changed:
+        return {"queue": list(live.conversation.state.queue)}
+
+
+@on_open
+def set_option(
+    daemon: Daemon, live: Live, params: m.SetOptionParams, context: RequestContext
+) -> Any:
+    values = check_options({params.option_id: params.value})
+    context.hold(live.id)
+
+    def act(cause: MakeCause) -> Json:
         live.conversation.append(e.OptionsChanged(values=values), cause=cause({}))
-        return once_durable(live, {"options": daemon.conversations.options_of(live)})
+        return {}
 
-    return daemon.with_live(params.conversation_id, act)
+    done = _once(live, params, context, act, params.client_request_id)
+    return then(done, lambda result: {"options": daemon.conversations.options_of(live), **result})
 
 
-def subscribe(daemon: Daemon, params: m.SubscribeParams, context: RequestContext) -> Any:
-    def act(live: Live) -> m.SubscribeResult:
-        with live.conversation.changed:
-            context.hold(live.id)
-            daemon.publisher.subscribed.add(live.id)
-            for approval in live.conversation.state.approvals.values():
-                daemon.publisher.asker.ask(live.conversation, approval)
-            return m.SubscribeResult(last_seq=live.conversation.state.seq)
-
-    return daemon.with_live(params.conversation_id, act)
+@on_open
+def subscribe(
+    daemon: Daemon, live: Live, _params: m.SubscribeParams, context: RequestContext
+) -> m.SubscribeResult:
+    with live.conversation.changed:
+        context.hold(live.id)
+        daemon.publisher.subscribe(live.conversation)
+        return m.SubscribeResult(last_seq=live.conversation.state.seq)
 
 
 def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestContext) -> m.Empty:
@@ -277,7 +222,52 @@ def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestCont
     return m.Empty()
 
 
-HANDLERS: dict[str, Callable[[Daemon, Any, RequestContext], Any]] = {
+def _once(
+    live: Live,
+    params: Contract,
+    context: RequestContext,
+    act: Callable[[MakeCause], Any],
+    request_id: str | None,
+) -> Future[Json]:
+    """`act` once per request id, answered when it is on the disk; repeated, the same answer."""
+    result: Any = _earlier(live, context.method, params, request_id)
+    if result is None:
+        result = act(_cause_maker(context.method, params, request_id))
+    if isinstance(result, Future):
+        return cast("Future[Json]", result)
+    return once_durable(live, result)
+
+
+def _earlier(live: Live, method: str, params: Contract, request_id: str | None) -> Json | None:
+    if request_id is None:
+        return None
+    return live.conversation.earlier_result(method, request_id, _hash_of(params))
+
+
+def _cause_maker(method: str, params: Contract, request_id: str | None) -> MakeCause:
+    """What the event that a request causes says about it, so that it can be repeated safely."""
+
+    def make(result: Json) -> e.Cause | None:
+        if request_id is None:
+            return None
+        body_hash = _hash_of(params)
+        return e.Cause(
+            method=method, client_request_id=request_id, body_hash=body_hash, result=result
+        )
+
+    return make
+
+
+def _hash_of(params: Contract) -> str:
+    body = params.model_dump(mode="json", exclude={"client_request_id"})
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _ignore(_future: object) -> None:
+    """The answer comes on another way."""
+
+
+HANDLERS: dict[str, Handler] = {
     "conversation/start": start,
     "conversation/close": close,
     "conversation/sendMessage": send_message,
@@ -289,49 +279,3 @@ HANDLERS: dict[str, Callable[[Daemon, Any, RequestContext], Any]] = {
     "conversation/subscribe": subscribe,
     "conversation/unsubscribe": unsubscribe,
 }
-
-
-# Idempotency
-
-
-def _earlier(
-    conversation: Conversation, method: str, params: Contract, message_id: str | None = None
-) -> Json | None:
-    request_id = _request_id(params, message_id)
-    if request_id is None:
-        return None
-    return conversation.earlier_result(method, request_id, _hash_of(params))
-
-
-def _cause(
-    method: str, params: Contract, message_id: str | None = None
-) -> Callable[[Json], e.Cause | None]:
-    """What the event that a request causes says about it, so that it can be repeated safely."""
-    request_id = _request_id(params, message_id)
-
-    def make(result: Json) -> e.Cause | None:
-        if request_id is None:
-            return None
-        return e.Cause(
-            method=method,
-            client_request_id=request_id,
-            body_hash=_hash_of(params),
-            result=result,
-        )
-
-    return make
-
-
-def _request_id(params: Any, message_id: str | None) -> str | None:
-    if params.client_request_id is not None:
-        return params.client_request_id
-    return None if message_id is None else f"message {message_id}"
-
-
-def _hash_of(params: Contract) -> str:
-    body = params.model_dump(mode="json", exclude={"client_request_id"})
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def _ignore(_future: object) -> None:
-    """The answer comes on another way."""

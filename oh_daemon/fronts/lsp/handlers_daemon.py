@@ -1,4 +1,4 @@
-"""The methods about approvals, outputs, tools, models, settings and the daemon itself.
+"""The methods about approvals, tools, models, settings and the daemon itself.
 
 Also `workspace/executeCommand`: the same methods for an editor that has no plugin.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -17,10 +18,10 @@ from oh_daemon.contract.errors import ApprovalNotFoundError, InvalidParamsError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import Approval
 from oh_daemon.contract.protocol import COMMANDS
-from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import describe
-from oh_daemon.fronts.lsp.daemon import Daemon, once_durable, parse_folder
+from oh_daemon.fronts.lsp.asker import chosen_option
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, parse_folder
 from oh_daemon.fronts.lsp.rpc import Method, RequestContext
 from oh_daemon.fronts.wiring import Live, Recipe, Workbench, render_tool_info
 from oh_daemon.store.memory_log import MemoryLog
@@ -28,10 +29,17 @@ from oh_daemon.store.memory_log import MemoryLog
 _HIDDEN = "***"
 
 
-def approval_list(daemon: Daemon, params: m.ApprovalListParams, _context: RequestContext) -> Any:
+def approval_list(daemon: Daemon, params: m.ApprovalListParams, context: RequestContext) -> Any:
     if params.conversation_id is not None:
-        return daemon.with_live(params.conversation_id, lambda live: _waiting([live]))
+        return _own_approvals(daemon, params, context)
     return _waiting(daemon.conversations.all_live())
+
+
+@on_open
+def _own_approvals(
+    _daemon: Daemon, live: Live, _params: object, _context: object
+) -> m.ApprovalListResult:
+    return _waiting([live])
 
 
 def _waiting(asking: Sequence[Live]) -> m.ApprovalListResult:
@@ -47,11 +55,12 @@ def approval_respond(
     daemon: Daemon, params: m.ApprovalRespondParams, context: RequestContext
 ) -> Any:
     live = _asked_by(daemon, params.approval_id)
-    conversation = live.conversation
     context.hold(live.id)
-    with conversation.changed:
-        decision = _decision(conversation, params)
-        result = conversation.respond(
+    with live.conversation.changed:
+        approval = live.conversation.state.approvals.get(params.approval_id)
+        # The answer to one that is decided already says by whom.
+        decision = _decision(approval, params) if approval else Decision(effect="reject")
+        result = live.conversation.respond(
             params.approval_id,
             params.digest,
             decision,
@@ -71,65 +80,34 @@ def _asked_by(daemon: Daemon, approval_id: str) -> Live:
     )
 
 
-def _decision(conversation: Conversation, params: m.ApprovalRespondParams) -> Decision:
+def _decision(approval: Json, params: m.ApprovalRespondParams) -> Decision:
     """What the answer means. Raises `InvalidParamsError` for an option that was not offered."""
-    approval = conversation.state.approvals.get(params.approval_id)
-    options: list[Json] = approval["options"] if approval else []
-    if params.decision is not None:
-        offered = {(option["effect"], option["scope"]) for option in options}
-        wanted = (params.decision.effect, params.decision.scope)
-        if approval is None or params.decision.effect == "reject" or wanted in offered:
-            return params.decision
-    for option in options:
-        if option["id"] == params.option_id:
-            return Decision(effect=option["effect"], scope=option["scope"])
-    if approval is None:
-        return Decision(effect="reject")  # Already resolved: the answer says by whom.
-    names = ", ".join(option["id"] for option in options)
-    problem = {"path": "optionId", "code": "unknown", "message": f"one of {names}"}
-    raise InvalidParamsError(
-        f"the approval does not offer that; optionId is one of {names}", (problem,)
-    )
+    options: list[Json] = approval["options"]
+    wanted = params.decision
+    offered = {(option["effect"], option["scope"]) for option in options}
+    if wanted and (wanted.effect == "reject" or (wanted.effect, wanted.scope) in offered):
+        return wanted
+    chosen = chosen_option(approval, by="id", value=params.option_id)
+    if chosen is None:
+        names = ", ".join(option["id"] for option in options)
+        raise _unknown("optionId", names, "the approval does not offer that")
+    return chosen
 
 
-def output_read(daemon: Daemon, params: m.OutputReadParams, _context: RequestContext) -> Any:
-    def act(live: Live) -> Any:
-        log = live.conversation.log
-
-        def work() -> m.OutputReadResult:
-            whole = log.read_blob(params.output_ref)
-            data = whole[params.offset : params.offset + params.limit]
-            # A character that the limit cuts in two comes with the next piece.
-            while data and params.offset + len(data) < len(whole) and _is_cut(data):
-                data = data[:-1]
-            return m.OutputReadResult(
-                text=data.decode("utf-8", "replace"),
-                next_offset=params.offset + len(data),
-                total=len(whole),
-            )
-
-        return daemon.workers.submit(work)
-
-    return daemon.with_live(params.conversation_id, act)
-
-
-def _is_cut(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        return exc.end == len(data) and exc.reason == "unexpected end of data"
-    return False
-
-
-def tool_list(daemon: Daemon, params: m.ToolListParams, _context: RequestContext) -> Any:
-    def infos(workbench: Workbench) -> m.ToolListResult:
-        tools = (render_tool_info(tool.spec) for tool in workbench.tools.values())
-        return m.ToolListResult.model_validate({"tools": tuple(tools)})
-
+def tool_list(daemon: Daemon, params: m.ToolListParams, context: RequestContext) -> Any:
     if params.conversation_id is not None:
-        return daemon.with_live(params.conversation_id, lambda live: infos(live.workbench))
-    recipe = Recipe(daemon.models.model_for)
-    return infos(Workbench(daemon.shared, MemoryLog(), daemon.folders(), recipe))
+        return _own_tools(daemon, params, context)
+    return _infos(Workbench(daemon.shared, MemoryLog(), daemon.folders(), Recipe()))
+
+
+@on_open
+def _own_tools(_daemon: Daemon, live: Live, _params: object, _context: object) -> m.ToolListResult:
+    return _infos(live.workbench)
+
+
+def _infos(workbench: Workbench) -> m.ToolListResult:
+    tools = tuple(render_tool_info(tool.spec) for tool in workbench.tools.values())
+    return m.ToolListResult.model_validate({"tools": tools})
 
 
 def model_list(
@@ -141,16 +119,12 @@ def model_list(
 def config_read(
     daemon: Daemon, params: m.ConfigReadParams, _context: RequestContext
 ) -> m.ConfigReadResult:
-    merged = daemon.settings(next(iter(daemon.folders()), None))
+    merged = daemon.shared.settings(next(iter(daemon.folders()), None))
     value = merged.settings.model_dump(mode="json")
     value["llm"] = {k: _HIDDEN if "key" in k.lower() else v for k, v in value["llm"].items()}
     if params.section is not None:
         if params.section not in value:
-            known = ", ".join(value)
-            problem = {"path": "section", "code": "unknown", "message": f"one of {known}"}
-            raise InvalidParamsError(
-                f"section: no setting {params.section!r}; known are {known}", (problem,)
-            )
+            raise _unknown("section", ", ".join(value), f"no setting {params.section!r}")
         value = {params.section: value[params.section]}
     return m.ConfigReadResult(value=value, sources=merged.sources, problems=merged.problems)
 
@@ -166,7 +140,7 @@ def daemon_status(
         rss_bytes=_rss_bytes(),
         conversations=tuple(m.ConversationLoad(id=info.id, status=info.status) for info in loads),
         writer_queue_bytes=daemon.outbox.queued_bytes,
-        warnings=daemon.settings(next(iter(daemon.folders()), None)).problems,
+        warnings=daemon.shared.settings(next(iter(daemon.folders()), None)).problems,
     )
 
 
@@ -182,14 +156,19 @@ def _rss_bytes() -> int:
 def set_trust(
     daemon: Daemon, params: m.SetTrustParams, _context: RequestContext
 ) -> m.SetTrustResult:
-    daemon.trust.decide(parse_folder(params.folder, "folder"), params.trusted)
-    return m.SetTrustResult(folders=daemon.trust.listed())
+    trust = daemon.shared.trust
+    trust.decide(parse_folder(params.folder, "folder"), params.trusted)
+    return m.SetTrustResult(folders=trust.listed())
 
 
-HANDLERS: dict[str, Callable[[Daemon, Any, RequestContext], Any]] = {
+def _unknown(path: str, known: str, what: str) -> InvalidParamsError:
+    problem = {"path": path, "code": "unknown", "message": f"one of {known}"}
+    return InvalidParamsError(f"{path}: {what}; it is one of {known}", (problem,))
+
+
+HANDLERS: dict[str, Handler] = {
     "approval/list": approval_list,
     "approval/respond": approval_respond,
-    "output/read": output_read,
     "tool/list": tool_list,
     "model/list": model_list,
     "config/read": config_read,
@@ -207,12 +186,10 @@ def execute_command(daemon: Daemon, methods: Mapping[str, Method]) -> Method:
     def run(params: Json, context: RequestContext) -> Any:
         name = COMMANDS.get(params.get("command", ""))
         if name is None:
-            known = ", ".join(COMMANDS)
-            problem = {"path": "command", "code": "unknown", "message": f"one of {known}"}
-            raise InvalidParamsError(f"no command {params.get('command')!r}", (problem,))
+            raise _unknown("command", ", ".join(COMMANDS), f"no command {params.get('command')!r}")
         arguments: list[object] = params.get("arguments") or [{}]
-        given = arguments[0]
-        return methods[name](_command_params(daemon, name, given), context)
+        own_params = _command_params(daemon, name, arguments[0])
+        return methods[name](own_params, replace(context, method=name))
 
     return run
 
@@ -225,9 +202,7 @@ def _command_params(daemon: Daemon, method: str, given: object) -> Json:
         raise InvalidParamsError("the argument must be an object or a text", (problem,))
     params = cast("Json", given)
     needs_one = method.startswith("conversation/") and method != "conversation/start"
-    if needs_one and "conversationId" not in params:
-        return {**params, **_newest(daemon)}
-    return params
+    return {**_newest(daemon), **params} if needs_one else params
 
 
 def _newest(daemon: Daemon) -> Json:

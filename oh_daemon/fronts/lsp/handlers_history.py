@@ -1,22 +1,24 @@
-"""The `conversation/*` methods that show: open, list, read and page through what happened.
+"""The methods that show what is or was: conversations, their items, events and outputs.
 
 None of them waits for the disk on the main loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import orjson
 
+from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import CursorInvalidError
 from oh_daemon.contract.items import Contract
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import describe, describe_state
-from oh_daemon.fronts.lsp.daemon import Daemon, parse_folder, then
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker, parse_folder, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import uri_from_path
@@ -34,17 +36,15 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
         conversation = live.conversation
         with conversation.changed:
             context.hold(conversation_id)
-            daemon.publisher.subscribed.add(conversation_id)
             result = {
                 "conversation": describe(conversation),
                 "options": daemon.conversations.options_of(live),
                 **_replay(conversation, params),
                 "pending": list(conversation.state.approvals.values()),
-                "queue": list(conversation.state.queue),
+                "queue": conversation.state.queue,
                 "repaired": live.repaired,
             }
-            for approval in conversation.state.approvals.values():
-                daemon.publisher.asker.ask(conversation, approval)
+            daemon.publisher.subscribe(conversation)
             return _frozen(result)
 
     return then(opening, opened)
@@ -68,71 +68,56 @@ def _replay(conversation: Conversation, params: m.OpenParams) -> Json:
     return edges
 
 
-def list_(daemon: Daemon, params: m.ListParams, _context: RequestContext) -> Any:
+def list_(daemon: Daemon, params: m.ListParams, folders: list[Path]) -> m.ListResult:
+    query = (params.query or "").casefold()
     only = None if params.folder is None else parse_folder(params.folder, "folder")
-    folders = daemon.folders() if only is None else [only]
-
-    def work() -> m.ListResult:
-        found = daemon.conversations.listed(folders)
-        found = [i for i in found if only is None or uri_from_path(only) in i.folders]
-        query = (params.query or "").casefold()
-        found = [info for info in found if query in info.title.casefold()]
-        first = 0
-        if params.cursor is not None:
-            ids = [info.id for info in found]
-            if params.cursor not in ids:
-                raise CursorInvalidError("the cursor is not of this list; list from the start")
-            first = ids.index(params.cursor) + 1
-        page = found[first : first + params.limit]
-        more = first + len(page) < len(found)
-        return m.ListResult(conversations=tuple(page), next_cursor=page[-1].id if more else None)
-
-    return daemon.workers.submit(work)
+    found = daemon.conversations.listed(folders if only is None else [only])
+    found = [i for i in found if only is None or uri_from_path(only) in i.folders]
+    found = [i for i in found if query in i.title.casefold()]
+    first = 0
+    if params.cursor is not None:
+        ids = [info.id for info in found]
+        if params.cursor not in ids:
+            raise CursorInvalidError("the cursor is not of this list; list from the start")
+        first = ids.index(params.cursor) + 1
+    page = found[first : first + params.limit]
+    more = first + len(page) < len(found)
+    return m.ListResult(conversations=tuple(page), next_cursor=page[-1].id if more else None)
 
 
-def read(daemon: Daemon, params: m.ReadParams, _context: RequestContext) -> Any:
-    folders = daemon.folders()
-
-    def work() -> bytes:
-        live = daemon.conversations.find_live(params.conversation_id)
-        state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
-        end = len(state.items)
-        if params.before is not None:
-            if params.before not in state.positions:
-                raise CursorInvalidError(f"no item {params.before!r} in this conversation")
-            end = state.positions[params.before]
-        items = state.items[max(end - params.limit, 0) : end]
-        more = {"nextBefore": items[0]["id"]} if items and end > len(items) else {}
-        info = describe_state(state, m.LockInfo(mine=live is not None), epoch)
-        return _frozen({"conversation": info, "items": items, **more})
-
-    return daemon.workers.submit(work)
+def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
+    state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
+    end = len(state.items)
+    if params.before is not None:
+        if params.before not in state.positions:
+            raise CursorInvalidError(f"no item {params.before!r} in this conversation")
+        end = state.positions[params.before]
+    items = state.items[max(end - params.limit, 0) : end]
+    more = {"nextBefore": items[0]["id"]} if items and end > len(items) else {}
+    mine = daemon.conversations.find_live(params.conversation_id) is not None
+    info = describe_state(state, mine=mine, epoch=epoch)
+    return _frozen({"conversation": info, "items": items, **more})
 
 
-def events(daemon: Daemon, params: m.EventsParams, _context: RequestContext) -> Any:
-    folders = daemon.folders()
-
-    def work() -> Json:
-        live = daemon.conversations.find_live(params.conversation_id)
-        if live is not None:
-            with live.conversation.changed:
-                last, epoch = live.conversation.state.seq, live.conversation.epoch
-            first, end = _span(params, last)
-            lines = live.conversation.log.read_range(first, end)
-        else:
-            state, records, epoch = daemon.conversations.read(params.conversation_id, folders)
-            last = state.seq
-            first, end = _span(params, last)
-            lines = [orjson.dumps(record) for record in records if first <= record["seq"] <= end]
-        page = _page(lines, backwards=params.after_seq is None)
-        shown = [r for r in page if not params.types or r["event"]["type"] in params.types]
-        reached = page[-1]["seq"] if page else end
-        begin = page[0]["seq"] if page else first
-        truncated = begin > 1 if params.after_seq is None else reached < last
-        edges = {"firstSeq": begin, "lastSeq": reached}
-        return {"events": shown, **edges, "epoch": epoch, "truncated": truncated}
-
-    return daemon.workers.submit(work)
+def events(daemon: Daemon, params: m.EventsParams, folders: list[Path]) -> Json:
+    live = daemon.conversations.find_live(params.conversation_id)
+    if live is not None:
+        with live.conversation.changed:
+            last, epoch = live.conversation.state.seq, live.conversation.epoch
+        first, end = _span(params, last)
+        lines = live.conversation.log.read_range(first, end)
+    else:
+        state, records, epoch = daemon.conversations.read(params.conversation_id, folders)
+        last = state.seq
+        first, end = _span(params, last)
+        lines = [orjson.dumps(record) for record in records if first <= record["seq"] <= end]
+    page = _page(lines, backwards=params.after_seq is None)
+    shown = [r for r in page if not params.types or r["event"]["type"] in params.types]
+    reached = page[-1]["seq"] if page else end
+    begin = page[0]["seq"] if page else first
+    truncated = begin > 1 if params.after_seq is None else reached < last
+    edges = {"firstSeq": begin, "lastSeq": reached}
+    return {"events": shown, **edges, "epoch": epoch, "truncated": truncated}
 
 
 def _span(params: m.EventsParams, last: int) -> tuple[int, int]:
@@ -141,6 +126,25 @@ def _span(params: m.EventsParams, last: int) -> tuple[int, int]:
         return params.after_seq + 1, min(params.after_seq + params.limit, last)
     end = min((params.before_seq or last + 1) - 1, last)
     return max(end - params.limit + 1, 1), end
+
+
+def output_read(
+    daemon: Daemon, live: Live, params: d.OutputReadParams, _context: RequestContext
+) -> Future[d.OutputReadResult]:
+    def work() -> d.OutputReadResult:
+        whole = live.conversation.log.read_blob(params.output_ref)
+        end = min(params.offset + params.limit, len(whole))
+        # A character that the limit cuts in two comes with the next piece.
+        while params.offset < end < len(whole) and whole[end] & 0xC0 == _INSIDE_CHARACTER:
+            end -= 1
+        text = whole[params.offset : end].decode("utf-8", "replace")
+        return d.OutputReadResult(text=text, next_offset=end, total=len(whole))
+
+    return daemon.workers.submit(work)
+
+
+_INSIDE_CHARACTER = 0x80
+"""The high bits of a byte of UTF-8 that goes on with a character."""
 
 
 def _frozen(result: Json) -> bytes:
@@ -166,9 +170,10 @@ def _page(lines: list[bytes], *, backwards: bool = False) -> list[Json]:
     return page[::-1] if backwards else page
 
 
-HANDLERS: dict[str, Callable[[Daemon, Any, RequestContext], Any]] = {
+HANDLERS: dict[str, Handler] = {
     "conversation/open": open_,
-    "conversation/list": list_,
-    "conversation/read": read,
-    "conversation/events": events,
+    "conversation/list": on_worker(list_),
+    "conversation/read": on_worker(read),
+    "conversation/events": on_worker(events),
+    "output/read": on_open(output_read),
 }

@@ -6,7 +6,6 @@ Invariant: `initialize` is answered before anything slow is imported, and howeve
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import select
@@ -14,12 +13,12 @@ import signal
 import sys
 import threading
 import time
-from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
 from queue import SimpleQueue
-from typing import Any
 
+from oh_daemon.contract import protocol
 from oh_daemon.contract.errors import (
     InvalidRequestError,
     NotInitializedError,
@@ -34,7 +33,7 @@ from oh_daemon.fronts.lsp.stdio import Frame, FrameReader, FramingLost, TooLarge
 
 log = logging.getLogger(__name__)
 
-PROTOCOL_VERSION = {"major": 1, "minor": 0}
+PROTOCOL_VERSION = {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR}
 EXIT_CLEAN = 0
 EXIT_WITHOUT_SHUTDOWN = 1
 EXIT_FRAMING_LOST = 3
@@ -46,93 +45,66 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What `initialize` tells the client, beyond what this module knows itself."""
-
-    version: str
-    ours: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """methods, notifications, eventTypes, optionCategories, limits, approvalScopes."""
-    standard: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """More of LSP's ServerCapabilities, laid over ours."""
-    commands: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Stop:
     reason: str
     exit_code: int
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
-    """What the wiring adds. All are called on the main thread."""
+class Service:
+    """What the client talks to once it has said who it is. All is called on the main thread."""
 
-    on_initialize: Callable[[ClientFacts], None] = lambda _facts: None
-    """Once `initialize` is answered, before the next message; methods may be added here."""
-    on_stop: Sequence[Callable[[float], None]] = ()
-    """In this order, each with the seconds left; the last one should take none."""
-    on_lost_frame: Callable[[bytes], None] = lambda _head: None
+    methods: Mapping[str, Method]
+    notifications: Mapping[str, Notification]
+    on_lost_frame: Callable[[bytes], None]
     """A message was too large to read; this is its beginning."""
-    warm_up: Sequence[str] = ()
-    """Modules to import in the background once `initialize` is answered."""
+    stop: Callable[[float], None]
+    """End everything within so many seconds."""
 
 
 class Server:
     """One client on one pair of descriptors. Create and run it on the main thread."""
 
     def __init__(
-        self,
-        stdio: tuple[int, int],
-        methods: dict[str, Method],
-        notifications: dict[str, Notification],
-        capabilities: Capabilities,
-        hooks: Hooks = Hooks(),
-        *,
-        urgent: frozenset[str] = frozenset(),
+        self, stdio: tuple[int, int], make_service: Callable[[Server, ClientFacts], Service]
     ) -> None:
-        """`stdio` comes from `claim_stdio`. Both mappings may grow later."""
+        """`stdio` comes from `claim_stdio`; the service is made when `initialize` is answered."""
         inbound, outbound = stdio
         self._inbox: SimpleQueue[Frame | _Stop] = SimpleQueue()
         # A client that writes faster than we handle waits in its pipe, not in our memory.
         self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
         self._reader = FrameReader(inbound)
-        self._capabilities = capabilities
-        self._hooks = hooks
+        self._make_service = make_service
+        self._service: Service | None = None
         self._is_initialized = False
         self._is_shut_down = False
         self._has_stopped = threading.Event()
         self.outbox = Outbox(outbound, on_gone=lambda: self.stop("the client stopped reading"))
         self.client = Client(self.outbox)
-        self._dispatcher = Dispatcher(
-            ChainMap({"initialize": self._initialize, "shutdown": self._shutdown}, methods),
-            ChainMap({"exit": self._exit}, notifications),
-            self.outbox,
-            self.client,
-            self._why_not_now,
-            urgent | {"shutdown"},
-        )
+        self._dispatcher = Dispatcher(self.outbox, self.client, self._why_not_now)
+        self._dispatcher.methods |= {"initialize": self._initialize, "shutdown": self._shutdown}
+        self._dispatcher.notifications["exit"] = self._exit
 
     def run(self) -> int:
         """Serve until the end; returns the exit code. The caller exits at once with it."""
         # With the default of 5 ms, eight busy threads delay an answer by a quarter of a second.
         sys.setswitchinterval(0.0005)
-        for number in _SIGNALS:
-            signal.signal(number, self._on_signal)
+        threading.Thread(target=self._await_signal, args=(_signals(),), daemon=True).start()
         threading.Thread(target=self._read_frames, name="reader", daemon=True).start()
         while not isinstance(entry := self._inbox.get(), _Stop):
-            if isinstance(entry, TooLarge):
-                self._hooks.on_lost_frame(entry.head)
+            if isinstance(entry, TooLarge) and self._service is not None:
+                self._service.on_lost_frame(entry.head)
             self._dispatcher.dispatch(entry)
             self._room.release()
         self._run_stop(entry)
         return entry.exit_code
 
     def stop(self, reason: str, exit_code: int = EXIT_CLEAN) -> None:
-        """End the main loop after what was received so far; from any thread or signal handler."""
+        """End the main loop after what was received so far; from any thread."""
         self._inbox.put(_Stop(reason, exit_code))
 
-    def _on_signal(self, number: int, _frame: object) -> None:
-        self.stop(signal.Signals(number).name)
+    def _await_signal(self, descriptor: int) -> None:
+        self.stop(signal.Signals(os.read(descriptor, 1)[0]).name)
 
     def _read_frames(self) -> None:
         try:
@@ -171,28 +143,26 @@ class Server:
                 data={"retry": False, "supported": [PROTOCOL_VERSION]},
             )
         self._is_initialized = True
-        context.after_answer(lambda: self._go_on(facts))
+        context.after_answer(lambda: self._begin(facts))
+        version = metadata.version("oh-daemon")
         return {
-            "capabilities": _server_capabilities(self._capabilities, facts.position_encoding),
-            "serverInfo": {"name": "oh-daemon", "version": self._capabilities.version},
+            "capabilities": _server_capabilities(version, facts.position_encoding),
+            "serverInfo": {"name": "oh-daemon", "version": version},
         }
 
-    def _go_on(self, facts: ClientFacts) -> None:
+    def _begin(self, facts: ClientFacts) -> None:
         """What `initialize` starts but does not wait for."""
-        if self._hooks.warm_up:
-            threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
         if facts.process_id is not None:
             _watch_parent(facts.process_id, lambda: self.stop("the editor is gone"))
         try:
-            self._hooks.on_initialize(facts)
+            self._service = self._make_service(self, facts)
         except Exception:
             # Without its methods the daemon would refuse everything and never say why.
             log.exception("the daemon cannot start")
             self.stop("cannot start", EXIT_CANNOT_START)
-
-    def _warm_up(self) -> None:
-        for name in self._hooks.warm_up:
-            importlib.import_module(name)
+            return
+        self._dispatcher.methods |= self._service.methods
+        self._dispatcher.notifications |= self._service.notifications
 
     def _shutdown(self, _params: Json, _context: RequestContext) -> None:
         self._is_shut_down = True
@@ -208,26 +178,47 @@ class Server:
         last_resort.daemon = True
         last_resort.start()
         self.client.on_gone()
-        for callback in self._hooks.on_stop:
-            try:
-                callback(max(0.0, deadline - time.monotonic()))
-            except Exception:
-                log.exception("while stopping")
+        try:
+            if self._service is not None:
+                self._service.stop(deadline - time.monotonic())
+        except Exception:
+            log.exception("while stopping")
         self._dispatcher.abandon()
         if not self.outbox.close(max(0.0, deadline - time.monotonic() - 0.1)):
             log.warning("the client did not take the last %d bytes", self.outbox.queued_bytes)
 
 
-def _server_capabilities(capabilities: Capabilities, position_encoding: str) -> Json:
-    daemon = {"name": "oh-daemon", "version": capabilities.version, "pid": os.getpid()}
-    ours = {"protocolVersion": PROTOCOL_VERSION, "daemon": daemon, **capabilities.ours}
+def _signals() -> int:
+    """A descriptor that gets the number of each signal that asks us to stop.
+
+    A Python handler would not do: one that comes right before the main thread waits is seen only
+    when something else wakes it.
+    """
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable)
+    for number in _SIGNALS:
+        signal.signal(number, lambda _number, _frame: None)
+    return readable
+
+
+def _server_capabilities(version: str, position_encoding: str) -> Json:
+    ours = {
+        "protocolVersion": PROTOCOL_VERSION,
+        "daemon": {"name": "oh-daemon", "version": version, "pid": os.getpid()},
+        "methods": [method.name for method in protocol.REQUESTS],
+        "notifications": [method.name for method in protocol.NOTIFICATIONS],
+        "eventTypes": protocol.EVENT_TYPES,
+        "optionCategories": ["mode", "approval", "model"],
+        "approvalScopes": ["once", "conversation", "folder"],
+        "limits": protocol.LIMITS,
+    }
     sync = {"openClose": True, "change": 2, "willSave": True, "save": {"includeText": False}}
     return {
         "positionEncoding": position_encoding,
         "textDocumentSync": sync,
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
-        "executeCommandProvider": {"commands": list(capabilities.commands)},
-        **capabilities.standard,
+        "executeCommandProvider": {"commands": list(protocol.COMMANDS)},
         "experimental": {"ohDaemon": ours},
     }
 

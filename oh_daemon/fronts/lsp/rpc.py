@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, cast
@@ -32,6 +32,13 @@ from oh_daemon.fronts.lsp.stdio import (
 log = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT = 64
+URGENT = frozenset(
+    {
+        *("shutdown", "conversation/interrupt", "conversation/pause", "conversation/close"),
+        "approval/respond",
+    }
+)
+"""Served even when too many other requests are open: those that make room."""
 _RETRY_AFTER_MS = 200
 _MAX_FIELD_ERRORS = 20
 
@@ -66,22 +73,19 @@ Method = Callable[[Json, RequestContext], Any]
 """Takes the params (`{}` when absent) and returns a model, plain data, ready JSON bytes, None, or a
 `Future` of one of these, which may be completed by any thread."""
 Notification = Callable[[Json], None]
-Gate = Callable[[str], e.UserError | None]
 
 
 @dataclass(eq=False)
 class Dispatcher:
     """`dispatch` belongs to the main loop; answers may come from any thread."""
 
-    methods: Mapping[str, Method]
-    """Looked up at each message, so it may grow later; `notifications` too."""
-    notifications: Mapping[str, Notification]
     outbox: Outbox
     client: Client
-    gate: Gate
+    gate: Callable[[str], e.UserError | None]
     """Says why a method may not be used now."""
-    urgent: frozenset[str]
-    """Methods served even when too many others wait: those that make room."""
+    methods: dict[str, Method] = field(default_factory=dict[str, Method])
+    """Looked up at each message, so it may grow later; `notifications` too."""
+    notifications: dict[str, Notification] = field(default_factory=dict[str, Notification])
     _in_flight: dict[RequestId, RequestContext] = field(
         default_factory=dict[RequestId, RequestContext]
     )
@@ -159,7 +163,7 @@ class Dispatcher:
         with self._lock:
             if context.id in self._in_flight:
                 return e.InvalidRequestError("a request with this id is still open")
-            if len(self._in_flight) >= MAX_IN_FLIGHT and context.method not in self.urgent:
+            if len(self._in_flight) >= MAX_IN_FLIGHT and context.method not in URGENT:
                 text = f"{MAX_IN_FLIGHT} requests are open; wait for an answer and try again"
                 return e.OverloadedError(text, retry_after_ms=_RETRY_AFTER_MS)
             self._in_flight[context.id] = context

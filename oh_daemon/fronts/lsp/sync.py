@@ -12,9 +12,8 @@ import logging
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,31 +34,29 @@ def text_sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(slots=True)
-class _Open:
-    uri: str
-    real_path: str
-    snapshot: OpenDocument
-    adopted_version: int = -1
-
-
 class Documents:
-    """Reads may come from any thread; `notifications` belong to the main loop."""
+    """Reads may come from any thread; `notifications` and `follow` belong to the main loop."""
 
     def __init__(self, encoding: str, folder_uris: Sequence[str] = ()) -> None:
         self.encoding = encoding
         self._changed = threading.Condition()
-        self._open: dict[str, _Open] = {}
-        """By the URI under which the client opened it, letter by letter."""
+        self._open: dict[str, tuple[str, OpenDocument]] = {}
+        """Real path and text, by the URI under which the client opened it, letter by letter."""
+        self._lost: dict[str, str] = {}
+        """URI by real path of open documents whose text we missed."""
+        self._adopted: dict[str, int] = {}
+        """Versions that the client told us when asked, by URI."""
         self._folder_uris = list(folder_uris)
+        self._is_warm = False
 
     def notifications(self) -> dict[str, Callable[[Json], None]]:
         """The handlers to register with the dispatcher."""
         return {
             "textDocument/didOpen": self._did_open,
             "textDocument/didChange": self._did_change,
-            "textDocument/didClose": lambda params: self._forget(params["textDocument"]["uri"]),
-            "textDocument/didSave": lambda _params: self._wake(),
+            "textDocument/didClose": lambda params: self.follow(
+                params["textDocument"]["uri"], 0, None
+            ),
             "workspace/didChangeWorkspaceFolders": self._did_change_folders,
         }
 
@@ -71,20 +68,22 @@ class Documents:
 
     def document(self, path: Path) -> OpenDocument | None:
         """The newest text of an open document, under whatever name the client opened it."""
-        real_path = os.path.realpath(path)
-        with self._changed:
-            return self._snapshot(real_path)
+        found = self._find(os.path.realpath(path))
+        return found[1] if found else None
 
     def documents(self) -> tuple[OpenDocument, ...]:
         with self._changed:
-            return tuple(entry.snapshot for entry in self._open.values())
+            return tuple(document for _, document in self._open.values())
 
     def uri_of(self, path: Path) -> str | None:
         """The URI under which the client opened this document, letter by letter."""
-        real_path = os.path.realpath(path)
+        found = self._find(os.path.realpath(path))
+        return found[0] if found else None
+
+    def lost_uri(self, path: Path) -> str | None:
+        """The URI of a document that is open, but whose text we do not know any more."""
         with self._changed:
-            found = self._find(real_path)
-            return found.uri if found else None
+            return self._lost.get(os.path.realpath(path))
 
     def wait_for_text(
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
@@ -93,28 +92,20 @@ class Documents:
 
         Raises `Cancelled`.
         """
-        deadline = time.monotonic() + timeout_s
         real_path = os.path.realpath(path)
-        seen: OpenDocument | None = None
+
+        def arrived() -> OpenDocument | None:
+            found = self._find(real_path)
+            return found[1] if found and text_sha256(found[1].text) == sha256 else None
+
         unregister = cancel.on_cancel(self._wake)
         try:
-            while self._wait_for_other(real_path, seen, deadline, cancel):
+            with self._changed:
+                self._changed.wait_for(lambda: cancel.is_cancelled or arrived(), timeout_s)
                 cancel.raise_if_cancelled()
-                seen = self.document(path)
-                if seen is not None and text_sha256(seen.text) == sha256:
-                    return seen
+                return arrived()
         finally:
             unregister()
-        return None
-
-    def adopt(self, uri: str, text: str, version: int) -> None:
-        """Take what the client says it shows; its late news of older versions is passed over."""
-        with self._changed:
-            entry = self._open.get(uri)
-            if entry is not None and version > entry.snapshot.version:
-                entry.snapshot = OpenDocument(entry.snapshot.path, version, text)
-                entry.adopted_version = version
-                self._changed.notify_all()
 
     def on_lost_frame(self, head: bytes) -> None:
         """A message was too large to read: the text of the document it names is unknown now."""
@@ -122,72 +113,73 @@ class Documents:
         uri = named[1].decode("utf-8", "replace").replace("\\/", "/") if named else ""
         for lost in [uri] if uri in self._open else list(self._open):
             log.warning("%s is not followed any more: a message about it was too large", lost)
-            self._forget(lost)
+            self._lose(lost)
 
-    def _find(self, real_path: str) -> _Open | None:
-        """The latest one, when a file is open under several names."""
-        entries = reversed(self._open.values())
-        return next((entry for entry in entries if entry.real_path == real_path), None)
-
-    def _snapshot(self, real_path: str) -> OpenDocument | None:
-        found = self._find(real_path)
-        return found.snapshot if found else None
-
-    def _wait_for_other(
-        self, real_path: str, seen: OpenDocument | None, deadline: float, cancel: CancelToken
-    ) -> bool:
-        """Wait for a text that is not `seen`, or for the cancel; false after the deadline."""
+    def follow(self, uri: str, version: int, text: str | None) -> None:
+        """Follow the document from this text; without one, or with one too large, not any more."""
+        path = path_from_uri(uri)
         with self._changed:
-            return self._changed.wait_for(
-                lambda: cancel.is_cancelled or self._snapshot(real_path) is not seen,
-                deadline - time.monotonic(),
-            )
+            self._lost = {real: lost for real, lost in self._lost.items() if lost != uri}
+            if path is None or text is None or _is_too_large(text):
+                self._open.pop(uri, None)
+            else:
+                document = OpenDocument(path, version, text)
+                self._open[uri] = (os.path.realpath(path), document)
+            self._changed.notify_all()
+
+    def _forget(self, uri: str) -> None:
+        self.follow(uri, 0, None)
+
+    def adopt(self, uri: str, text: str, version: int) -> None:
+        """Take what the client says it shows; its late news of older versions is passed over."""
+        with self._changed:
+            if uri in self._open and version > self._open[uri][1].version:
+                self._adopted[uri] = version
+                self.follow(uri, version, text)
+
+    def _lose(self, uri: str) -> None:
+        with self._changed:
+            real_path, _ = self._open.pop(uri)
+            self._lost[real_path] = uri
+            self._changed.notify_all()
+
+    def _find(self, real_path: str) -> tuple[str, OpenDocument] | None:
+        """URI and text; of the latest one, when a file is open under several names."""
+        with self._changed:
+            for uri, (real, document) in reversed(self._open.items()):
+                if real == real_path:
+                    return uri, document
+        return None
 
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
     def _did_open(self, params: Json) -> None:
+        if not self._is_warm:
+            # pygls takes 0.3 s and 15 MB; a window without documents never pays.
+            self._is_warm = True
+            threading.Thread(target=_import_positions, name="warm-up", daemon=True).start()
         opened = params["textDocument"]
-        uri, text, path = opened["uri"], opened["text"], path_from_uri(opened["uri"])
-        self._forget(uri)
-        if path is None or _is_too_large(text):
-            log.info("%.200s is not kept: no file here, or too large", uri)
-            return
-        snapshot = OpenDocument(path, opened.get("version", 0), text)
-        with self._changed:
-            self._open[uri] = _Open(uri, os.path.realpath(path), snapshot)
-            self._changed.notify_all()
+        self._forget(opened["uri"])
+        self._adopted.pop(opened["uri"], None)
+        self.follow(opened["uri"], opened.get("version", 0), opened["text"])
 
     def _did_change(self, params: Json) -> None:
-        # pygls takes 0.3 s to import; this waits for the import that began after `initialize`.
-        from oh_daemon.fronts.lsp.positions import changed  # noqa: PLC0415
+        from oh_daemon.fronts.lsp.positions import changed  # noqa: PLC0415 - see `_did_open`.
 
-        named = params["textDocument"]
-        entry = self._open.get(named["uri"])
-        if entry is None:
+        uri, version = params["textDocument"]["uri"], params["textDocument"].get("version")
+        is_old = version is not None and version <= self._adopted.get(uri, -1)
+        if is_old or uri not in self._open:
             return
-        before, version = entry.snapshot, named.get("version")
-        if version is not None and version <= entry.adopted_version:
-            return
-        is_kept = False
+        _, before = self._open[uri]
         try:
             text = changed(before.text, params["contentChanges"], self.encoding)
-            is_kept = not _is_too_large(text)
-        finally:
-            if not is_kept:
-                # Half a change leaves a text that nobody sees; without it the disk is used.
-                self._forget(entry.uri)
-        if is_kept:
-            version = before.version if version is None else version
-            with self._changed:
-                entry.snapshot = OpenDocument(before.path, version, text)
-                self._changed.notify_all()
-
-    def _forget(self, uri: str) -> None:
-        with self._changed:
-            self._open.pop(uri, None)
-            self._changed.notify_all()
+        except Exception:
+            # Half a change leaves a text that nobody sees.
+            self._lose(uri)
+            raise
+        self.follow(uri, before.version if version is None else version, text)
 
     def _did_change_folders(self, params: Json) -> None:
         removed = {folder["uri"] for folder in params["event"]["removed"]}
@@ -195,7 +187,10 @@ class Documents:
         with self._changed:
             kept = [uri for uri in self._folder_uris if uri not in removed and uri not in added]
             self._folder_uris = kept + added
-            self._changed.notify_all()
+
+
+def _import_positions() -> None:
+    import_module("oh_daemon.fronts.lsp.positions")
 
 
 def _is_too_large(text: str) -> bool:
