@@ -23,7 +23,7 @@ from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
-from oh_daemon.core.recovery import ITEM
+from oh_daemon.core.recovery import ITEM, cancelled_approvals
 
 logger = logging.getLogger(__name__)
 
@@ -210,12 +210,13 @@ class Actions:
         ended["content"] = list(result.content)
         observation = e.ItemCompleted(item=ITEM.validate_python(ended))
         with conversation.changed:
+            # What was shown cannot run any more, so nobody needs to answer for it.
+            events = [*cancelled_approvals(conversation.state, "changed", item["id"]), observation]
             changes = observation.item.changes if observation.item.kind == "fileChange" else ()
             if changes and status == "completed":
                 files = merge_changes(conversation.state.changes, changes)
-                conversation.append(observation, e.ChangesUpdated(files=files))
-            else:
-                conversation.append(observation)
+                events.append(e.ChangesUpdated(files=files))
+            conversation.append(*events)
 
 
 def plan(tool: Tool, args: Json) -> Intent:

@@ -44,13 +44,16 @@ def closing_events(
 
 
 def cancelled_approvals(
-    state: State, by: Literal["interrupted", "superseded"] = "interrupted"
+    state: State,
+    by: Literal["interrupted", "superseded", "changed"] = "interrupted",
+    item_id: str | None = None,
 ) -> list[Contract]:
-    """Resolutions for all that still waits for an answer nobody will give any more."""
+    """Resolutions for all (or one item's) that waits for an answer nobody will give any more."""
     rejected = e.Decision(effect="reject")
     return [
         e.ApprovalResolved(approval_id=approval_id, decision=rejected, by=by)
-        for approval_id in state.approvals
+        for approval_id, approval in state.approvals.items()
+        if item_id in {None, approval["itemId"]}
     ]
 
 

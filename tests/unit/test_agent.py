@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,8 +27,10 @@ from fake_llm import (
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import StorageError, ToolError
+from oh_daemon.contract.items import FileChange
+from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.consent import Policy
-from oh_daemon.core.ports import Intent, ToolSpec
+from oh_daemon.core.ports import Intent, ToolContext, ToolResult, ToolSpec
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.function import FunctionTool
 
@@ -171,6 +174,88 @@ def test_what_a_tool_raises_is_an_observation(broken: Exception, words: str):
         [item] = work.items("toolCall")
     assert item["status"] == "failed"
     assert words in result_of(item)
+
+
+class Rewrite(FunctionTool):
+    """A tool whose calls are changes of one file."""
+
+    def plan(self, args: Json) -> Intent:
+        return replace(super().plan(args), item_fields={"kind": "fileChange"})
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
+        change = FileChange.model_validate({"uri": "file:///a", "patch": "+", **args})
+        return ToolResult.of("changed", changes=(change,))
+
+
+def test_the_files_of_a_turn_are_summed_from_their_first_state_to_their_last():
+    first: Json = {"op": "add", "added": 3, "removed": 0, "sha256After": "one"}
+    second: Json = {"op": "modify", "added": 2, "removed": 1, "sha256Before": "one"}
+    rewrite = Rewrite(ToolSpec("rewrite", "Changes.", {"type": "object"}), lambda: None)
+    script = [call("rewrite", **first), call("rewrite", **second, sha256After="two"), say("Done.")]
+    with at_work(script, rewrite) as work:
+        work.run()
+        assert work.conversation.state.changes == {
+            "file:///a": {
+                "uri": "file:///a",
+                "op": "add",
+                "added": 5,
+                "removed": 1,
+                "sha256After": "two",
+            }
+        }
+        assert [item["changes"][0]["patch"] for item in work.items("fileChange")] == ["+", "+"]
+
+
+class Patient(FunctionTool):
+    """A tool that works until it is cancelled."""
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
+        context.on_output("working")
+        context.cancel.wait(DEADLINE_S)
+        context.cancel.raise_if_cancelled()
+        return ToolResult.of("was not cancelled")
+
+
+def test_a_tool_that_ends_with_the_cancel_says_that_it_may_have_had_effects():
+    patient = Patient(ToolSpec("patient", "Waits.", {"type": "object"}), lambda: None)
+    with at_work([call("patient")], patient) as work:
+        work.conversation.send(text("go"))
+        work.heard.wait_for(lambda heard: ("output", 0, "working") in heard.deltas)
+        work.conversation.interrupt().result(DEADLINE_S)
+        [item] = work.items("toolCall")
+    assert (item["status"], "may have had effects" in result_of(item)) == ("cancelled", True)
+
+
+def test_an_interrupt_ends_all_calls_that_run_side_by_side():
+    patient = Patient(ToolSpec("patient", "Waits.", {"type": "object"}, read_only=True), str)
+    with at_work([calls(call("patient"), call("patient"))], patient) as work:
+        work.conversation.send(text("go"))
+        work.heard.wait_for(lambda heard: len(heard.deltas) == 2)
+        assert work.conversation.interrupt().result(DEADLINE_S)["status"] == "interrupted"
+        assert [item["status"] for item in work.items("toolCall")] == ["cancelled"] * 2
+
+
+def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
+    script = [call("echo", words="x"), say("Done.")]
+    asking = Policy(can_ask=lambda: True)
+    with at_work(script, ECHO, policy=asking, options=ASKING) as work:
+        conversation = work.conversation
+        sent = conversation.send(text("go"))
+        work.heard.wait_for(lambda _heard: conversation.state.status == "waiting")
+        conversation.pause("step")
+        work.agent.close(DEADLINE_S)
+        conversation.is_closing = False
+        model = work.agent._runtime.model_for
+        again = Agent(conversation, Runtime(model_for=model, tools={}))
+        again.start()
+        with conversation.changed:
+            resumed = conversation.resume()
+            ended = conversation.turn_ended(sent["messageId"], resumed["turnId"])
+        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        again.close(DEADLINE_S)
+        [item] = work.items("toolCall")
+    assert "no longer offered" in result_of(item)
+    assert [answer["by"] for answer in conversation.state.resolutions.values()] == ["changed"]
 
 
 class Unready(FunctionTool):
@@ -345,8 +430,9 @@ def test_an_interrupting_message_ends_the_turn_and_starts_the_next():
     with at_work([hang(), say("Second.")]) as work:
         work.conversation.send(text("go"))
         work.llm.wait_for_requests(1)
-        sent = work.conversation.send(text("no, this"), delivery="interrupt")
-        ended = work.conversation.turn_ended(sent["messageId"], None)
+        with work.conversation.changed:
+            sent = work.conversation.send(text("no, this"), delivery="interrupt")
+            ended = work.conversation.turn_ended(sent["messageId"], None)
         assert ended.result(DEADLINE_S)["finalText"] == "Second."
         assert work.heard.event("turn.completed")["turn"]["status"] == "interrupted"
 
@@ -379,7 +465,9 @@ def test_a_lasting_failure_ends_the_turn_and_says_why():
         turn = work.run()
         assert (turn["status"], turn["error"]["kind"]) == ("failed", "authRequired")
         assert work.conversation.state.status == "error"
-        ended = work.conversation.turn_ended("none", work.conversation.resume()["turnId"])
+        with work.conversation.changed:
+            resumed = work.conversation.resume()
+            ended = work.conversation.turn_ended("none", resumed["turnId"])
         assert ended.result(DEADLINE_S)["finalText"] == "Done."
 
 
