@@ -208,6 +208,11 @@ def test_every_function_that_a_document_links_to_is_in_that_file() -> None:
     assert missing == []
 
 
+def test_every_module_of_the_code_map_exists() -> None:
+    named = set(re.findall(r"`(\w+\.py)`", _documents()["docs/architecture.md"]))
+    assert named - {Path(name).name for name in _texts() if name.startswith("oh_daemon/")} == set()
+
+
 def _commands(pattern: str) -> set[str]:
     """What a document tells the reader to type, in a fence or between backticks."""
     pages = "\n".join(_documents()[name] for name in ("README.md", "CONTRIBUTING.md"))
