@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from raw_client import RawClient
+
+from oh_daemon.contract.events import KnownEvent
 
 Spawn = Callable[..., RawClient]
 PROMISE_S = 0.5
@@ -46,6 +48,9 @@ def test_initialize_tells_what_the_daemon_can(spawn: Spawn) -> None:
     assert ours["protocolVersion"] == {"major": 1, "minor": 0}
     assert ours["daemon"]["pid"] == client.process.pid
     assert ours["methods"]
+    assert set(ours["eventTypes"]) == {
+        model.model_fields["type"].default for model in get_args(get_args(KnownEvent)[0])
+    }
     assert result["serverInfo"]["name"] == "oh-daemon"
 
 
@@ -162,6 +167,16 @@ def test_a_signal_is_a_clean_end(client: RawClient, number: int) -> None:
     client.process.send_signal(number)
     assert client.exit_code() == 0
     assert time.monotonic() - started_at < 3
+
+
+def test_a_signal_right_after_an_answer_is_not_lost(spawn_echo: Spawn) -> None:
+    # Python's own handler missed one that came just before the main thread waited.
+    for _ in range(5):
+        echo = spawn_echo()
+        echo.initialize()
+        echo.request("test/echo")
+        echo.process.send_signal(signal.SIGTERM)
+        assert echo.exit_code() == 0
 
 
 def test_the_stop_hooks_run_and_open_requests_are_answered(echo: RawClient) -> None:

@@ -148,6 +148,19 @@ def test_after_a_lost_message_the_document_it_names_is_unknown(
     assert [document.text for document in client.documents.documents()] == left
 
 
+def test_a_document_that_was_lost_is_known_by_its_uri_until_it_is_followed_again(
+    tmp_path: Path,
+) -> None:
+    client, path = Client(), tmp_path / "a.py"
+    client.open(path, "one")
+    client.documents.on_lost_frame(b"{")
+    assert client.documents.document(path) is None
+    assert client.documents.lost_uri(path) == path.as_uri()
+    client.documents.follow(path.as_uri(), 7, "seven")
+    assert client.documents.document(path) == OpenDocument(path, 7, "seven")
+    assert client.documents.lost_uri(path) is None
+
+
 def test_folders_follow_the_client(tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in "abc")
     client = Client(first, second)
