@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def test_no_public_method_is_without_an_end_to_end_test() -> None:
-    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    sources = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
     methods = [method.name for method in (*REQUESTS, *NOTIFICATIONS, *CLIENT_REQUESTS)]
     standard = ["workspace/executeCommand", "$/cancelRequest", "$/progress"]
     wanted = [*methods, *COMMANDS, *standard]

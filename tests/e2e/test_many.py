@@ -1,0 +1,80 @@
+"""Many conversations at once: none blocks another, none blocks the protocol, none mixes up."""
+
+import threading
+
+from fake_llm import FakeLLM, call, first_user_text, held, keyed, say
+from world import World
+
+N = 20
+
+
+def test_conversations_run_side_by_side_with_their_own_shells_and_logs(world: World) -> None:
+    scripts = {
+        f"number {n}": [
+            call("terminal", command=f"mine={n}; mkdir -p d{n} && cd d{n}"),
+            call("terminal", command="echo $mine > ${PWD##*/}.txt"),
+            say(f"I am {n}."),
+        ]
+        for n in range(N)
+    }
+    world.llm = world.stack.enter_context(FakeLLM(keyed(first_user_text, scripts)))
+    client = world.daemon()
+    start = {"options": {"approval": "askNever"}}
+    requests = {
+        client.send_request(
+            "conversation/start",
+            {"content": [{"type": "text", "text": words}], **start},
+        ): words
+        for words in scripts
+    }
+    ids = {client.result_of(r)["conversation"]["id"]: words for r, words in requests.items()}
+    client.wait_for_event("turn.completed", nth=N)
+    ends = {
+        ids[event["conversationId"]]: event["event"]["turn"]["finalText"]
+        for event in client.events
+        if event["event"]["type"] == "turn.completed"
+    }
+    assert ends == {f"number {n}": f"I am {n}." for n in range(N)}
+    for n in range(N):
+        assert (world.project / f"d{n}/d{n}.txt").read_text() == f"{n}\n"
+    for conversation, words in ids.items():
+        records = world.records_of(conversation)
+        assert records[0]["event"]["title"] == words
+        assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+
+
+def test_one_that_hangs_holds_up_neither_the_others_nor_the_protocol(world: World) -> None:
+    gate = threading.Event()
+    scripts = {
+        "slow model": [held(say("Late."), gate)],
+        "slow command": [call("terminal", command="sleep 300", timeout_s=600)],
+        "asks": [call("terminal", command="touch asked")],
+        "quick": [say("Quick."), say("Quick again.")],
+    }
+    world.llm = world.stack.enter_context(FakeLLM(keyed(first_user_text, scripts)))
+    client = world.daemon()
+    slow = [world.start(client, words) for words in ("slow model", "slow command")]
+    world.start(client, "asks", options={"approval": "askAlways"})
+    client.wait_for_event("approval.requested")
+    client.wait_for_event(lambda params: params["event"].get("status") == "running")
+    world.llm.wait_for_requests(3)
+    quick = world.start(client, "quick")
+    assert world.turn(client)["finalText"] == "Quick."
+    again = world.send(client, quick, "again", wait="completed")
+    assert again["finalText"] == "Quick again."
+    status = client.request("daemon/status")
+    assert len(status["conversations"]) == 4
+    assert sorted(load["status"] for load in status["conversations"]) == [
+        "idle",
+        "running",
+        "running",
+        "waiting",
+    ]
+    client.request("conversation/interrupt", {"conversationId": slow[1]})
+    gate.set()
+    ended = client.wait_for_event(
+        lambda params: (
+            params["conversationId"] == slow[0] and params["event"]["type"] == "turn.completed"
+        )
+    )
+    assert ended["event"]["turn"]["finalText"] == "Late."

@@ -1,0 +1,175 @@
+"""What a daemon that is killed leaves: a whole log, whole files, no process, and a way to go on."""
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_llm import FakeLLM, Step, call, calls, say
+from raw_client import RawClient
+from world import World, items, text, wait_for_status
+
+Json = dict[str, Any]
+N_LINES = 5000
+
+
+class Agent:
+    """A model that edits one file over and over, runs commands once each, and talks."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._n = 0
+        self.write(0)
+
+    @property
+    def file(self) -> Path:
+        return self._project / "versions.txt"
+
+    def write(self, version: int) -> None:
+        self.file.write_text(f"version {version}.\n" * N_LINES)
+
+    def version(self) -> str:
+        """The one version that all of the file has. A mixed file fails."""
+        versions = set(self.file.read_text().splitlines())
+        assert len(versions) == 1, sorted(versions)
+        assert len(self.file.read_text().splitlines()) == N_LINES
+        return versions.pop()
+
+    def step(self, _request: Json) -> Step:
+        self._n += 1
+        command = call("terminal", command=f"echo {self._n} >> ran.txt; sleep 0.02")
+        match self._n % 4:
+            case 0:
+                return calls(say("I go on with it. " * 20, n_chunks=20), command)
+            case 1:
+                return call("edit", command="view", path="versions.txt", end_line=3)
+            case 2:
+                old = self.file.read_text().partition("\n")[0]
+                args = {"old_text": old, "new_text": f"version {self._n}.", "replace_all": True}
+                return call("edit", command="replace", path="versions.txt", **args)
+            case _:
+                return calls(command, call("think", thought="so far so good"))
+
+
+@pytest.mark.parametrize("n_rounds", [20, pytest.param(200, marks=pytest.mark.full)])
+def test_a_kill_at_any_moment_loses_nothing_that_was_shown(world: World, n_rounds: int) -> None:
+    seed = int.from_bytes(os.urandom(4))
+    print(f"seed {seed}")  # noqa: T201 - pytest shows it when the test fails.
+    source = random.Random(seed)
+    agent = Agent(world.project)
+    world.llm = world.stack.enter_context(FakeLLM(agent.step))
+    conversation = ""
+    for _ in range(n_rounds):
+        client = world.daemon()
+        if conversation:
+            reopen(client, conversation)
+            world.send(client, conversation, "go on")
+        else:
+            conversation = world.start(client, maxSteps=10_000)
+        kill_after(client, source.randrange(1, 60))
+        assert client.survivors() == []
+        check_log(world, client, conversation)
+        agent.version()
+    client = world.daemon()
+    reopen(client, conversation)
+    left = {path.name for path in world.project.iterdir()} - {"ran.txt"}
+    assert left == {".git", ".openhands", "versions.txt"}
+    ran = (world.project / "ran.txt").read_text().split()
+    assert len(ran) == len(set(ran))
+
+
+def kill_after(client: RawClient, n_messages: int) -> None:
+    """SIGKILL as soon as the model's first answer and so many messages more have come."""
+    client.wait_for_event("item.started")
+    n_before = len(client.messages)
+    client.wait_for(lambda _message: len(client.messages) >= n_before + n_messages)
+    client.kill()
+
+
+def reopen(client: RawClient, conversation: str) -> None:
+    opened = client.request("conversation/open", {"conversationId": conversation})
+    info = opened["conversation"]
+    assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
+    unfinished = {"pending", "awaitingApproval", "running"}
+    assert not [item for item in opened["items"] if item["status"] in unfinished]
+    assert "turnId" not in info
+
+
+def check_log(world: World, client: RawClient, conversation: str) -> None:
+    """Every event that was received stands in the log as it was sent, none is missing before it."""
+    lines = world.log_of(conversation).read_bytes().split(b"\n")[:-1]
+    records = [record for line in lines if "seq" in (record := parsed(line))]
+    assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+    for event in client.events:
+        shown = {k: v for k, v in event.items() if k not in ("conversationId", "epoch")}
+        assert json.dumps(shown) == json.dumps(records[event["seq"] - 1])
+
+
+def parsed(line: bytes) -> Json:
+    """A line of the log; what a kill tore and the next start set aside is no record."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return {}
+
+
+def killed(world: World, until: Callable[[RawClient, str], object]) -> str:
+    """Run a conversation until this moment and kill its daemon; returns the id."""
+    client = world.daemon()
+    conversation = world.start(client)
+    until(client, conversation)
+    client.kill()
+    assert client.survivors() == []
+    return conversation
+
+
+def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: World) -> None:
+    command = "echo ran >> ran.txt; echo started; sleep 300"
+    world.script(call("terminal", command=command, timeout_s=600))
+
+    def until(client: RawClient, conversation: str) -> None:
+        client.wait_for(lambda m: "started" in (m.get("params") or {}).get("text", ""))
+        world.send(client, conversation, "and then this", delivery="queue")
+
+    conversation = killed(world, until)
+    client = world.daemon()
+    opened = client.request("conversation/open", {"conversationId": conversation})
+    info = opened["conversation"]
+    assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
+    [item] = [item for item in opened["items"] if item["kind"] == "command"]
+    assert (item["status"], item["reason"]) == ("cancelled", "outcomeUnknown")
+    assert [message["content"] for message in opened["queue"]] == [text("and then this")]
+    world.script(say("I looked."), say("Then this."))
+    client.request("conversation/resume", {"conversationId": conversation})
+    assert world.turn(client)["finalText"] == "I looked."
+    assert world.turn(client, nth=2)["finalText"] == "Then this."
+    told = [m for m in world.llm.requests[1].body["messages"] if m["role"] == "tool"]
+    assert "outcome is unknown" in str(told[0]["content"])
+    assert (world.project / "ran.txt").read_text().split() == ["ran"]
+
+
+def test_a_start_is_repeated_safely_after_the_daemon_died(world: World) -> None:
+    world.script(say("Once."))
+    params: Json = {"content": text("go"), "clientRequestId": "start-1"}
+    first = world.daemon()
+    conversation = first.request("conversation/start", params)["conversation"]["id"]
+    world.turn(first)
+    wait_for_status(first, "idle")
+    first.kill()
+    second = world.daemon()
+    again = second.request("conversation/start", params)
+    assert (again["duplicate"], again["conversation"]["id"]) == (True, conversation)
+    assert len(world.llm.requests) == 1
+    sent = {"conversationId": conversation, "content": text("more"), "clientMessageId": "m-1"}
+    world.script(say("Twice."))
+    answer = second.request("conversation/sendMessage", sent)
+    world.turn(second)
+    second.kill()
+    third = world.daemon()
+    third.request("conversation/open", {"conversationId": conversation})
+    repeated = third.request("conversation/sendMessage", sent)
+    assert repeated == {**answer, "duplicate": True}
+    assert items(third, "userMessage") == []
