@@ -16,7 +16,6 @@ from oh_daemon.contract.errors import (
     ApprovalStaleError,
     IdempotencyConflictError,
     InvalidStateError,
-    NotSteerableError,
     OverloadedError,
     StorageError,
     TurnMismatchError,
@@ -45,7 +44,7 @@ def _no_cause(_result: Json) -> None:
 def plan_delivery(state: State, delivery: Delivery, *, run: bool) -> Disposition:
     """What becomes of a message that comes now.
 
-    Raises `NotSteerableError` when it may only steer and no turn is open, and `OverloadedError`.
+    Raises `OverloadedError` when the queue is full.
     """
     is_busy = state.status in BUSY
     waits = delivery == "queue" and (is_busy or state.status == "paused")
@@ -58,11 +57,7 @@ def plan_delivery(state: State, delivery: Delivery, *, run: bool) -> Disposition
         )
     if is_busy and delivery == "interrupt":
         return "interruptedAndStarted"
-    if state.turn is not None:
-        return "steered"
-    if delivery == "steer":
-        raise NotSteerableError("no turn is open; send the message with delivery auto")
-    return "started"
+    return "steered" if state.turn is not None else "started"
 
 
 def may_resume(state: State) -> bool:

@@ -13,7 +13,6 @@ from oh_daemon.contract.errors import (
     ApprovalStaleError,
     IdempotencyConflictError,
     InvalidStateError,
-    NotSteerableError,
     OverloadedError,
     StorageError,
     TurnMismatchError,
@@ -66,6 +65,7 @@ OPEN = {"id": "t1", "startedAt": NOW, "nSteps": 0, "usage": {}}
         ("finished", None, "queue", True, "started"),
         ("error", None, "interrupt", True, "started"),
         ("idle", None, "auto", False, "queued"),
+        ("idle", None, "steer", True, "started"),
         ("running", OPEN, "auto", True, "steered"),
         ("waiting", OPEN, "steer", True, "steered"),
         ("pausing", OPEN, "queue", True, "queued"),
@@ -80,11 +80,6 @@ def test_what_becomes_of_a_message(
     status: str, turn: Json | None, delivery: Any, run: bool, disposition: str
 ):
     assert plan_delivery(State("c1", status=status, turn=turn), delivery, run=run) == disposition
-
-
-def test_a_message_that_may_only_steer_needs_an_open_turn():
-    with pytest.raises(NotSteerableError, match="delivery auto"):
-        new_conversation().send(text("go"), delivery="steer")
 
 
 def test_the_queue_has_a_limit():
