@@ -48,16 +48,19 @@ def plan_delivery(state: State, delivery: Delivery, *, run: bool) -> Disposition
     """
     is_busy = state.status in BUSY
     waits = delivery == "queue" and (is_busy or state.status == "paused")
-    if not run or waits or state.status == "interrupting":
+    if not run or waits:
         if len(state.queue) < MAX_QUEUE:
             return "queued"
         raise OverloadedError(
             f"{MAX_QUEUE} messages are queued already; remove one with conversation/queue",
             retry_after_ms=1000,
         )
-    if is_busy and delivery == "interrupt":
+    if (is_busy and delivery == "interrupt") or state.status == "interrupting":
         return "interruptedAndStarted"
     return "steered" if state.turn is not None else "started"
+
+
+_DELIVERED: dict[Disposition, Delivery] = {"steered": "steer", "interruptedAndStarted": "interrupt"}
 
 
 def may_resume(state: State) -> bool:
@@ -103,7 +106,7 @@ class Conversation(Journal):
                 message_id=new_id(),
                 client_message_id=client_message_id,
                 content=tuple(content),
-                delivery="steer" if disposition == "steered" else delivery,
+                delivery=_DELIVERED.get(disposition, delivery),
                 held=None if run else True,
                 created_at=self.clock.now(),
             )

@@ -117,7 +117,8 @@ def _status(state: State, event: Json, _record: Json) -> None:
 def _queued(state: State, event: Json, _record: Json) -> None:
     message = event["message"]
     if message["delivery"] == "interrupt":
-        state.queue.insert(0, message)
+        n_before = sum(waiting["delivery"] == "interrupt" for waiting in state.queue)
+        state.queue.insert(n_before, message)
     else:
         state.queue.append(message)
 

@@ -70,7 +70,8 @@ OPEN = {"id": "t1", "startedAt": NOW, "nSteps": 0, "usage": {}}
         ("waiting", OPEN, "steer", True, "steered"),
         ("pausing", OPEN, "queue", True, "queued"),
         ("running", OPEN, "interrupt", True, "interruptedAndStarted"),
-        ("interrupting", OPEN, "auto", True, "queued"),
+        ("interrupting", OPEN, "auto", True, "interruptedAndStarted"),
+        ("interrupting", OPEN, "queue", True, "queued"),
         ("paused", OPEN, "auto", True, "steered"),
         ("paused", OPEN, "queue", True, "queued"),
         ("paused", None, "auto", True, "started"),
@@ -146,6 +147,9 @@ def test_an_interrupting_message_goes_to_the_front_and_cancels():
     assert conversation.cancel.is_cancelled
     assert conversation.state.status == "interrupting"
     assert [m["content"][0]["text"] for m in conversation.state.queue] == ["now", "later"]
+    conversation.send(text("and then"))
+    waiting = [m["content"][0]["text"] for m in conversation.state.queue]
+    assert waiting == ["now", "and then", "later"]
     conversation.interrupt()
     assert types(conversation).count("interrupt.requested") == 1
 
