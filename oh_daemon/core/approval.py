@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.items import ApprovalOption, Choice, Contract, Option, Risk, Scope, Subject
 from oh_daemon.core.ports import Intent, Json, ToolSpec
 
@@ -115,6 +116,17 @@ def grant_key(subject: Json) -> str:
         case _:
             covered = {key: value for key, value in subject.items() if key != "kind"}
     return f"{subject['kind']} {json.dumps(covered, sort_keys=True, ensure_ascii=False)}"
+
+
+def require_editable(approval: Json, edited: Subject) -> None:
+    """Raises `InvalidParamsError` unless only the command differs from what was shown."""
+    changed = edited.model_dump(mode="json", by_alias=True, exclude_none=True)
+    shown = approval["subject"]
+    if approval.get("editable") and {**changed, "command": shown.get("command")} == shown:
+        return
+    message = "only the command of an editable approval can be changed"
+    problem = {"path": "editedSubject", "code": "not_editable", "message": message}
+    raise InvalidParamsError(f"editedSubject: {message}", (problem,))
 
 
 def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:

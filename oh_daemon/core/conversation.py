@@ -21,6 +21,7 @@ from oh_daemon.contract.errors import (
     TurnMismatchError,
 )
 from oh_daemon.contract.items import Contract, Delivery, Part, QueuedMessage, Subject
+from oh_daemon.core.approval import require_editable
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Clock, EventLog, Json
@@ -295,6 +296,8 @@ class Conversation(Journal):
                 raise ApprovalStaleError(
                     f"approval {approval_id!r} has another digest; show it again before answering"
                 )
+            if edited_subject is not None:
+                require_editable(approval, edited_subject)
             self.append(
                 e.ApprovalResolved(
                     approval_id=approval_id,

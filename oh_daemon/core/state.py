@@ -209,7 +209,9 @@ def _approval_resolved(state: State, event: Json, _record: Json) -> None:
         "asked": approval,
     }
     decision = event["decision"]
-    if decision["effect"] == "allow" and decision["scope"] != "once":
+    # Who edits a command allows that one version, and surely not the one that they changed.
+    lasts = decision["scope"] != "once" and event.get("editedSubject") is None
+    if decision["effect"] == "allow" and lasts:
         grants = state.turn_grants if decision["scope"] == "turn" else state.grants
         grants.add(grant_key(approval["subject"]))
 

@@ -150,6 +150,35 @@ def test_an_edited_command_is_rated_again_and_asked_again_when_it_is_riskier(
     assert not (world.project / "two").exists()
 
 
+def test_an_edited_answer_changes_the_command_only_and_allows_nothing_for_good(
+    world: World,
+) -> None:
+    edit = call("edit", command="create", path="new.txt", text="x")
+    world.script(touch("one"), touch("one"), edit, say("Done."))
+    client = world.daemon()
+    world.start(client, **ASK)
+    first = asked(client)
+    answer = {"approvalId": first["id"], "digest": first["digest"], "optionId": "allow-once"}
+    elsewhere = {**first["subject"], "cwd": "/"}
+    error = client.error("approval/respond", {**answer, "editedSubject": elsewhere})
+    assert (error.code, error.data["errors"][0]["path"]) == (-32602, "editedSubject")
+    other = {**first["subject"], "command": "touch other"}
+    respond(client, first, "allow-conversation", editedSubject=other)
+    second = asked(client, nth=2)
+    assert second["subject"] == first["subject"]
+    respond(client, second, "reject")
+    third = asked(client, nth=3)
+    answer = {"approvalId": third["id"], "digest": third["digest"], "optionId": "allow-once"}
+    error = client.error("approval/respond", {**answer, "editedSubject": third["subject"]})
+    assert error.code == -32602
+    respond(client, third, "allow-once")
+    world.turn(client)
+    made = sorted(path.name for path in world.project.glob("*.txt"))
+    assert made == ["new.txt"]
+    assert (world.project / "other").exists()
+    assert not (world.project / "one").exists()
+
+
 def test_scopes_cover_the_same_command_for_as_long_as_they_say(world: World) -> None:
     same = call("terminal", command="touch made")
     world.script(same, same, say("One."), same, say("Two."), same, say("Three."))
