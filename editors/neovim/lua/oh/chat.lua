@@ -1,0 +1,283 @@
+--- The chat buffer of a conversation. Changes are drawn once per frame, only the lines that differ.
+--- Invariant: `lines` and `levels` are those of the buffer; only this module changes it.
+local config = require("oh.config")
+local transcript = require("oh.transcript")
+
+local M = {}
+
+---@class oh.Chat
+---@field conversation oh.Conversation
+---@field buf integer
+---@field private blocks oh.Block[] One for each entry that is drawn.
+---@field private lines string[]
+---@field private levels string[] Fold level of each line, in the words of 'foldexpr'.
+---@field private dirty table<integer, true> Entries to draw anew.
+---@field private is_scheduled boolean
+---@field private tail oh.Block
+---@field private n_tail? integer Lines of the tail in the buffer.
+local Chat = {}
+Chat.__index = Chat
+
+local FRAME_MS = 33
+local namespace = vim.api.nvim_create_namespace("oh.chat")
+
+---@type table<integer, oh.Chat>
+local chats = {}
+
+--- The chat of a conversation; its buffer is made when there is none, and filled from the log.
+---@param conversation oh.Conversation
+---@return oh.Chat
+function M.of(conversation)
+  for _, chat in pairs(chats) do
+    if chat.conversation == conversation then
+      return chat
+    end
+  end
+  local chat = setmetatable({ conversation = conversation }, Chat)
+  chat:create_buffer()
+  conversation.on_change = function(index)
+    chat:on_change(index)
+  end
+  chat:draw_all()
+  return chat
+end
+
+--- The chat that a buffer shows.
+---@param buf? integer
+---@return oh.Chat?
+function M.at(buf)
+  return chats[buf or vim.api.nvim_get_current_buf()]
+end
+
+--- For 'foldexpr' of a window that shows a chat.
+---@return string
+function M.fold_level()
+  local chat = chats[vim.api.nvim_get_current_buf()]
+  return chat and chat.levels[vim.v.lnum] or "0"
+end
+
+--- For 'winbar'.
+---@return string
+function M.bar()
+  local chat = chats[vim.api.nvim_get_current_buf()]
+  return chat and require("oh.status").bar(chat.conversation) or ""
+end
+
+---@private
+function Chat:create_buffer()
+  local buf = vim.api.nvim_create_buf(false, true)
+  self.buf = buf
+  chats[buf] = self
+  vim.api.nvim_buf_set_name(buf, "oh://chat/" .. self.conversation.id)
+  vim.b[buf].oh_root = self.conversation.daemon.root
+  vim.bo[buf].bufhidden = "hide"
+  vim.bo[buf].undolevels = -1
+  vim.bo[buf].modifiable = false
+  vim.api.nvim_create_autocmd({ "BufUnload" }, {
+    buffer = buf,
+    desc = "oh: the conversation goes on without its buffer",
+    callback = function()
+      chats[buf] = nil
+      self.conversation.on_change = function() end
+      -- A buffer that was only unloaded keeps its name, which the next one needs.
+      vim.schedule(function()
+        if vim.api.nvim_buf_is_valid(buf) then
+          vim.api.nvim_buf_delete(buf, { force = true })
+        end
+      end)
+    end,
+  })
+  vim.bo[buf].filetype = "oh-chat"
+end
+
+--- Draw what changed in the next frame.
+---@private
+---@param index? integer
+function Chat:on_change(index)
+  if index then
+    self.dirty[index] = true
+  end
+  if self.is_scheduled then
+    return
+  end
+  self.is_scheduled = true
+  vim.defer_fn(function()
+    self.is_scheduled = false
+    if chats[self.buf] == self and vim.api.nvim_buf_is_loaded(self.buf) then
+      self:draw()
+    end
+  end, FRAME_MS)
+end
+
+---@private
+function Chat:draw_all()
+  self.blocks, self.lines, self.levels, self.dirty = {}, { "" }, { "0" }, {}
+  for index = 1, #self.conversation.entries do
+    self.dirty[index] = true
+  end
+  self.n_tail = nil
+  self.is_scheduled = false
+  self:set_lines(0, {})
+  self:draw()
+end
+
+---@private
+function Chat:draw()
+  local entries = self.conversation.entries
+  if #self.blocks > #entries then
+    self:draw_all()
+    return
+  end
+  local first = #self.blocks + 1
+  for index in pairs(self.dirty) do
+    first = math.min(first, index)
+  end
+  local n_above = self:lines_above(first)
+  self:render_blocks(first)
+  local lines, levels = self:joined(first)
+  self:replace(n_above, lines, levels)
+  self:decorate(first, n_above)
+  vim.cmd("redrawstatus!")
+end
+
+--- Lines of the buffer above the block with this index. Changes happen near the end, so from there.
+---@private
+---@param index integer
+---@return integer
+function Chat:lines_above(index)
+  local n_below = self.n_tail or #self.lines
+  for at = #self.blocks, index, -1 do
+    n_below = n_below + #self.blocks[at].lines
+  end
+  return #self.lines - n_below
+end
+
+---@private
+---@param first integer
+function Chat:render_blocks(first)
+  local entries = self.conversation.entries
+  local view = {
+    folded = config.current().chat.folded,
+    is_running = self.conversation.status ~= "stopped",
+  }
+  for index = first, #entries do
+    if self.dirty[index] or not self.blocks[index] then
+      view.before = entries[index - 1]
+      self.blocks[index] = transcript.render(entries[index], view)
+    end
+  end
+  self.dirty = {}
+  self.tail = transcript.render_tail(self.conversation)
+end
+
+--- The lines from a block to the end of the buffer, with their fold levels.
+---@private
+---@param first integer
+---@return string[] lines
+---@return string[] levels
+function Chat:joined(first)
+  local lines, levels = {}, {}
+  local function add(block)
+    for row, line in ipairs(block.lines) do
+      table.insert(lines, line)
+      local is_head = block.fold == row - 1
+      local is_below = block.fold and row - 1 > block.fold
+      table.insert(levels, is_head and ">1" or is_below and "1" or "0")
+    end
+  end
+  for index = first, #self.blocks do
+    add(self.blocks[index])
+  end
+  add(self.tail)
+  self.n_tail = #self.tail.lines
+  return lines, levels
+end
+
+--- Write what differs below the first `n_above` lines, and follow the end where the cursor is there.
+---@private
+---@param n_above integer
+---@param lines string[]
+---@param levels string[]
+function Chat:replace(n_above, lines, levels)
+  local n_old, n_new = #self.lines - n_above, #lines
+  local n_same = 0
+  while
+    n_same < math.min(n_old, n_new)
+    and self.lines[n_above + n_same + 1] == lines[n_same + 1]
+    and self.levels[n_above + n_same + 1] == levels[n_same + 1]
+  do
+    n_same = n_same + 1
+  end
+  if n_same == n_old and n_same == n_new then
+    return
+  end
+  local followers = self:windows_at_end()
+  local start = n_above + n_same
+  for row = start + 1, math.max(#self.lines, n_above + n_new) do
+    self.lines[row] = lines[row - n_above]
+    -- Neovim asks for the levels while it takes the lines, so they come first.
+    self.levels[row] = levels[row - n_above]
+  end
+  self:set_lines(start, vim.list_slice(lines, n_same + 1))
+  for _, win in ipairs(followers) do
+    vim.api.nvim_win_set_cursor(win, { vim.api.nvim_buf_line_count(self.buf), 0 })
+  end
+end
+
+--- Replace all lines from `start` on.
+---@private
+---@param start integer
+---@param lines string[]
+function Chat:set_lines(start, lines)
+  vim.bo[self.buf].modifiable = true
+  vim.api.nvim_buf_set_lines(self.buf, start, -1, false, lines)
+  vim.bo[self.buf].modifiable = false
+end
+
+---@private
+---@return integer[]
+function Chat:windows_at_end()
+  local n_lines = vim.api.nvim_buf_line_count(self.buf)
+  return vim.tbl_filter(function(win)
+    return vim.api.nvim_win_get_cursor(win)[1] == n_lines
+  end, vim.fn.win_findbuf(self.buf))
+end
+
+---@private
+---@param first integer
+---@param n_above integer
+function Chat:decorate(first, n_above)
+  vim.api.nvim_buf_clear_namespace(self.buf, namespace, n_above, -1)
+  local row = n_above
+  local function add(block)
+    for _, mark in ipairs(block.marks) do
+      local at = row + mark.row
+      vim.api.nvim_buf_set_extmark(self.buf, namespace, at, mark.first or 0, {
+        end_row = mark.last and at or at + 1,
+        end_col = mark.last or 0,
+        hl_group = mark.group,
+        strict = false,
+      })
+    end
+    row = row + #block.lines
+  end
+  for index = first, #self.blocks do
+    add(self.blocks[index])
+  end
+  add(self.tail)
+end
+
+--- The entry that a line belongs to.
+---@param line integer
+---@return oh.Entry?
+function Chat:entry_at(line)
+  local last = 0
+  for index, block in ipairs(self.blocks) do
+    last = last + #block.lines
+    if line <= last then
+      return self.conversation.entries[index]
+    end
+  end
+end
+
+return M

@@ -1,0 +1,264 @@
+--- `:Oh`: its sub-commands and their completion. What is no sub-command is a message.
+local tell = require("oh.tell")
+
+local M = {}
+
+---@class oh.Call
+---@field args string What follows the name, or the whole message.
+---@field first? integer Lines of the range, when one was given.
+---@field last? integer
+
+---@class oh.Command
+---@field takes? string What may follow the name. Without it, more words make it a message.
+---@field choices? fun(): string[]
+---@field run fun(call: oh.Call)
+
+---@param act fun(conversation: oh.Conversation, call: oh.Call)
+---@return fun(call: oh.Call)
+local function with_conversation(act)
+  return function(call)
+    local conversation = require("oh").conversation()
+    if conversation then
+      act(conversation, call)
+    else
+      tell.message("there is no conversation here yet; `:Oh {message}` starts one")
+    end
+  end
+end
+
+---@param delivery "auto"|"queue"|"interrupt"
+---@return fun(call: oh.Call)
+local function sends(delivery)
+  return function(call)
+    M.send(call, delivery)
+  end
+end
+
+---@param option_id string
+---@return oh.Command
+local function option(option_id)
+  local function picker()
+    local conversation = require("oh").conversation()
+    return vim.iter(conversation and conversation.pickers or {}):find(function(candidate)
+      return candidate.id == option_id
+    end)
+  end
+  return {
+    takes = "value",
+    choices = function()
+      local found = picker()
+      return vim.tbl_map(function(choice)
+        return choice.value
+      end, found and found.choices or {})
+    end,
+    run = with_conversation(function(conversation, call)
+      if call.args ~= "" then
+        conversation:set_option(option_id, call.args)
+        return
+      end
+      local found = picker()
+      local now = conversation.options[option_id]
+      vim.ui.select(found and found.choices or {}, {
+        prompt = ("%s (now %s)"):format(found and found.name or option_id, now),
+        format_item = function(choice)
+          return choice.label
+        end,
+      }, function(choice)
+        if choice then
+          conversation:set_option(option_id, choice.value)
+        end
+      end)
+    end),
+  }
+end
+
+---@type table<string, oh.Command>
+local commands = {
+  toggle = {
+    run = function()
+      require("oh").toggle()
+    end,
+  },
+  new = {
+    run = function()
+      require("oh").new()
+    end,
+  },
+  send = { takes = "message", run = sends("auto") },
+  queue = { takes = "message", run = sends("queue") },
+  instead = { takes = "message", run = sends("interrupt") },
+  add = {
+    run = function(call)
+      local daemon = require("oh.daemon").start()
+      local buf = vim.api.nvim_get_current_buf()
+      if daemon and require("oh.input").mention(buf, daemon.root, call.first, call.last) then
+        local windows = require("oh.windows")
+        windows.show(daemon)
+        windows.focus_input()
+      end
+    end,
+  },
+  unqueue = {
+    run = with_conversation(function(conversation)
+      local newest = conversation.queue[#conversation.queue]
+      if not newest then
+        tell.message("no message waits")
+        return
+      end
+      conversation:unqueue(newest.messageId)
+    end),
+  },
+  approve = {
+    takes = "scope",
+    choices = function()
+      return { "once", "turn", "conversation", "folder", "user", "?" }
+    end,
+    run = with_conversation(function(conversation, call)
+      require("oh.approval").approve(conversation, call.args ~= "" and call.args or nil)
+    end),
+  },
+  reject = {
+    takes = "note",
+    run = with_conversation(function(conversation, call)
+      require("oh.approval").reject(conversation, call.args ~= "" and call.args or nil)
+    end),
+  },
+  stop = {
+    run = with_conversation(function(conversation)
+      conversation:interrupt()
+    end),
+  },
+  pause = {
+    run = with_conversation(function(conversation)
+      conversation:pause("step")
+    end),
+  },
+  resume = {
+    takes = "message",
+    run = with_conversation(function(conversation, call)
+      local daemon = conversation.daemon
+      local message = call.args ~= "" and require("oh.mention").parts(call.args, daemon.root) or nil
+      conversation:resume(message)
+    end),
+  },
+  conversations = {
+    takes = "query",
+    run = function(call)
+      local daemon = require("oh.daemon").start()
+      if daemon then
+        require("oh.conversations").pick(daemon, call.args)
+      end
+    end,
+  },
+  mode = option("mode"),
+  approval = option("approval"),
+  model = option("model"),
+  output = {
+    run = with_conversation(function(conversation)
+      require("oh.output").show(conversation)
+    end),
+  },
+  trust = {
+    takes = "level",
+    choices = function()
+      return { "full", "readOnly", "none" }
+    end,
+    run = function(call)
+      local daemon = require("oh.daemon").start()
+      if daemon then
+        local params = { folder = daemon.root, trusted = call.args }
+        daemon:request("workspace/setTrust", params, function()
+          tell.message(("%s: %s"):format(daemon.root, call.args))
+        end)
+      end
+    end,
+  },
+  restart = {
+    run = function()
+      require("oh.conversations").restart()
+    end,
+  },
+  log = {
+    run = function()
+      vim.cmd.tabedit(vim.fn.fnameescape(vim.lsp.log.get_filename()))
+    end,
+  },
+}
+
+---@param call vim.api.keyset.create_user_command.command_args
+function M.run(call)
+  require("oh.highlights").setup()
+  M.report_problems()
+  local text = vim.trim(call.args)
+  local has_range = call.range > 0
+  local range = { first = has_range and call.line1 or nil, last = has_range and call.line2 or nil }
+  if text == "" then
+    commands[has_range and "add" or "toggle"].run(vim.tbl_extend("error", { args = "" }, range))
+    return
+  end
+  local name, rest = text:match("^(%S+)%s*(.*)$")
+  local command = commands[name]
+  if command and (command.takes or rest == "") then
+    command.run(vim.tbl_extend("error", { args = rest }, range))
+  else
+    M.send(vim.tbl_extend("error", { args = text }, range), "auto")
+  end
+end
+
+--- Send a message; lines of a range go along as the editor shows them.
+---@param call oh.Call
+---@param delivery "auto"|"queue"|"interrupt"
+function M.send(call, delivery)
+  local daemons = require("oh.daemon")
+  local mention = require("oh.mention")
+  if call.args == "" then
+    tell.message("the message is empty")
+    return
+  end
+  local root = daemons.root()
+  local content = mention.parts(call.args, root)
+  if call.first then
+    local path = vim.api.nvim_buf_get_name(0)
+    local lines = vim.api.nvim_buf_get_lines(0, 0, -1, false)
+    table.insert(content, 1, mention.selection(path, lines, call.first, call.last))
+  end
+  require("oh").send(call.args, { root = root, content = content, delivery = delivery })
+end
+
+--- Wrong options are said once; until they are mended the defaults hold.
+function M.report_problems()
+  local config = require("oh.config")
+  local problems = table.concat(config.problems(config.given()), "; ")
+  if problems ~= "" and problems ~= M.reported then
+    tell.error(problems .. "; the defaults are used (`:checkhealth oh`)")
+  end
+  M.reported = problems
+end
+
+--- Names of sub-commands, and what may follow one of them.
+---@param line string Up to the cursor.
+---@return string[]
+function M.complete(line)
+  local words = line:match("Oh%s+(.*)$") or ""
+  local name, prefix = words:match("^(%S+)%s+(%S*)$")
+  local candidates = vim.tbl_keys(commands)
+  if name then
+    local command = commands[name]
+    candidates = command and command.choices and command.choices() or {}
+  else
+    prefix = words
+  end
+  local found = vim.tbl_filter(function(candidate)
+    return vim.startswith(candidate, prefix or "")
+  end, candidates)
+  table.sort(found)
+  return found
+end
+
+--- For tests of the documentation.
+---@return string[]
+function M.names()
+  return vim.tbl_keys(commands)
+end
+
+return M

@@ -1,0 +1,117 @@
+--- The options of the plugin: `vim.g.oh` (a table, or a function that gives one) over the defaults.
+--- Read when they are needed, so a changed `vim.g.oh` counts from the next use on.
+local M = {}
+
+---@class oh.Config
+---@field cmd string[] How the daemon is started.
+---@field env table<string, string> Added to the daemon's environment.
+---@field root? fun(buf: integer): string? The folder that the agent works in.
+---@field trust? boolean|fun(folder: string): boolean? Without it the daemon asks, once per folder.
+---@field settings table<string, any> Settings of the daemon, such as `model`; see its README.
+---@field chat oh.Config.Chat
+---@field input oh.Config.Input
+---@field keys oh.Config.Keys
+
+---@class oh.Config.Chat
+---@field width number Columns, or a part of the screen when it is below 1.
+---@field folded integer A body with more lines than this is folded when its tool call has ended.
+
+---@class oh.Config.Input
+---@field height integer
+
+--- A key, or false for none.
+---@class oh.Config.Keys
+---@field chat table<string, string|false>
+---@field input table<string, string|false>
+
+---@type oh.Config
+local defaults = {
+  cmd = { "oh-daemon", "--stdio" },
+  env = {},
+  settings = {},
+  chat = { width = 0.4, folded = 12 },
+  input = { height = 6 },
+  keys = {
+    chat = {
+      approve = "a",
+      approve_for = "A",
+      reject = "r",
+      stop = "<C-c>",
+      output = "gO",
+      next = "]]",
+      previous = "[[",
+      input = "i",
+      hide = "q",
+      help = "g?",
+    },
+    input = {
+      send = "<CR>",
+      send_insert = "<C-s>",
+      stop = "<C-c>",
+      older = "<Up>",
+      newer = "<Down>",
+      hide = "q",
+      help = "g?",
+    },
+  },
+}
+
+--- The type of each option that has no default to compare with.
+local optional = { root = { "function" }, trust = { "boolean", "function" } }
+
+---@return oh.Config
+function M.current()
+  local given = M.given()
+  return vim.tbl_deep_extend("force", defaults, #M.problems(given) == 0 and given or {})
+end
+
+--- What the user wrote, unchecked.
+---@return any
+function M.given()
+  local given = vim.g.oh
+  if type(given) == "function" then
+    given = given()
+  end
+  return given == nil and {} or given
+end
+
+--- What is wrong with the options, a sentence each.
+---@param given any
+---@return string[]
+function M.problems(given)
+  if type(given) ~= "table" then
+    return { ("vim.g.oh must be a table or a function that gives one, not a %s"):format(type(given)) }
+  end
+  local found = {}
+  local function compare(value, default, path)
+    for name, item in pairs(value) do
+      local where = path .. tostring(name)
+      local expected = default[name]
+      local types = path == "" and optional[name] or { type(expected) }
+      if expected == nil and not (path == "" and optional[name]) then
+        table.insert(found, ("unknown option %q"):format(where))
+      elseif vim.startswith(path, "keys.") then
+        if type(item) ~= "string" and item ~= false then
+          table.insert(found, ("option %q must be a key or false"):format(where))
+        end
+      elseif not vim.list_contains(types, type(item)) then
+        local names = table.concat(types, " or ")
+        table.insert(found, ("option %q must be of type %s, not %s"):format(where, names, type(item)))
+      elseif M.is_group(expected) then
+        compare(item, expected, where .. ".")
+      end
+    end
+  end
+  compare(given, defaults, "")
+  table.sort(found)
+  return found
+end
+
+--- A table of named options, as opposed to a list or to a table that the user fills freely.
+---@param default any
+---@return boolean
+function M.is_group(default)
+  return type(default) == "table" and next(default) ~= nil and not vim.islist(default)
+end
+
+return M

@@ -1,0 +1,440 @@
+--- A conversation as its event log tells it: every event is folded in once, in the order of `seq`.
+--- What is shown is built from here, so a replay of the log gives the same picture.
+local tell = require("oh.tell")
+
+local M = {}
+
+--- What the chat shows as one block: an item of the protocol, or an event in the form of one.
+---@class oh.Entry
+---@field id string
+---@field index integer Its place among the entries.
+---@field item table
+---@field approval? table The approval that it waits for.
+---@field streamed? table<string, string[]> Lines received so far, by channel.
+
+---@class oh.Conversation
+---@field id string
+---@field daemon oh.Daemon
+---@field title string
+---@field status string
+---@field reason? string Why it is paused.
+---@field model? string
+---@field options table<string, string>
+---@field pickers table[] The options with their choices.
+---@field entries oh.Entry[]
+---@field approvals table[] Those that wait, oldest first.
+---@field queue table[] Messages that wait.
+---@field retry? table The model call that is tried again.
+---@field context { used: integer, size?: integer }
+---@field cost_usd? number
+---@field seq integer Of the last event that is folded in.
+---@field epoch? string
+---@field on_change fun(index?: integer) Told which entry changed, or nil when another thing did.
+---@field private by_id table<string, oh.Entry>
+---@field private is_fetching boolean
+local Conversation = {}
+Conversation.__index = Conversation
+
+local PAGE = 500
+
+---@param daemon oh.Daemon
+---@param id string
+---@return oh.Conversation
+local function new(daemon, id)
+  local conversation = setmetatable({ id = id, daemon = daemon, is_fetching = false }, Conversation)
+  conversation.on_change = function() end
+  conversation:forget()
+  daemon.conversations[id] = conversation
+  return conversation
+end
+
+--- Start one with its first message; it becomes the current one.
+---@param daemon oh.Daemon
+---@param content table[]
+---@param on_started fun(conversation: oh.Conversation)
+---@param on_error? fun(err: oh.Error)
+function M.start(daemon, content, on_started, on_error)
+  local params = { content = content, clientRequestId = M.request_id() }
+  daemon:request("conversation/start", params, function(result)
+    local conversation = daemon.conversations[result.conversation.id]
+    conversation = conversation or new(daemon, result.conversation.id)
+    conversation.pickers = result.options
+    daemon.current = conversation
+    on_started(conversation)
+  end, on_error)
+end
+
+--- Open one from its log, or go on with it; it becomes the current one.
+---@param daemon oh.Daemon
+---@param id string
+---@param on_opened fun(conversation: oh.Conversation)
+---@param on_error? fun(err: oh.Error)
+function M.open(daemon, id, on_opened, on_error)
+  local params = { conversationId = id, replay = "none" }
+  daemon:request("conversation/open", params, function(result)
+    local conversation = daemon.conversations[id] or new(daemon, id)
+    local epoch = result.conversation.epoch
+    if conversation.epoch and conversation.epoch ~= epoch then
+      conversation:forget()
+    end
+    conversation.epoch = epoch
+    conversation.pickers = result.options
+    daemon.current = conversation
+    for _, sentence in ipairs(result.repaired or {}) do
+      tell.warning(sentence)
+    end
+    conversation:fetch()
+    on_opened(conversation)
+  end, on_error)
+end
+
+--- Unique, so that a request that is sent twice counts once.
+---@return string
+function M.request_id()
+  return ("nvim-%d-%d"):format(vim.uv.os_getpid(), vim.uv.hrtime())
+end
+
+---@param daemon oh.Daemon
+---@param params table
+function M.on_event(daemon, params)
+  local conversation = daemon.conversations[params.conversationId]
+    or new(daemon, params.conversationId)
+  conversation:take(params)
+end
+
+---@param daemon oh.Daemon
+---@param params table
+function M.on_delta(daemon, params)
+  local conversation = daemon.conversations[params.conversationId]
+  if conversation then
+    conversation:stream(params)
+  end
+end
+
+---@param daemon oh.Daemon
+---@param params table
+function M.on_gap(daemon, params)
+  local conversation = daemon.conversations[params.conversationId]
+  if conversation then
+    conversation:fetch()
+  end
+end
+
+--- Forget all that the log can tell again.
+function Conversation:forget()
+  self.title, self.status, self.reason = "", "idle", nil
+  self.options, self.pickers = {}, self.pickers or {}
+  self.entries, self.by_id = {}, {}
+  self.approvals, self.queue, self.retry = {}, {}, nil
+  self.context, self.cost_usd = { used = 0 }, nil
+  self.seq, self.epoch = 0, nil
+  self.on_change()
+end
+
+--- Get the events after those that are known, page by page.
+function Conversation:fetch()
+  if self.is_fetching then
+    return
+  end
+  self.is_fetching = true
+  local params = { conversationId = self.id, afterSeq = self.seq, limit = PAGE }
+  self.daemon:request("conversation/events", params, function(page)
+    self.is_fetching = false
+    self.epoch = page.epoch ~= "" and page.epoch or self.epoch
+    for _, record in ipairs(page.events) do
+      self:fold(record)
+    end
+    if page.truncated then
+      self:fetch()
+    end
+  end, function(err)
+    self.is_fetching = false
+    require("oh.daemon").show_error(err)
+  end)
+end
+
+--- A live event. One that is known already is ignored; after a hole the log is asked.
+---@param record table
+function Conversation:take(record)
+  self.epoch = self.epoch or record.epoch
+  if record.seq == self.seq + 1 then
+    self:fold(record)
+  elseif record.seq > self.seq then
+    self:fetch()
+  end
+end
+
+local folds = {} ---@type table<string, fun(self: oh.Conversation, event: table, record: table)>
+
+---@private
+---@param record table
+function Conversation:fold(record)
+  if record.seq ~= self.seq + 1 then
+    return
+  end
+  self.seq = record.seq
+  local fold = folds[record.event.type]
+  if fold then
+    fold(self, record.event, record)
+  end
+  tell.event("Event", { conversation = self.id, seq = record.seq, event = record.event })
+end
+
+folds["conversation.created"] = function(self, event)
+  self.title, self.options = event.title, event.options
+  self.model = event.agent.label
+  self.on_change()
+end
+
+folds["conversation.updated"] = function(self, event)
+  self.title = event.title
+  self.on_change()
+end
+
+folds["agent.changed"] = function(self, event)
+  self.model = event.agent.label
+  self.on_change()
+end
+
+folds["options.changed"] = function(self, event)
+  self.options = vim.tbl_extend("force", self.options, event.values)
+  self.on_change()
+end
+
+folds["status.changed"] = function(self, event)
+  self.status, self.reason = event.to, event.reason
+  if event.to ~= "running" then
+    self.retry = nil
+  end
+  self.on_change()
+  tell.state_changed({ conversation = self.id, status = event.to, reason = event.reason })
+end
+
+folds["message.queued"] = function(self, event)
+  table.insert(self.queue, event.message)
+  self.on_change()
+end
+
+folds["message.dequeued"] = function(self, event)
+  self.queue = vim.tbl_filter(function(message)
+    return message.messageId ~= event.messageId
+  end, self.queue)
+  self.on_change()
+end
+
+folds["item.started"] = function(self, event)
+  self.retry = nil
+  self:put(event.item)
+end
+
+folds["item.updated"] = function(self, event, record)
+  local entry = self.by_id[record.itemId]
+  if entry then
+    entry.item.status = event.status
+    entry.item.args = event.args or entry.item.args
+    self.on_change(entry.index)
+  end
+end
+
+folds["item.completed"] = function(self, event)
+  local entry = self:put(event.item)
+  entry.streamed = nil
+  local kind = event.item.kind
+  if kind == "command" or (kind == "fileChange" and event.item.route == "disk") then
+    require("oh.editor").reload_all(self.daemon)
+  end
+  if kind == "fileChange" and event.item.status == "completed" then
+    tell.event("FileChanged", { conversation = self.id, changes = event.item.changes })
+  end
+end
+
+folds["approval.requested"] = function(self, event)
+  local approval = event.approval
+  table.insert(self.approvals, approval)
+  local entry = self.by_id[approval.itemId]
+  if entry then
+    entry.approval = approval
+    self.on_change(entry.index)
+  end
+  tell.event("ApprovalRequested", { conversation = self.id, approval = approval })
+  tell.state_changed({ conversation = self.id, approvals = #self.approvals })
+end
+
+folds["approval.resolved"] = function(self, event)
+  self.approvals = vim.tbl_filter(function(approval)
+    if approval.id ~= event.approvalId then
+      return true
+    end
+    local entry = self.by_id[approval.itemId]
+    if entry then
+      entry.approval = nil
+      self.on_change(entry.index)
+    end
+    return false
+  end, self.approvals)
+  tell.event("ApprovalResolved", { conversation = self.id, resolution = event })
+  tell.state_changed({ conversation = self.id, approvals = #self.approvals })
+end
+
+folds["turn.started"] = function(self, _, record)
+  tell.event("TurnStarted", { conversation = self.id, turn = record.turnId })
+end
+
+folds["turn.completed"] = function(self, event, record)
+  local turn = event.turn
+  if turn.status ~= "completed" or not vim.list_contains({ "endTurn", "finished" }, turn.stopReason) then
+    self:put({ id = "turn-" .. record.seq, kind = "turnEnd", turn = turn })
+  end
+  tell.event("TurnFinished", { conversation = self.id, turn = turn })
+end
+
+folds["turn.paused"] = function(self, event, record)
+  self:put({ id = "pause-" .. record.seq, kind = "paused", reason = event.reason })
+end
+
+folds["retry.scheduled"] = function(self, event)
+  self.retry = event
+  for _, id in ipairs(event.dropItemIds or {}) do
+    local entry = self.by_id[id]
+    if entry then
+      entry.item.status, entry.streamed = "cancelled", nil
+      entry.item.text = ""
+      self.on_change(entry.index)
+    end
+  end
+  self.on_change()
+end
+
+folds["error.raised"] = function(self, event, record)
+  self:put({ id = "error-" .. record.seq, kind = "error", error = event.error })
+end
+
+folds["notice"] = function(self, event, record)
+  local notice = vim.tbl_extend("force", event, { id = "notice-" .. record.seq, kind = "notice" })
+  self:put(notice)
+end
+
+folds["usage.updated"] = function(self, event)
+  local cost = event.usage.cost
+  if cost then
+    self.cost_usd = (self.cost_usd or 0) + cost.amount
+  end
+  self.context = { used = event.contextUsed or 0, size = event.contextSize or self.context.size }
+  self.on_change()
+end
+
+--- Add an item, or replace the one with its id.
+---@private
+---@param item table
+---@return oh.Entry
+function Conversation:put(item)
+  local entry = self.by_id[item.id]
+  if not entry then
+    entry = { id = item.id, index = #self.entries + 1, item = item }
+    self.by_id[item.id] = entry
+    table.insert(self.entries, entry)
+  end
+  entry.item = item
+  self.on_change(entry.index)
+  return entry
+end
+
+--- Text of an item that is still being made; its completed form replaces it.
+---@private
+---@param delta { itemId: string, channel: string, offset: integer, text: string }
+function Conversation:stream(delta)
+  local entry = self.by_id[delta.itemId]
+  if not entry then
+    return
+  end
+  entry.streamed = entry.streamed or {}
+  if delta.offset == 0 or not entry.streamed[delta.channel] then
+    entry.streamed[delta.channel] = { "" }
+  end
+  local lines = entry.streamed[delta.channel]
+  local pieces = vim.split(delta.text, "\n", { plain = true })
+  lines[#lines] = lines[#lines] .. pieces[1]
+  vim.list_extend(lines, pieces, 2)
+  self.on_change(entry.index)
+end
+
+--- The daemon has ended; what it left open is told again when the log is opened anew.
+function Conversation:on_daemon_gone()
+  self.status, self.reason, self.retry = "stopped", nil, nil
+  self.on_change()
+  for _, approval in ipairs(self.approvals) do
+    local entry = self.by_id[approval.itemId]
+    if entry then
+      self.on_change(entry.index)
+    end
+  end
+end
+
+-- What the user does.
+
+---@param content table[]
+---@param delivery "auto"|"queue"|"interrupt"
+function Conversation:send(content, delivery)
+  self.daemon:request("conversation/sendMessage", {
+    conversationId = self.id,
+    content = content,
+    delivery = delivery,
+    clientMessageId = M.request_id(),
+  })
+end
+
+function Conversation:interrupt()
+  self.daemon:request("conversation/interrupt", { conversationId = self.id }, function(result)
+    if result.status == "interrupting" then
+      tell.warning("the turn has not ended yet; it is still being interrupted")
+    end
+  end)
+end
+
+---@param when "step"|"now"
+function Conversation:pause(when)
+  self.daemon:request("conversation/pause", { conversationId = self.id, when = when })
+end
+
+---@param message? table[]
+function Conversation:resume(message)
+  self.daemon:request("conversation/resume", { conversationId = self.id, message = message })
+end
+
+--- Take a message out of the queue again.
+---@param message_id string
+function Conversation:unqueue(message_id)
+  self.daemon:request("conversation/queue", {
+    conversationId = self.id,
+    op = "remove",
+    messageId = message_id,
+  })
+end
+
+---@param option_id string
+---@param value string
+function Conversation:set_option(option_id, value)
+  local params = { conversationId = self.id, optionId = option_id, value = value }
+  self.daemon:request("conversation/setOption", params, function(result)
+    self.pickers = result.options
+  end)
+end
+
+--- Answer an approval exactly as it was shown: its digest goes back with the answer.
+---@param approval table
+---@param option_id string
+---@param feedback? string
+function Conversation:respond(approval, option_id, feedback)
+  self.daemon:request("approval/respond", {
+    approvalId = approval.id,
+    digest = approval.digest,
+    optionId = option_id,
+    feedback = feedback,
+  }, function(result)
+    if not result.resolved then
+      tell.warning("that was decided already")
+    end
+  end)
+end
+
+return M

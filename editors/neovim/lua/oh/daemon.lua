@@ -1,0 +1,276 @@
+--- One daemon per root: its start and its end, and requests to it. Callers know what they mean.
+--- Invariant: every request ends once, with a result or with an error, also when the daemon dies.
+local config = require("oh.config")
+local tell = require("oh.tell")
+
+local M = {}
+
+---@class oh.Error
+---@field message string
+---@field data? { kind?: string, hint?: string }
+
+---@class oh.Request
+---@field method string
+---@field params table
+---@field on_result? fun(result: table)
+---@field on_error fun(err: oh.Error)
+
+---@class oh.Daemon
+---@field root string
+---@field client_id? integer Of the client, while the daemon runs.
+---@field is_ready boolean It has answered `initialize`.
+---@field conversations table<string, oh.Conversation>
+---@field current? oh.Conversation The one that commands mean.
+---@field private waiting oh.Request[] What was asked before it was ready.
+---@field private open table<table, fun(err: oh.Error)> Requests without an answer so far.
+---@field private on_end? fun() What to do instead of a report when it has ended.
+local Daemon = {}
+Daemon.__index = Daemon
+
+---@type table<string, oh.Daemon>
+local daemons = {}
+
+--- The folder that the agent would work in, seen from this buffer.
+---@param buf? integer
+---@return string
+function M.root(buf)
+  buf = buf or vim.api.nvim_get_current_buf()
+  local own = vim.b[buf].oh_root
+  if own then
+    return own
+  end
+  local chosen = config.current().root
+  local found = chosen and chosen(buf)
+  local is_file = vim.bo[buf].buftype == "" and vim.api.nvim_buf_get_name(buf) ~= ""
+  local marked = vim.fs.root(is_file and buf or vim.fn.getcwd(), { ".git", ".openhands" })
+  return vim.fs.normalize(found or marked or vim.fn.getcwd())
+end
+
+--- The daemon of a root, if it was ever started.
+---@param root? string
+---@return oh.Daemon?
+function M.known(root)
+  return daemons[root or M.root()]
+end
+
+---@return oh.Daemon[]
+function M.all()
+  return vim.tbl_values(daemons)
+end
+
+--- The daemon of a root; it is started when it does not run. Nil when it cannot be started.
+---@param root? string
+---@return oh.Daemon?
+function M.start(root)
+  root = root or M.root()
+  local daemon = daemons[root]
+  if not daemon then
+    daemon = setmetatable({ root = root, conversations = {}, waiting = {}, open = {} }, Daemon)
+  end
+  if daemon.client_id or daemon:launch() then
+    daemons[root] = daemon
+    return daemon
+  end
+end
+
+--- Ask, also while the daemon still starts. An error is shown, unless `on_error` takes it.
+---@param method string
+---@param params table
+---@param on_result? fun(result: table)
+---@param on_error? fun(err: oh.Error)
+function Daemon:request(method, params, on_result, on_error)
+  on_error = on_error or M.show_error
+  if not self.client_id then
+    on_error({ message = "the daemon does not run; `:Oh restart` starts it" })
+    return
+  end
+  if not self.is_ready then
+    table.insert(self.waiting, {
+      method = method,
+      params = params,
+      on_result = on_result,
+      on_error = on_error,
+    })
+    return
+  end
+  local ticket = {}
+  self.open[ticket] = on_error
+  if next(params) == nil then
+    params = vim.empty_dict()
+  end
+  self:client():request(method, params, function(err, result)
+    self.open[ticket] = nil
+    if err then
+      on_error(err)
+    elseif on_result then
+      on_result(result)
+    end
+  end)
+end
+
+---@param err oh.Error
+function M.show_error(err)
+  local hint = err.data and err.data.hint
+  tell.error(err.message .. (hint and (" (%s)"):format(hint) or ""))
+end
+
+--- Stop the daemon if it runs, and start it anew.
+---@param on_started fun()
+function Daemon:restart(on_started)
+  local function start()
+    if self:launch() then
+      on_started()
+    end
+  end
+  local client = self:client()
+  if not client then
+    start()
+    return
+  end
+  self.on_end = start
+  client:stop()
+end
+
+---@return vim.lsp.Client?
+function Daemon:client()
+  return self.client_id and vim.lsp.get_client_by_id(self.client_id)
+end
+
+---@private
+---@return boolean
+function Daemon:launch()
+  local options = config.current()
+  if vim.fn.executable(options.cmd[1]) == 0 then
+    tell.error(
+      ("%q is not there; `pipx install oh-daemon`, or set `cmd` in vim.g.oh (`:checkhealth oh`)"):format(
+        options.cmd[1]
+      )
+    )
+    return false
+  end
+  self.is_ready = false
+  self.client_id = vim.lsp.start(self:client_config(options), { attach = false, silent = true })
+  if not self.client_id then
+    tell.error("the daemon did not start; `:Oh log` may say why")
+    return false
+  end
+  require("oh.editor").follow_buffers(self)
+  return true
+end
+
+---@private
+---@param options oh.Config
+---@return vim.lsp.ClientConfig
+function Daemon:client_config(options)
+  local capabilities = vim.lsp.protocol.make_client_capabilities()
+  -- Approvals are shown in the chat; without this the daemon would ask in a dialog as well.
+  capabilities.window.showMessage = nil
+  local block = {
+    protocolVersion = { major = 1, minor = 0 },
+    client = { name = "Neovim", version = tostring(vim.version()), kind = "panel" },
+    features = { applyEdit2 = true, saveDocument = true },
+    settings = next(options.settings) and options.settings or vim.empty_dict(),
+  }
+  local trust = options.trust
+  if type(trust) == "function" then
+    trust = trust(self.root)
+  end
+  if trust ~= nil then
+    block.trust = { { folder = vim.uri_from_fname(self.root), trusted = trust } }
+  end
+  return {
+    name = "oh",
+    cmd = options.cmd,
+    cmd_cwd = self.root,
+    cmd_env = options.env,
+    root_dir = self.root,
+    workspace_folders = { { uri = vim.uri_from_fname(self.root), name = vim.fs.basename(self.root) } },
+    capabilities = capabilities,
+    init_options = { ohDaemon = block },
+    -- The daemon compares texts and versions right after an edit, so it must hear of it at once.
+    flags = { debounce_text_changes = 0 },
+    handlers = self:handlers(),
+    reuse_client = function()
+      return false
+    end,
+    on_init = function()
+      self:on_ready()
+    end,
+    on_exit = function(code, signal)
+      vim.schedule(function()
+        self:on_exit(code, signal)
+      end)
+    end,
+  }
+end
+
+---@private
+---@return table<string, lsp.Handler>
+function Daemon:handlers()
+  local conversation = require("oh.conversation")
+  local editor = require("oh.editor")
+  local function on(act)
+    return function(_, params)
+      act(self, params)
+      return vim.NIL
+    end
+  end
+  return {
+    ["conversation/event"] = on(conversation.on_event),
+    ["conversation/delta"] = on(conversation.on_delta),
+    ["conversation/gap"] = on(conversation.on_gap),
+    ["daemon/statusChanged"] = on(function(_, params)
+      local level = params.kind == "error" and vim.log.levels.ERROR or vim.log.levels.WARN
+      tell.message(params.message, level)
+    end),
+    ["editor/applyEdit"] = function(_, params)
+      return editor.apply_edit(self, params)
+    end,
+    ["editor/saveDocument"] = function(_, params)
+      return editor.save_documents(self, params)
+    end,
+  }
+end
+
+---@private
+function Daemon:on_ready()
+  self.is_ready = true
+  tell.event("Started", { root = self.root, client_id = self.client_id })
+  local waiting = self.waiting
+  self.waiting = {}
+  for _, request in ipairs(waiting) do
+    self:request(request.method, request.params, request.on_result, request.on_error)
+  end
+end
+
+---@private
+---@param code integer
+---@param signal integer
+function Daemon:on_exit(code, signal)
+  self.client_id = nil
+  self.is_ready = false
+  local unanswered, on_end = vim.tbl_values(self.open), self.on_end
+  for _, request in ipairs(self.waiting) do
+    table.insert(unanswered, request.on_error)
+  end
+  self.waiting, self.open, self.on_end = {}, {}, nil
+  for _, conversation in pairs(self.conversations) do
+    conversation:on_daemon_gone()
+  end
+  tell.event("Exit", { root = self.root, code = code, signal = signal })
+  tell.state_changed({ root = self.root })
+  if on_end then
+    on_end()
+    return
+  end
+  local how = signal ~= 0 and ("signal %d"):format(signal) or ("exit code %d"):format(code)
+  tell.error(("the daemon ended (%s); `:Oh restart` goes on where it was"):format(how))
+  for _, on_error in ipairs(unanswered) do
+    -- What is only shown would be shown once per request, and says no more than the line above.
+    if on_error ~= M.show_error then
+      on_error({ message = "the daemon ended before it answered" })
+    end
+  end
+end
+
+return M

@@ -1,0 +1,167 @@
+--- The editor's side of the daemon: buffers it follows, edits and saves it asks for.
+--- Invariant: text of the user is never lost; an edit made for another version is refused.
+local tell = require("oh.tell")
+
+local M = {}
+
+local group = vim.api.nvim_create_augroup("oh.editor", { clear = true })
+
+--- Show the daemon every file under its root that is open now or will be.
+---@param daemon oh.Daemon
+function M.follow_buffers(daemon)
+  for _, buf in ipairs(vim.api.nvim_list_bufs()) do
+    M.follow(daemon, buf)
+  end
+  vim.api.nvim_create_autocmd({ "BufReadPost", "BufNewFile", "BufFilePost" }, {
+    group = group,
+    desc = "oh: show the daemon the files that are open",
+    callback = function(args)
+      if daemon.client_id then
+        M.follow(daemon, args.buf)
+      end
+      -- After a restart its own call of this function follows what is opened.
+      return daemon.client_id == nil
+    end,
+  })
+end
+
+---@param daemon oh.Daemon
+---@param buf integer
+function M.follow(daemon, buf)
+  local name = vim.api.nvim_buf_get_name(buf)
+  local is_file = vim.api.nvim_buf_is_loaded(buf) and vim.bo[buf].buftype == "" and name ~= ""
+  local is_wanted = not (vim.g.oh_disable or vim.b[buf].oh_disable)
+  if is_file and is_wanted and vim.fs.relpath(daemon.root, name) then
+    vim.lsp.buf_attach_client(buf, daemon.client_id)
+  end
+end
+
+--- `editor/applyEdit`: all of it as one undo step, or none.
+---@param daemon oh.Daemon
+---@param params { label: string, edit: table, save: "ifWasClean"|"never" }
+---@return { applied: boolean, saved?: boolean, failureReason?: string }
+function M.apply_edit(daemon, params)
+  local changes = params.edit.documentChanges or {}
+  local buffers = {} ---@type integer[]
+  for index, change in ipairs(changes) do
+    local buf, refusal = M.editable(daemon, change.textDocument)
+    if not buf then
+      return { applied = false, failureReason = refusal }
+    end
+    buffers[index] = buf
+  end
+  local saved = #changes > 0
+  for index, change in ipairs(changes) do
+    local buf = buffers[index]
+    local was_clean = not vim.bo[buf].modified
+    -- It raises where texts are locked, for instance while an expression map runs.
+    if not pcall(M.change, buf, change.edits, daemon:client().offset_encoding) then
+      return { applied = false, failureReason = "rejected" }
+    end
+    saved = params.save == "ifWasClean" and was_clean and M.save(buf) and saved
+    tell.event("EditApplied", {
+      root = daemon.root,
+      buf = buf,
+      uri = change.textDocument.uri,
+      label = params.label,
+      saved = saved,
+    })
+  end
+  return { applied = true, saved = saved }
+end
+
+--- The buffer of a document if it may be changed now, else nil and the reason in the protocol's words.
+---@param daemon oh.Daemon
+---@param document { uri: string, version?: integer }
+---@return integer? buf
+---@return string? refusal
+function M.editable(daemon, document)
+  local buf = M.buffer_of(daemon, document.uri)
+  if not buf then
+    return nil, "missing"
+  end
+  if vim.bo[buf].readonly or not vim.bo[buf].modifiable then
+    return nil, "readonly"
+  end
+  -- A clean buffer whose file has changed is reloaded first: that gives it another version.
+  M.reload(buf)
+  if document.version and vim.lsp.util.buf_versions[buf] ~= document.version then
+    return nil, "stale"
+  end
+  return buf
+end
+
+--- The followed buffer with this URI.
+---@param daemon oh.Daemon
+---@param uri string
+---@return integer?
+function M.buffer_of(daemon, uri)
+  local client = daemon:client()
+  for buf in pairs(client and client.attached_buffers or {}) do
+    if vim.api.nvim_buf_is_loaded(buf) and vim.uri_from_bufnr(buf) == uri then
+      return buf
+    end
+  end
+end
+
+---@param buf integer
+---@param edits lsp.TextEdit[]
+---@param encoding string
+function M.change(buf, edits, encoding)
+  local function end_undo_step()
+    vim.api.nvim_buf_call(buf, function()
+      vim.cmd("let &undolevels = &undolevels")
+    end)
+  end
+  end_undo_step()
+  vim.lsp.util.apply_text_edits(edits, buf, encoding)
+  end_undo_step()
+  if vim.api.nvim_get_current_buf() == buf and vim.fn.mode():find("^[iR]") then
+    -- What the user goes on typing is a step of its own.
+    vim.api.nvim_feedkeys(vim.keycode("<C-g>u"), "ni", false)
+  end
+end
+
+---@param buf integer
+---@return boolean saved
+function M.save(buf)
+  local is_written = pcall(vim.api.nvim_buf_call, buf, function()
+    vim.cmd("silent lockmarks update")
+  end)
+  return is_written and not vim.bo[buf].modified
+end
+
+--- `editor/saveDocument`: the user has allowed it.
+---@param daemon oh.Daemon
+---@param params { uris: string[] }
+---@return { saved: string[] }
+function M.save_documents(daemon, params)
+  local saved = vim.tbl_filter(function(uri)
+    local buf = M.buffer_of(daemon, uri)
+    return buf ~= nil and M.save(buf)
+  end, params.uris)
+  return { saved = saved }
+end
+
+--- Read a file again when it has changed under a buffer without changes of its own.
+--- One with changes is left alone: Neovim warns when it is written, and a dialog would be no help now.
+---@param buf integer
+function M.reload(buf)
+  if vim.bo[buf].modified or not vim.api.nvim_get_option_value("autoread", { buf = buf }) then
+    return
+  end
+  vim.cmd.checktime({ buf, mods = { silent = true } })
+end
+
+--- The agent has written to the disk, or ran a command that may have.
+---@param daemon oh.Daemon
+function M.reload_all(daemon)
+  local client = daemon:client()
+  for buf in pairs(client and client.attached_buffers or {}) do
+    if vim.api.nvim_buf_is_loaded(buf) then
+      M.reload(buf)
+    end
+  end
+end
+
+return M

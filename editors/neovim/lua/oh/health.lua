@@ -1,0 +1,88 @@
+--- `:checkhealth oh`
+local M = {}
+
+local health = vim.health
+
+function M.check()
+  health.start("oh: Neovim and options")
+  M.check_version()
+  M.check_options()
+  health.start("oh: daemon")
+  M.check_daemon()
+  health.start("oh: running")
+  M.report_running()
+end
+
+function M.check_version()
+  if vim.fn.has("nvim-0.11") == 1 then
+    health.ok("Neovim " .. tostring(vim.version()))
+  else
+    health.error("Neovim 0.11 or newer is needed, this is " .. tostring(vim.version()))
+  end
+end
+
+function M.check_options()
+  local config = require("oh.config")
+  local problems = config.problems(config.given())
+  for _, problem in ipairs(problems) do
+    health.error(problem, "see `:help oh-options`; until then the defaults are used")
+  end
+  if #problems == 0 then
+    health.ok("vim.g.oh is fine")
+  end
+end
+
+function M.check_daemon()
+  local options = require("oh.config").current()
+  local program = options.cmd[1]
+  if vim.fn.executable(program) == 0 then
+    health.error(("%q is not executable"):format(program), {
+      "install it: pipx install oh-daemon",
+      "or name it in `cmd` of vim.g.oh",
+    })
+    return
+  end
+  health.ok(table.concat(options.cmd, " "))
+  if vim.fn.executable("git") == 0 then
+    health.warn("git is not there; folders without .git count as one project each")
+  end
+end
+
+--- What runs now; a daemon is not started for the check.
+function M.report_running()
+  local daemons = package.loaded["oh.daemon"]
+  local all = daemons and daemons.all() or {}
+  if #all == 0 then
+    health.info("no daemon was started; `:Oh` starts one for the folder you are in")
+  end
+  for _, daemon in ipairs(all) do
+    M.report(daemon)
+  end
+  health.info("messages of the connection: " .. vim.lsp.log.get_filename())
+end
+
+---@param daemon oh.Daemon
+function M.report(daemon)
+  local client = daemon:client()
+  if not client then
+    health.warn(daemon.root .. ": stopped", "`:Oh restart`")
+    return
+  end
+  local ours = vim.tbl_get(client.server_capabilities or {}, "experimental", "ohDaemon")
+  if not ours then
+    health.warn(daemon.root .. ": has not answered yet")
+    return
+  end
+  local protocol = ("%d.%d"):format(ours.protocolVersion.major, ours.protocolVersion.minor)
+  local about = ("oh-daemon %s, protocol %s"):format(ours.daemon.version, protocol)
+  health.ok(("%s: %s, process %d"):format(daemon.root, about, ours.daemon.pid))
+  local answer = client:request_sync("model/list", vim.empty_dict(), 5000)
+  local models = answer and answer.result or {}
+  if models.default then
+    health.ok("model: " .. models.default)
+  else
+    health.error("no model can be used", "set a provider's key, for instance ANTHROPIC_API_KEY")
+  end
+end
+
+return M

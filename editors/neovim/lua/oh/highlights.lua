@@ -1,0 +1,33 @@
+--- The highlight groups; a color scheme or the user may define any of them otherwise.
+local M = {}
+
+local LINKS = {
+  OhUser = "Title",
+  OhAgent = "Special",
+  OhDim = "Comment",
+  OhNotice = "DiagnosticInfo",
+  OhApproval = "DiagnosticWarn",
+  OhRunning = "DiagnosticInfo",
+  OhDone = "DiagnosticOk",
+  OhFailed = "DiagnosticError",
+  OhDiffAdd = "Added",
+  OhDiffDelete = "Removed",
+}
+
+local function define()
+  for name, link in pairs(LINKS) do
+    vim.api.nvim_set_hl(0, name, { link = link, default = true })
+  end
+end
+
+--- Define them now, and again after each change of the color scheme.
+function M.setup()
+  define()
+  vim.api.nvim_create_autocmd("ColorScheme", {
+    group = vim.api.nvim_create_augroup("oh.highlights", { clear = true }),
+    desc = "oh: highlight groups",
+    callback = define,
+  })
+end
+
+return M

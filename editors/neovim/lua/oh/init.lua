@@ -1,0 +1,76 @@
+--- The public API. Requiring it loads nothing else; each function loads what it needs.
+local M = {}
+
+--- The same as setting `vim.g.oh`; there is no need to call it.
+---@param options? table|fun(): table
+function M.setup(options)
+  vim.g.oh = options or {}
+end
+
+--- For a status line: where the agent stands, or "" when it was never started here.
+---@return string
+function M.status()
+  local status = M.status_table()
+  return status and require("oh.status").text(status) or ""
+end
+
+--- The same as a table.
+---@return oh.Status?
+function M.status_table()
+  local daemons = package.loaded["oh.daemon"]
+  local daemon = daemons and daemons.known()
+  return daemon and require("oh.status").of(daemon)
+end
+
+--- The conversation that commands mean here.
+---@return oh.Conversation?
+function M.conversation()
+  local daemon = require("oh.daemon").known()
+  return daemon and daemon.current
+end
+
+--- Show chat and input, or hide them.
+function M.toggle()
+  local windows = require("oh.windows")
+  if windows.hide() then
+    return
+  end
+  local daemon = require("oh.daemon").start()
+  if daemon then
+    windows.toggle(daemon)
+  end
+end
+
+---@class oh.SendOptions
+---@field root? string
+---@field content? table[] The message as parts of the protocol, instead of the text.
+---@field delivery? "auto"|"queue"|"interrupt"
+
+--- Send a message: to the current conversation, or as the first one of a new conversation.
+---@param text string
+---@param options? oh.SendOptions
+---@return boolean sent False when the daemon cannot be started.
+function M.send(text, options)
+  options = options or {}
+  local daemon = require("oh.daemon").start(options.root)
+  if not daemon then
+    return false
+  end
+  local content = options.content or require("oh.mention").parts(text, daemon.root)
+  require("oh.windows").show(daemon)
+  require("oh.outgoing").send(daemon, content, options.delivery or "auto")
+  return true
+end
+
+--- Leave the current conversation; the next message starts a new one.
+function M.new()
+  local daemon = require("oh.daemon").start()
+  if daemon then
+    daemon.current = nil
+    local windows = require("oh.windows")
+    windows.show(daemon)
+    windows.focus_input()
+  end
+end
+
+return M

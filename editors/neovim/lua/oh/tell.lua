@@ -1,0 +1,34 @@
+--- What the user and other plugins are told: messages, `User Oh*` events, redrawn status lines.
+local M = {}
+
+---@param text string
+---@param level? integer One of `vim.log.levels`.
+function M.message(text, level)
+  vim.notify("oh: " .. text, level or vim.log.levels.INFO)
+end
+
+---@param text string
+function M.warning(text)
+  M.message(text, vim.log.levels.WARN)
+end
+
+---@param text string
+function M.error(text)
+  M.message(text, vim.log.levels.ERROR)
+end
+
+--- Fire `User Oh{name}` with this data.
+---@param name string
+---@param data table
+function M.event(name, data)
+  vim.api.nvim_exec_autocmds("User", { pattern = "Oh" .. name, data = data, modeline = false })
+end
+
+--- Something changed that a status line or a window bar may show.
+---@param data table
+function M.state_changed(data)
+  M.event("StateChanged", data)
+  vim.cmd("redrawstatus!")
+end
+
+return M

@@ -1,0 +1,404 @@
+--- Turns entries of a conversation into lines, highlights and folds. Pure: no buffer, no window.
+--- Texts are shown as they are; what would be cut says so and how to see all of it.
+local M = {}
+
+---@class oh.Mark
+---@field row integer Counted from 0 within the block.
+---@field group string
+---@field first? integer Byte column; without it the whole line is meant.
+---@field last? integer
+
+---@class oh.Block
+---@field lines string[]
+---@field marks oh.Mark[]
+---@field fold? integer Row of the line that stays visible; all below it folds into it.
+
+local Block = {}
+Block.__index = Block
+
+---@return oh.Block
+local function block()
+  return setmetatable({ lines = {}, marks = {} }, Block)
+end
+
+---@param text string One line.
+---@param group? string
+function Block:line(text, group)
+  table.insert(self.lines, text)
+  if group then
+    table.insert(self.marks, { row = #self.lines - 1, group = group })
+  end
+end
+
+---@param text string
+---@param group? string
+function Block:text(text, group)
+  for _, line in ipairs(vim.split(text, "\n", { plain = true })) do
+    self:line(line, group)
+  end
+end
+
+--- Code between fences that are longer than any in it.
+---@param language string
+---@param lines string[]
+function Block:code(language, lines)
+  local fence = "```"
+  for _, line in ipairs(lines) do
+    local ticks = line:match("^%s*(```+)")
+    if ticks and #ticks >= #fence then
+      fence = ("`"):rep(#ticks + 1)
+    end
+  end
+  self:line(fence .. language)
+  for _, line in ipairs(lines) do
+    local group = language == "diff" and M.diff_group(line) or nil
+    self:line(line, group)
+  end
+  self:line(fence)
+end
+
+---@param line string
+---@return string?
+function M.diff_group(line)
+  local groups = { ["+"] = "OhDiffAdd", ["-"] = "OhDiffDelete", ["@"] = "OhDim" }
+  return groups[line:sub(1, 1)]
+end
+
+local STATUS = {
+  pending = { "·", "OhDim" },
+  awaitingApproval = { "?", "OhApproval" },
+  running = { "●", "OhRunning" },
+  completed = { "✓", "OhDone" },
+  failed = { "✗", "OhFailed" },
+  rejected = { "⊘", "OhFailed" },
+  cancelled = { "⊘", "OhDim" },
+}
+local LIVE_LINES = 12
+local PLAN = { pending = "[ ]", inProgress = "[-]", completed = "[x]" }
+
+local render = {} ---@type table<string, fun(to: oh.Block, entry: oh.Entry, view: oh.View)>
+
+--- What a block depends on besides its entry.
+---@class oh.View
+---@field before? oh.Entry The entry above it.
+---@field folded integer Bodies with more lines than this are folded.
+---@field is_running boolean Whether approvals can be answered now.
+
+---@param entry oh.Entry
+---@param view oh.View
+---@return oh.Block
+function M.render(entry, view)
+  local to = block()
+  local draw = render[entry.item.kind] or render.tool
+  local is_tool = M.is_tool(entry)
+  if not (is_tool and view.before and M.is_tool(view.before)) and view.before then
+    to:line("")
+  end
+  local is_users = entry.item.kind == "userMessage"
+  if not is_users and (not view.before or view.before.item.kind == "userMessage") then
+    to:line("## Oh", "OhAgent")
+    to:line("")
+  end
+  draw(to, entry, view)
+  if entry.approval then
+    M.render_approval(to, entry.approval, view)
+  end
+  return to
+end
+
+--- Tool calls and thoughts stand close together, one line each.
+---@param entry oh.Entry
+---@return boolean
+function M.is_tool(entry)
+  return entry.item.tool ~= nil and entry.item.kind ~= "plan" or entry.item.kind == "reasoning"
+end
+
+--- What stands below the last entry: messages that wait, and a model call that is tried again.
+---@param conversation oh.Conversation
+---@return oh.Block
+function M.render_tail(conversation)
+  local to = block()
+  for _, message in ipairs(conversation.queue) do
+    to:line("")
+    to:line("## You (queued)", "OhDim")
+    to:line("")
+    to:text(M.content_text(message.content), "OhDim")
+  end
+  local retry = conversation.retry
+  if retry then
+    local seconds = math.max(1, math.floor(retry.delayMs / 1000 + 0.5))
+    local count = ("%d of %d"):format(retry.attempt, retry.maxAttempts)
+    to:line("")
+    to:line(
+      ("> %s Trying again in %d s (%s)."):format(retry.error.message, seconds, count),
+      "OhNotice"
+    )
+  end
+  return to
+end
+
+function render.userMessage(to, entry)
+  to:line("## You", "OhUser")
+  to:line("")
+  to:text(M.content_text(entry.item.content))
+end
+
+--- A message's parts as the user writes them: text, and what is mentioned by `@`.
+---@param content table[]
+---@return string
+function M.content_text(content)
+  local pieces = {}
+  for _, part in ipairs(content) do
+    if part.type == "text" then
+      table.insert(pieces, part.text)
+    elseif part.uri then
+      table.insert(pieces, M.mention_of(part))
+    else
+      table.insert(pieces, ("(%s)"):format(part.type))
+    end
+  end
+  return table.concat(pieces, "\n")
+end
+
+---@param part table
+---@return string
+function M.mention_of(part)
+  local name = part.name or M.path(part.uri)
+  if not part.range then
+    return "@" .. name
+  end
+  local last = part.range["end"]
+  local last_line = last.character == 0 and last.line or last.line + 1
+  return ("@%s:%d-%d"):format(name, part.range.start.line + 1, math.max(last_line, 1))
+end
+
+--- A file as people name it: relative to the working folder where that is shorter.
+---@param uri string
+---@return string
+function M.path(uri)
+  local is_file, path = pcall(vim.uri_to_fname, uri)
+  return is_file and vim.fn.fnamemodify(path, ":.") or uri
+end
+
+function render.agentMessage(to, entry)
+  local streamed = entry.streamed and entry.streamed.text
+  for _, line in ipairs(streamed or vim.split(entry.item.text or "", "\n", { plain = true })) do
+    to:line(line)
+  end
+end
+
+function render.reasoning(to, entry)
+  local streamed = entry.streamed and (entry.streamed.reasoning or entry.streamed.text)
+  local lines = streamed or vim.split(entry.item.text or "", "\n", { plain = true })
+  local is_over = entry.item.status ~= "running" and not streamed
+  M.head(to, entry.item.status, is_over and "Thought" or "Thinking")
+  local head = #to.lines
+  for index = is_over and 1 or math.max(1, #lines - LIVE_LINES + 1), #lines do
+    to:line("  " .. lines[index], "OhDim")
+  end
+  M.fold(to, head, is_over and 0 or math.huge)
+end
+
+function render.plan(to, entry)
+  to:line("**Plan**")
+  for _, step in ipairs(entry.item.entries or {}) do
+    local group = step.status == "completed" and "OhDim" or nil
+    to:line(("- %s %s"):format(PLAN[step.status] or "[ ]", (step.text:gsub("\n", " "))), group)
+  end
+end
+
+function render.tool(to, entry, view)
+  local item = entry.item
+  M.head(to, item.status, M.escaped(item.title or item.kind), M.tool_facts(item))
+  local head = #to.lines
+  if entry.approval then
+    return
+  end
+  M.result(to, entry)
+  if item.status ~= "running" then
+    local is_looking = item.toolKind == "read" or item.toolKind == "search"
+    M.fold(to, head, is_looking and 0 or view.folded)
+  end
+end
+
+function render.notice(to, entry)
+  local item = entry.item
+  local text = item.description and (item.title .. ": " .. item.description) or item.title
+  for _, line in ipairs(vim.split(text, "\n", { plain = true })) do
+    to:line("> " .. line, item.severity == "error" and "OhFailed" or "OhNotice")
+  end
+end
+
+function render.error(to, entry)
+  local err = entry.item.error
+  to:line("> " .. M.escaped(err.message), "OhFailed")
+  if err.hint then
+    to:line("> " .. M.escaped(err.hint), "OhNotice")
+  end
+end
+
+local STOPPED = {
+  interrupted = "Interrupted.",
+  paused = "Paused; `:Oh resume` goes on.",
+  failed = "The turn ended with an error; `:Oh resume` tries again.",
+}
+
+function render.turnEnd(to, entry)
+  local turn = entry.item.turn
+  local why = STOPPED[turn.status] or ("Stopped: %s."):format(turn.stopReason or turn.status)
+  to:line("> " .. why, turn.status == "failed" and "OhFailed" or "OhNotice")
+end
+
+function render.paused(to, entry)
+  to:line(("> Paused (%s); `:Oh resume` goes on."):format(entry.item.reason), "OhNotice")
+end
+
+---@param to oh.Block
+---@param status string
+---@param title string
+---@param facts? string
+function M.head(to, status, title, facts)
+  local glyph, group = unpack(STATUS[status] or STATUS.pending)
+  local text = ("%s %s"):format(glyph, title)
+  to:line(facts and facts ~= "" and ("%s  %s"):format(text, facts) or text)
+  local row = #to.lines - 1
+  table.insert(to.marks, { row = row, group = group, first = 0, last = #glyph })
+  if facts and facts ~= "" then
+    table.insert(to.marks, { row = row, group = "OhDim", first = #text, last = #to.lines[row + 1] })
+  end
+end
+
+--- Exit code, size of a change, time: what a tool call's line says after its title.
+---@param item table
+---@return string
+function M.tool_facts(item)
+  local facts = {}
+  for _, change in ipairs(item.changes or {}) do
+    table.insert(facts, ("+%d -%d"):format(change.added, change.removed))
+    if change.unsaved then
+      table.insert(facts, "unsaved")
+    end
+  end
+  if item.exitCode and item.exitCode ~= 0 then
+    table.insert(facts, ("exit %d"):format(item.exitCode))
+  end
+  if item.reason then
+    table.insert(facts, item.reason)
+  elseif item.status == "rejected" then
+    table.insert(facts, "rejected")
+  end
+  if item.durationMs and item.durationMs >= 1000 then
+    table.insert(facts, ("%.1f s"):format(item.durationMs / 1000))
+  end
+  return table.concat(facts, " · ")
+end
+
+--- The diff of an edit, or what a tool printed; while it runs the last lines of it.
+---@param to oh.Block
+---@param entry oh.Entry
+function M.result(to, entry)
+  local item = entry.item
+  local has_diff = item.changes and #item.changes > 0 and item.status ~= "failed"
+  for _, change in ipairs(has_diff and item.changes or {}) do
+    M.diff(to, change)
+  end
+  if has_diff then
+    return
+  end
+  local live = entry.streamed and entry.streamed.output
+  local lines = live and vim.list_slice(live, math.max(1, #live - LIVE_LINES + 1))
+    or vim.split(vim.trim(M.content_text(item.content or {})), "\n", { plain = true })
+  if #lines == 1 and lines[1] == "" then
+    return
+  end
+  to:code(item.kind == "command" and "console" or "", lines)
+  if item.outputRef then
+    to:line("(shortened; `:Oh output` here shows all of it)", "OhDim")
+  end
+end
+
+---@param to oh.Block
+---@param change table
+function M.diff(to, change)
+  local lines = vim.split(change.patch or "", "\n", { plain = true, trimempty = true })
+  if lines[1] and vim.startswith(lines[1], "--- ") then
+    lines = vim.list_slice(lines, 3)
+  end
+  if #lines > 0 then
+    to:code("diff", lines)
+  end
+end
+
+--- Fold what is below the head when it has more lines than `limit`.
+---@param to oh.Block
+---@param head integer Line of the head, from 1.
+---@param limit number
+function M.fold(to, head, limit)
+  local n_lines = #to.lines - head
+  if n_lines > limit and n_lines > 0 then
+    to.fold = head - 1
+    local more = ("  (%d lines)"):format(n_lines)
+    local text = to.lines[head]
+    to.lines[head] = text .. more
+    table.insert(to.marks, { row = head - 1, group = "OhDim", first = #text, last = #text + #more })
+  end
+end
+
+--- One line, with what could hide something made visible.
+---@param text string
+---@return string
+function M.escaped(text)
+  return (text:gsub("\r", "\\r"):gsub("\n", "\\n"))
+end
+
+---@param to oh.Block
+---@param approval table
+---@param view oh.View
+function M.render_approval(to, approval, view)
+  to:line("")
+  local risk = ("risk: %s"):format(approval.risk)
+  to:line(("**Allow this?** %s"):format(M.escaped(approval.title)), "OhApproval")
+  if approval.description then
+    to:line(M.escaped(approval.description))
+  end
+  to:line(approval.reason and ("%s, %s"):format(risk, M.escaped(approval.reason)) or risk, "OhDim")
+  M.subject(to, approval.subject)
+  if not view.is_running then
+    to:line("waiting for `:Oh restart`", "OhNotice")
+    return
+  end
+  local scopes = {}
+  for _, option in ipairs(approval.options) do
+    if option.effect == "allow" then
+      table.insert(scopes, ("`:Oh approve %s` %s"):format(option.scope, option.label:lower()))
+    end
+  end
+  table.insert(scopes, "`:Oh reject {note}`")
+  to:line(table.concat(scopes, ", "), "OhNotice")
+end
+
+--- Exactly what would happen.
+---@param to oh.Block
+---@param subject table
+function M.subject(to, subject)
+  if subject.kind == "command" then
+    to:code("sh", vim.split(subject.command, "\n", { plain = true }))
+    to:line(("in %s"):format(subject.cwd), "OhDim")
+  elseif subject.kind == "fileChange" then
+    for _, change in ipairs(subject.changes) do
+      to:line(("%s %s"):format(change.op, M.path(change.uri)), "OhDim")
+      M.diff(to, change)
+    end
+  elseif subject.kind == "tool" then
+    local args = vim.json.encode(subject.args, { indent = "  " })
+    to:code("json", vim.split(args, "\n", { plain = true }))
+  elseif subject.kind == "path" then
+    to:line(("%s %s"):format(subject.access, M.path(subject.uri)))
+  elseif subject.kind == "saveDocuments" then
+    for _, uri in ipairs(subject.uris) do
+      to:line("save " .. M.path(uri))
+    end
+  end
+end
+
+return M

@@ -1,0 +1,33 @@
+--- What stands in the chat window before the first message.
+local M = {}
+
+local TEXT = [[
+## Oh
+
+Write what you want done below and press Enter, or use `:Oh {message}`.
+Lines that are selected come along: `:'<,'>Oh what is this?`
+`@` mentions a file. `:Oh conversations` goes on with an earlier one.
+
+Nothing runs and no file changes without your consent; `:Oh mode` and
+`:Oh approval` say when you are asked. `:help oh` has all of it.]]
+
+---@type table<string, integer>
+local buffers = {}
+
+---@param root string
+---@return integer
+function M.buffer(root)
+  local buf = buffers[root]
+  if not (buf and vim.api.nvim_buf_is_loaded(buf)) then
+    buf = vim.api.nvim_create_buf(false, true)
+    buffers[root] = buf
+    vim.b[buf].oh_root = root
+    vim.bo[buf].bufhidden = "hide"
+    vim.api.nvim_buf_set_lines(buf, 0, -1, false, vim.split(TEXT, "\n"))
+    vim.bo[buf].modifiable = false
+    vim.bo[buf].filetype = "oh-chat"
+  end
+  return buf
+end
+
+return M

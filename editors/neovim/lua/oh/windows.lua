@@ -1,0 +1,169 @@
+--- Where chat and input stand: at the right of each tab page that wants them.
+--- Windows are looked up when they are needed and never remembered, so closing one breaks nothing.
+local config = require("oh.config")
+
+local M = {}
+
+--- Show the conversation of a daemon, or an empty chat; the cursor stays where it is.
+---@param daemon oh.Daemon
+function M.show(daemon)
+  local buf = M.chat_buffer(daemon)
+  local win = M.window_of("oh-chat")
+  if win then
+    M.put(win, buf)
+  else
+    win = M.open_chat(buf)
+  end
+  local input = require("oh.input").buffer(daemon.root)
+  local input_win = M.window_of("oh-input")
+  if input_win then
+    M.put(input_win, input)
+  else
+    M.open_input(win, input)
+  end
+end
+
+--- The chat of the current conversation, else a place for the first one.
+---@param daemon oh.Daemon
+---@return integer
+function M.chat_buffer(daemon)
+  if daemon.current then
+    return require("oh.chat").of(daemon.current).buf
+  end
+  return require("oh.welcome").buffer(daemon.root)
+end
+
+---@param filetype string
+---@return integer?
+function M.window_of(filetype)
+  for _, win in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
+    if vim.bo[vim.api.nvim_win_get_buf(win)].filetype == filetype then
+      return win
+    end
+  end
+end
+
+--- Show a buffer in one of our windows, which otherwise keep theirs.
+---@param win integer
+---@param buf integer
+function M.put(win, buf)
+  if vim.api.nvim_win_get_buf(win) == buf then
+    return
+  end
+  vim.wo[win].winfixbuf = false
+  vim.api.nvim_win_set_buf(win, buf)
+  vim.wo[win].winfixbuf = true
+  M.to_end(win)
+end
+
+---@param win integer
+function M.to_end(win)
+  local buf = vim.api.nvim_win_get_buf(win)
+  vim.api.nvim_win_set_cursor(win, { vim.api.nvim_buf_line_count(buf), 0 })
+end
+
+---@param buf integer
+---@return integer win
+function M.open_chat(buf)
+  local width = config.current().chat.width
+  if width < 1 then
+    width = math.floor(vim.o.columns * width)
+  end
+  local win = vim.api.nvim_open_win(buf, false, { split = "right", win = -1, width = width })
+  M.dress(win, {
+    winfixwidth = true,
+    wrap = true,
+    linebreak = true,
+    breakindent = true,
+    conceallevel = 0,
+    foldmethod = "expr",
+    foldexpr = "v:lua.require'oh.chat'.fold_level()",
+    foldtext = "",
+    foldlevel = 0,
+    foldenable = true,
+    fillchars = "fold: ,eob: ",
+    winbar = "%{%v:lua.require'oh.chat'.bar()%}",
+  })
+  M.to_end(win)
+  return win
+end
+
+---@param chat_win integer
+---@param buf integer
+function M.open_input(chat_win, buf)
+  local height = config.current().input.height
+  local win =
+    vim.api.nvim_open_win(buf, false, { split = "below", win = chat_win, height = height })
+  M.dress(win, {
+    winfixheight = true,
+    wrap = true,
+    linebreak = true,
+    fillchars = "eob: ",
+    winbar = " message  %#OhDim#g? shows the keys",
+  })
+end
+
+---@param win integer
+---@param options table<string, any>
+function M.dress(win, options)
+  local plain = {
+    number = false,
+    relativenumber = false,
+    signcolumn = "no",
+    foldcolumn = "0",
+    colorcolumn = "",
+    list = false,
+    spell = false,
+    winfixbuf = true,
+  }
+  for name, value in pairs(vim.tbl_extend("force", plain, options)) do
+    vim.api.nvim_set_option_value(name, value, { win = win, scope = "local" })
+  end
+end
+
+--- Hide both in this tab page, or show them and go to the input.
+---@param daemon oh.Daemon
+function M.toggle(daemon)
+  if not M.hide() then
+    M.show(daemon)
+    M.focus_input()
+  end
+end
+
+---@return boolean hidden Whether there was one to hide.
+function M.hide()
+  local found = false
+  for _, filetype in ipairs({ "oh-input", "oh-chat" }) do
+    local win = M.window_of(filetype)
+    if win then
+      found = true
+      M.close(win)
+    end
+  end
+  return found
+end
+
+---@param win integer
+function M.close(win)
+  if #vim.api.nvim_tabpage_list_wins(0) > 1 then
+    vim.api.nvim_win_close(win, true)
+    return
+  end
+  -- A tab page keeps its last window, so that one shows an empty buffer instead.
+  vim.api.nvim_win_call(win, function()
+    vim.wo.winfixbuf = false
+    vim.cmd.enew()
+    vim.cmd("setlocal winbar< foldmethod< foldexpr< foldtext< fillchars< number< relativenumber<")
+    vim.cmd("setlocal nowinfixwidth nowinfixheight signcolumn< list<")
+  end)
+end
+
+function M.focus_input()
+  local win = M.window_of("oh-input")
+  if win then
+    vim.api.nvim_set_current_win(win)
+    vim.cmd("startinsert!")
+  end
+end
+
+return M

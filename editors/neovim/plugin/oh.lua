@@ -1,0 +1,35 @@
+-- Defines `:Oh` and the <Plug> maps. Nothing else is loaded before the first of them is used.
+if vim.g.loaded_oh then
+  return
+end
+vim.g.loaded_oh = true
+
+vim.api.nvim_create_user_command("Oh", function(call)
+  require("oh.command").run(call)
+end, {
+  nargs = "*",
+  range = true,
+  desc = "Talk to the agent: :Oh {message} or :Oh {sub-command}",
+  complete = function(_, line, column)
+    return require("oh.command").complete(line:sub(1, column))
+  end,
+})
+
+local plugs = {
+  toggle = "Oh toggle",
+  new = "Oh new",
+  add = "Oh add",
+  approve = "Oh approve",
+  reject = "Oh reject",
+  stop = "Oh stop",
+  conversations = "Oh conversations",
+}
+for name, command in pairs(plugs) do
+  local desc = "oh: " .. name
+  vim.keymap.set("n", ("<Plug>(oh-%s)"):format(name), "<Cmd>" .. command .. "<CR>", { desc = desc })
+  -- `:` in visual mode gives the command the range of the selected lines.
+  vim.keymap.set("x", ("<Plug>(oh-%s)"):format(name), ":" .. command .. "<CR>", {
+    desc = desc,
+    silent = true,
+  })
+end

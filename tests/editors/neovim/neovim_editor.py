@@ -1,0 +1,190 @@
+"""A real Neovim with the plugin from this repository, driven over its own RPC.
+
+`wait` runs Neovim's event loop until something holds, so no test sleeps.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import pynvim
+
+Json = dict[str, Any]
+ROOT = Path(__file__).parents[3]
+PLUGIN = ROOT / "editors/neovim"
+DAEMON = [sys.executable, "-m", "oh_daemon", "--stdio"]
+_DEADLINE_S = 60
+
+# Everything that `User Oh*` events say is kept for the tests.
+_RECORD_EVENTS = """
+_G.events = {}
+vim.api.nvim_create_autocmd("User", { pattern = "Oh*", callback = function(args)
+  table.insert(_G.events, { name = args.match, data = args.data })
+end })
+"""
+_SCREEN = """
+vim.cmd("redraw!")
+local rows = {}
+for row = 1, vim.o.lines do
+  local cells = {}
+  for column = 1, vim.o.columns do
+    table.insert(cells, vim.fn.screenstring(row, column))
+  end
+  table.insert(rows, (table.concat(cells):gsub("%s+$", "")))
+end
+return table.concat(rows, "\\n")
+"""
+
+
+def find_nvim() -> str | None:
+    """The Neovim to test: `OH_TEST_NVIM`, that of the environment of the tests, any other."""
+    beside = Path(sys.executable).with_name("nvim")
+    return os.environ.get("OH_TEST_NVIM") or shutil.which(str(beside)) or shutil.which("nvim")
+
+
+class Neovim:
+    """One editor; it ends with its `with`."""
+
+    def __init__(
+        self, project: Path, home: Path, environment: Mapping[str, str], options: Json
+    ) -> None:
+        nvim = find_nvim()
+        assert nvim is not None
+        own = {
+            "HOME": home,
+            "XDG_CONFIG_HOME": home / "config",
+            "XDG_DATA_HOME": home / "data",
+            "XDG_STATE_HOME": home / "state",
+            "XDG_CACHE_HOME": home / "cache",
+            **environment,
+        }
+        variables = [f"{name}={value}" for name, value in own.items()]
+        arguments = ["--embed", "--headless", "--clean", "-n", "--cmd", f"set rtp^={PLUGIN}"]
+        argv = ["env", "-u", "NVIM", "-C", str(project), *variables, nvim, *arguments]
+        self.nvim = pynvim.attach("child", argv=argv)
+        self.pid = int(self.nvim.call("getpid"))
+        self.project = project
+        self.set(lines=30, columns=100, swapfile=False)
+        self.lua(_RECORD_EVENTS)
+        self.options(**options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.quit()
+
+    def options(self, **options: Any) -> None:
+        """Lay these over `vim.g.oh`."""
+        known = self.nvim.vars.get("oh", {"cmd": DAEMON})
+        self.nvim.vars["oh"] = {**known, **options}
+
+    def set(self, **options: Any) -> None:
+        for name, value in options.items():
+            self.nvim.options[name] = value
+
+    def lua(self, code: str, *args: Any) -> Any:
+        return self.nvim.exec_lua(code, *args)
+
+    def command(self, line: str) -> None:
+        self.nvim.command(line)
+
+    def edit(self, path: Path) -> Any:
+        """Open a file; the result is its buffer."""
+        self.nvim.command(f"edit {path}")
+        return self.nvim.current.buffer
+
+    def type(self, keys: str) -> None:
+        """Press keys as a user would; all are handled when this returns."""
+        self.nvim.feedkeys(self.nvim.replace_termcodes(keys, True, False, True), "tx!")
+
+    def wait(self, expression: str, *args: Any, within_s: float = _DEADLINE_S) -> Any:
+        """Wait until a Lua expression is true; the arguments are `...` in it."""
+        code = f"""
+        local args, value = {{ ... }}, nil
+        local function holds(...) return {expression} end
+        vim.wait({int(within_s * 1000)}, function()
+          value = holds(unpack(args))
+          return value
+        end, 5)
+        return value
+        """
+        value = self.lua(code, *args)
+        assert value, f"never held: {expression} {args}\n{self.chat()}\n{self.messages()}"
+        return value
+
+    def wait_for_chat(self, text: str) -> None:
+        """Wait until the chat shows this text somewhere."""
+        find = "_G.chat_text and _G.chat_text():find(..., 1, true)"
+        self.chat()
+        self.wait(find, text)
+
+    def wait_for_event(self, name: str, *, nth: int = 1) -> Json:
+        """Wait for the nth `User Oh{name}`, and return its data."""
+        count = """(function(name, nth)
+          local found = vim.tbl_filter(function(e) return e.name == name end, _G.events)
+          return found[nth]
+        end)(...)"""
+        found: Json = self.wait(count, "Oh" + name, nth)
+        return found.get("data", {})
+
+    def wait_for_status(self, status: str) -> None:
+        self.wait("(require('oh').status_table() or {}).status == ...", status)
+
+    def chat(self) -> str:
+        """All lines of the chat of the current conversation."""
+        return self.lua("""
+        function _G.chat_text()
+          local conversation = require("oh").conversation()
+          if not conversation then return "" end
+          local buf = require("oh.chat").of(conversation).buf
+          return table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\\n")
+        end
+        return _G.chat_text()
+        """)
+
+    def messages(self) -> str:
+        return self.nvim.exec2("messages", {"output": True})["output"]
+
+    def screen(self) -> str:
+        """The screen as text."""
+        return self.lua(_SCREEN)
+
+    def windows(self) -> list[str]:
+        """The file type, or else the name, of each window of this tab page, sorted."""
+        return self.lua("""
+        local found = vim.tbl_map(function(win)
+          local buf = vim.api.nvim_win_get_buf(win)
+          local name = vim.fs.basename(vim.api.nvim_buf_get_name(buf))
+          return vim.bo[buf].filetype:find("^oh") and vim.bo[buf].filetype or name
+        end, vim.api.nvim_tabpage_list_wins(0))
+        table.sort(found)
+        return found
+        """)
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that this editor has started."""
+        return psutil.Process(self.pid).children(recursive=True)
+
+    def daemon(self) -> psutil.Process:
+        [daemon] = [p for p in self.processes() if "oh_daemon" in _argv(p)]
+        return daemon
+
+    def quit(self) -> None:
+        """Leave with `:qa!`; may be called twice."""
+        try:
+            self.nvim.command("qa!")
+        except (OSError, EOFError):
+            pass
+        self.nvim.close()
+
+
+def _argv(process: psutil.Process) -> Sequence[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return ()

@@ -1,0 +1,38 @@
+"""From `:Oh {message}` to an edit in the open buffer."""
+
+from desk import CODE, Desk
+from fake_llm import call, calls, say
+
+FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
+VIEW = {"command": "view", "path": "calc.py"}
+
+
+def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_step(
+    desk: Desk,
+) -> None:
+    desk.script(
+        calls(say("Let me look.", n_chunks=3), call("edit", **VIEW)),
+        call("edit", **FIX),
+        say("The sign in `add` is mended.", n_chunks=5),
+    )
+    editor = desk.start(settings={"mode": "autoEdit"})
+    buffer = editor.edit(desk.file)
+    editor.type("Go# ünsaved 🙂<Esc>gg")
+    before = buffer[:]
+
+    editor.command("Oh fix add()")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("The sign in `add` is mended.")
+    chat = editor.chat()
+    assert "## You\n\nfix add()\n\n## Oh\n\nLet me look." in chat
+    assert "✓ Edit calc.py  +1 -1" in chat
+    assert "-    return a - b\n+    return a + b" in chat
+    assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+    assert editor.nvim.current.buffer == buffer, "the cursor stays where it was"
+
+    assert buffer[2] == "    return a + b"
+    assert buffer[:] == [line.replace("a - b", "a + b") for line in before]
+    assert desk.file.read_text("utf-8") == CODE, "what the user has not saved stays unsaved"
+    assert "# ünsaved 🙂" in desk.prompts()
+    editor.command("undo")
+    assert buffer[:] == before
