@@ -11,6 +11,7 @@ from desk import CODE, Desk
 from fake_llm import FakeLLM
 from neovim_editor import Neovim, find_nvim
 
+
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     if find_nvim() is None:

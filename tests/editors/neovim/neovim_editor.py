@@ -3,6 +3,7 @@
 `wait` runs Neovim's event loop until something holds, so no test sleeps.
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -17,7 +18,7 @@ Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "editors/neovim"
 DAEMON = [sys.executable, "-m", "oh_daemon", "--stdio"]
-_DEADLINE_S = 60
+_DEADLINE_S = 20
 
 # Everything that `User Oh*` events say is kept for the tests.
 _RECORD_EVENTS = """
@@ -68,6 +69,7 @@ class Neovim:
         self.nvim = pynvim.attach("child", argv=argv)
         self.pid = int(self.nvim.call("getpid"))
         self.project = project
+        self.is_open = True
         self.set(lines=30, columns=100, swapfile=False)
         self.lua(_RECORD_EVENTS)
         self.options(**options)
@@ -93,6 +95,10 @@ class Neovim:
     def command(self, line: str) -> None:
         self.nvim.command(line)
 
+    def try_command(self, line: str) -> None:
+        """One that may show an error; what it says is in `messages`."""
+        self.lua("pcall(vim.cmd, ...)", line)
+
     def edit(self, path: Path) -> Any:
         """Open a file; the result is its buffer."""
         self.nvim.command(f"edit {path}")
@@ -104,13 +110,14 @@ class Neovim:
 
     def wait(self, expression: str, *args: Any, within_s: float = _DEADLINE_S) -> Any:
         """Wait until a Lua expression is true; the arguments are `...` in it."""
+        # A condition that is slower than the interval would keep `vim.wait` from its own deadline.
         code = f"""
-        local args, value = {{ ... }}, nil
+        local args, value, deadline = {{ ... }}, nil, vim.uv.hrtime() + {within_s} * 1e9
         local function holds(...) return {expression} end
         vim.wait({int(within_s * 1000)}, function()
           value = holds(unpack(args))
-          return value
-        end, 5)
+          return value or vim.uv.hrtime() > deadline
+        end, 20)
         return value
         """
         value = self.lua(code, *args)
@@ -148,7 +155,7 @@ class Neovim:
         """)
 
     def messages(self) -> str:
-        return self.nvim.exec2("messages", {"output": True})["output"]
+        return self.lua("return vim.api.nvim_exec2('messages', { output = true }).output")
 
     def screen(self) -> str:
         """The screen as text."""
@@ -176,11 +183,11 @@ class Neovim:
 
     def quit(self) -> None:
         """Leave with `:qa!`; may be called twice."""
-        try:
-            self.nvim.command("qa!")
-        except (OSError, EOFError):
-            pass
-        self.nvim.close()
+        if self.is_open:
+            self.is_open = False
+            with contextlib.suppress(OSError, EOFError):
+                self.nvim.command("qa!")
+            self.nvim.close()
 
 
 def _argv(process: psutil.Process) -> Sequence[str]:

@@ -38,7 +38,9 @@ function M.approve(conversation, scope)
       return
     end
   end
-  tell.warning(("this cannot be allowed for %q; `:Oh approve ?` shows what is offered"):format(scope))
+  tell.warning(
+    ("this cannot be allowed for %q; `:Oh approve ?` shows what is offered"):format(scope)
+  )
 end
 
 ---@param conversation oh.Conversation

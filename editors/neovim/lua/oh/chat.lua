@@ -68,7 +68,7 @@ function Chat:create_buffer()
   local buf = vim.api.nvim_create_buf(false, true)
   self.buf = buf
   chats[buf] = self
-  vim.api.nvim_buf_set_name(buf, "oh://chat/" .. self.conversation.id)
+  vim.api.nvim_buf_set_name(buf, "oh://chat/" .. self.conversation.id:sub(1, 12))
   vim.b[buf].oh_root = self.conversation.daemon.root
   vim.bo[buf].bufhidden = "hide"
   vim.bo[buf].undolevels = -1
@@ -157,8 +157,10 @@ end
 function Chat:render_blocks(first)
   local entries = self.conversation.entries
   local view = {
+    root = self.conversation.daemon.root,
     folded = config.current().chat.folded,
     is_running = self.conversation.status ~= "stopped",
+    answers = require("oh.keys").answers(),
   }
   for index = first, #entries do
     if self.dirty[index] or not self.blocks[index] then
@@ -193,7 +195,7 @@ function Chat:joined(first)
   return lines, levels
 end
 
---- Write what differs below the first `n_above` lines, and follow the end where the cursor is there.
+--- Write what differs below the first `n_above` lines; windows with the cursor at the end follow.
 ---@private
 ---@param n_above integer
 ---@param lines string[]

@@ -80,31 +80,35 @@ end
 ---@return string[]
 function M.problems(given)
   if type(given) ~= "table" then
-    return { ("vim.g.oh must be a table or a function that gives one, not a %s"):format(type(given)) }
+    return { ("vim.g.oh must be a table or a function giving one, not a %s"):format(type(given)) }
   end
   local found = {}
-  local function compare(value, default, path)
-    for name, item in pairs(value) do
-      local where = path .. tostring(name)
-      local expected = default[name]
-      local types = path == "" and optional[name] or { type(expected) }
-      if expected == nil and not (path == "" and optional[name]) then
-        table.insert(found, ("unknown option %q"):format(where))
-      elseif vim.startswith(path, "keys.") then
-        if type(item) ~= "string" and item ~= false then
-          table.insert(found, ("option %q must be a key or false"):format(where))
-        end
-      elseif not vim.list_contains(types, type(item)) then
-        local names = table.concat(types, " or ")
-        table.insert(found, ("option %q must be of type %s, not %s"):format(where, names, type(item)))
-      elseif M.is_group(expected) then
-        compare(item, expected, where .. ".")
-      end
-    end
-  end
-  compare(given, defaults, "")
+  M.compare(given, defaults, "", found)
   table.sort(found)
   return found
+end
+
+---@param given table
+---@param default table
+---@param path string
+---@param found string[]
+function M.compare(given, default, path, found)
+  for name, value in pairs(given) do
+    local where = path .. tostring(name)
+    local types = optional[where] or { type(default[name]) }
+    if path:find("^keys%.%w+%.$") and value == false then
+      types = { "boolean" }
+    end
+    if default[name] == nil and not optional[where] then
+      table.insert(found, ("unknown option %q"):format(where))
+    elseif not vim.list_contains(types, type(value)) then
+      local names = table.concat(types, " or ")
+      local message = "option %q must be of type %s, not %s"
+      table.insert(found, message:format(where, names, type(value)))
+    elseif M.is_group(default[name]) then
+      M.compare(value, default[name], where .. ".", found)
+    end
+  end
 end
 
 --- A table of named options, as opposed to a list or to a table that the user fills freely.

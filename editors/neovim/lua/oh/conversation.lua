@@ -282,7 +282,9 @@ end
 
 folds["turn.completed"] = function(self, event, record)
   local turn = event.turn
-  if turn.status ~= "completed" or not vim.list_contains({ "endTurn", "finished" }, turn.stopReason) then
+  if
+    turn.status ~= "completed" or not vim.list_contains({ "endTurn", "finished" }, turn.stopReason)
+  then
     self:put({ id = "turn-" .. record.seq, kind = "turnEnd", turn = turn })
   end
   tell.event("TurnFinished", { conversation = self.id, turn = turn })

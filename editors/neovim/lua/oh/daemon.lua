@@ -46,11 +46,20 @@ function M.root(buf)
   return vim.fs.normalize(found or marked or vim.fn.getcwd())
 end
 
---- The daemon of a root, if it was ever started.
+--- Roots by file and working folder, since status lines ask all the time.
+---@type table<string, string>
+local seen_roots = {}
+
+--- The daemon of a root, if it was ever started. Without a root that of the current buffer.
 ---@param root? string
 ---@return oh.Daemon?
 function M.known(root)
-  return daemons[root or M.root()]
+  if not root and next(daemons) then
+    local place = vim.b.oh_root or vim.api.nvim_buf_get_name(0) .. "\n" .. vim.fn.getcwd()
+    seen_roots[place] = seen_roots[place] or M.root()
+    root = seen_roots[place]
+  end
+  return daemons[root]
 end
 
 ---@return oh.Daemon[]
@@ -69,6 +78,7 @@ function M.start(root)
   end
   if daemon.client_id or daemon:launch() then
     daemons[root] = daemon
+    seen_roots = {}
     return daemon
   end
 end
@@ -141,11 +151,8 @@ end
 function Daemon:launch()
   local options = config.current()
   if vim.fn.executable(options.cmd[1]) == 0 then
-    tell.error(
-      ("%q is not there; `pipx install oh-daemon`, or set `cmd` in vim.g.oh (`:checkhealth oh`)"):format(
-        options.cmd[1]
-      )
-    )
+    local way_out = "`pipx install oh-daemon`, or set `cmd` in vim.g.oh (`:checkhealth oh`)"
+    tell.error(("%q is not there; %s"):format(options.cmd[1], way_out))
     return false
   end
   self.is_ready = false
@@ -162,13 +169,10 @@ end
 ---@param options oh.Config
 ---@return vim.lsp.ClientConfig
 function Daemon:client_config(options)
-  local capabilities = vim.lsp.protocol.make_client_capabilities()
-  -- Approvals are shown in the chat; without this the daemon would ask in a dialog as well.
-  capabilities.window.showMessage = nil
   local block = {
     protocolVersion = { major = 1, minor = 0 },
     client = { name = "Neovim", version = tostring(vim.version()), kind = "panel" },
-    features = { applyEdit2 = true, saveDocument = true },
+    features = { applyEdit2 = true, saveDocument = true, approvalRequests = true },
     settings = next(options.settings) and options.settings or vim.empty_dict(),
   }
   local trust = options.trust
@@ -184,8 +188,9 @@ function Daemon:client_config(options)
     cmd_cwd = self.root,
     cmd_env = options.env,
     root_dir = self.root,
-    workspace_folders = { { uri = vim.uri_from_fname(self.root), name = vim.fs.basename(self.root) } },
-    capabilities = capabilities,
+    workspace_folders = {
+      { uri = vim.uri_from_fname(self.root), name = vim.fs.basename(self.root) },
+    },
     init_options = { ohDaemon = block },
     -- The daemon compares texts and versions right after an edit, so it must hear of it at once.
     flags = { debounce_text_changes = 0 },
@@ -223,6 +228,11 @@ function Daemon:handlers()
       local level = params.kind == "error" and vim.log.levels.ERROR or vim.log.levels.WARN
       tell.message(params.message, level)
     end),
+    -- Decides nothing: approvals come as events too, and are answered by `approval/respond`. Who
+    -- does not offer to be asked like this is asked in a dialog, which stops all typing.
+    ["approval/request"] = function()
+      return vim.empty_dict()
+    end,
     ["editor/applyEdit"] = function(_, params)
       return editor.apply_edit(self, params)
     end,

@@ -70,7 +70,7 @@ function M.apply_edit(daemon, params)
   return { applied = true, saved = saved }
 end
 
---- The buffer of a document if it may be changed now, else nil and the reason in the protocol's words.
+--- The buffer of a document if it may be changed now, else nil and the protocol's word for why.
 ---@param daemon oh.Daemon
 ---@param document { uri: string, version?: integer }
 ---@return integer? buf
@@ -144,7 +144,7 @@ function M.save_documents(daemon, params)
 end
 
 --- Read a file again when it has changed under a buffer without changes of its own.
---- One with changes is left alone: Neovim warns when it is written, and a dialog would be no help now.
+--- One with changes is left alone: Neovim warns when it is written, and a dialog would not help.
 ---@param buf integer
 function M.reload(buf)
   if vim.bo[buf].modified or not vim.api.nvim_get_option_value("autoread", { buf = buf }) then

@@ -127,6 +127,20 @@ function M.map(buf, keys, chosen)
   end
 end
 
+--- How an approval is answered in the chat, in a line.
+---@return string
+function M.answers()
+  local keys = config.current().keys.chat
+  local function key(name, command_line)
+    return ("[%s]"):format(keys[name] or command_line)
+  end
+  return table.concat({
+    key("approve", ":Oh approve") .. " allow once",
+    key("approve_for", ":Oh approve ?") .. " longer",
+    key("reject", ":Oh reject {note}") .. " reject",
+  }, "  ")
+end
+
 --- Say which keys there are.
 ---@param where "chat"|"input"
 function M.show(where)

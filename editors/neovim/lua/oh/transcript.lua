@@ -81,8 +81,10 @@ local render = {} ---@type table<string, fun(to: oh.Block, entry: oh.Entry, view
 --- What a block depends on besides its entry.
 ---@class oh.View
 ---@field before? oh.Entry The entry above it.
+---@field root string
 ---@field folded integer Bodies with more lines than this are folded.
 ---@field is_running boolean Whether approvals can be answered now.
+---@field answers string How they are answered.
 
 ---@param entry oh.Entry
 ---@param view oh.View
@@ -99,9 +101,10 @@ function M.render(entry, view)
     to:line("## Oh", "OhAgent")
     to:line("")
   end
-  draw(to, entry, view)
   if entry.approval then
     M.render_approval(to, entry.approval, view)
+  else
+    draw(to, entry, view)
   end
   return to
 end
@@ -211,9 +214,6 @@ function render.tool(to, entry, view)
   local item = entry.item
   M.head(to, item.status, M.escaped(item.title or item.kind), M.tool_facts(item))
   local head = #to.lines
-  if entry.approval then
-    return
-  end
   M.result(to, entry)
   if item.status ~= "running" then
     local is_looking = item.toolKind == "read" or item.toolKind == "search"
@@ -307,8 +307,8 @@ function M.result(to, entry)
   end
   local live = entry.streamed and entry.streamed.output
   local lines = live and vim.list_slice(live, math.max(1, #live - LIVE_LINES + 1))
-    or vim.split(vim.trim(M.content_text(item.content or {})), "\n", { plain = true })
-  if #lines == 1 and lines[1] == "" then
+    or vim.split(M.content_text(item.content or {}), "\n", { plain = true, trimempty = true })
+  if #lines == 0 or #lines == 1 and lines[1] == "" then
     return
   end
   to:code(item.kind == "command" and "console" or "", lines)
@@ -355,35 +355,26 @@ end
 ---@param approval table
 ---@param view oh.View
 function M.render_approval(to, approval, view)
-  to:line("")
-  local risk = ("risk: %s"):format(approval.risk)
-  to:line(("**Allow this?** %s"):format(M.escaped(approval.title)), "OhApproval")
+  to:line(("? Allow: %s"):format(M.escaped(approval.title)), "OhApproval")
   if approval.description then
     to:line(M.escaped(approval.description))
   end
+  local risk = ("risk: %s"):format(approval.risk)
   to:line(approval.reason and ("%s, %s"):format(risk, M.escaped(approval.reason)) or risk, "OhDim")
-  M.subject(to, approval.subject)
-  if not view.is_running then
-    to:line("waiting for `:Oh restart`", "OhNotice")
-    return
-  end
-  local scopes = {}
-  for _, option in ipairs(approval.options) do
-    if option.effect == "allow" then
-      table.insert(scopes, ("`:Oh approve %s` %s"):format(option.scope, option.label:lower()))
-    end
-  end
-  table.insert(scopes, "`:Oh reject {note}`")
-  to:line(table.concat(scopes, ", "), "OhNotice")
+  M.subject(to, approval.subject, view)
+  to:line(view.is_running and view.answers or "waiting for `:Oh restart`", "OhApproval")
 end
 
 --- Exactly what would happen.
 ---@param to oh.Block
 ---@param subject table
-function M.subject(to, subject)
+---@param view oh.View
+function M.subject(to, subject, view)
   if subject.kind == "command" then
     to:code("sh", vim.split(subject.command, "\n", { plain = true }))
-    to:line(("in %s"):format(subject.cwd), "OhDim")
+    if vim.fs.normalize(subject.cwd) ~= view.root then
+      to:line(("in %s"):format(subject.cwd), "OhDim")
+    end
   elseif subject.kind == "fileChange" then
     for _, change in ipairs(subject.changes) do
       to:line(("%s %s"):format(change.op, M.path(change.uri)), "OhDim")

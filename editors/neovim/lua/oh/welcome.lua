@@ -21,6 +21,7 @@ function M.buffer(root)
   if not (buf and vim.api.nvim_buf_is_loaded(buf)) then
     buf = vim.api.nvim_create_buf(false, true)
     buffers[root] = buf
+    vim.api.nvim_buf_set_name(buf, "oh://chat" .. root)
     vim.b[buf].oh_root = root
     vim.bo[buf].bufhidden = "hide"
     vim.api.nvim_buf_set_lines(buf, 0, -1, false, vim.split(TEXT, "\n"))

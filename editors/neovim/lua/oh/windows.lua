@@ -52,14 +52,8 @@ function M.put(win, buf)
   end
   vim.wo[win].winfixbuf = false
   vim.api.nvim_win_set_buf(win, buf)
-  vim.wo[win].winfixbuf = true
-  M.to_end(win)
-end
-
----@param win integer
-function M.to_end(win)
-  local buf = vim.api.nvim_win_get_buf(win)
-  vim.api.nvim_win_set_cursor(win, { vim.api.nvim_buf_line_count(buf), 0 })
+  -- A window takes other local options with each buffer.
+  M.dress(win, vim.bo[buf].filetype)
 end
 
 ---@param buf integer
@@ -70,11 +64,35 @@ function M.open_chat(buf)
     width = math.floor(vim.o.columns * width)
   end
   local win = vim.api.nvim_open_win(buf, false, { split = "right", win = -1, width = width })
-  M.dress(win, {
+  M.dress(win, "oh-chat")
+  return win
+end
+
+---@param chat_win integer
+---@param buf integer
+function M.open_input(chat_win, buf)
+  local height = config.current().input.height
+  local place = { split = "below", win = chat_win, height = height }
+  M.dress(vim.api.nvim_open_win(buf, false, place), "oh-input")
+end
+
+local PLAIN = {
+  number = false,
+  relativenumber = false,
+  signcolumn = "no",
+  foldcolumn = "0",
+  colorcolumn = "",
+  list = false,
+  spell = false,
+  wrap = true,
+  linebreak = true,
+  breakindent = true,
+  winfixbuf = true,
+}
+
+local DRESSES = {
+  ["oh-chat"] = {
     winfixwidth = true,
-    wrap = true,
-    linebreak = true,
-    breakindent = true,
     conceallevel = 0,
     foldmethod = "expr",
     foldexpr = "v:lua.require'oh.chat'.fold_level()",
@@ -83,42 +101,22 @@ function M.open_chat(buf)
     foldenable = true,
     fillchars = "fold: ,eob: ",
     winbar = "%{%v:lua.require'oh.chat'.bar()%}",
-  })
-  M.to_end(win)
-  return win
-end
-
----@param chat_win integer
----@param buf integer
-function M.open_input(chat_win, buf)
-  local height = config.current().input.height
-  local win =
-    vim.api.nvim_open_win(buf, false, { split = "below", win = chat_win, height = height })
-  M.dress(win, {
+  },
+  ["oh-input"] = {
     winfixheight = true,
-    wrap = true,
-    linebreak = true,
     fillchars = "eob: ",
-    winbar = " message  %#OhDim#g? shows the keys",
-  })
-end
+    winbar = " message%=%#OhDim#Enter sends, g? shows the keys ",
+  },
+}
 
 ---@param win integer
----@param options table<string, any>
-function M.dress(win, options)
-  local plain = {
-    number = false,
-    relativenumber = false,
-    signcolumn = "no",
-    foldcolumn = "0",
-    colorcolumn = "",
-    list = false,
-    spell = false,
-    winfixbuf = true,
-  }
-  for name, value in pairs(vim.tbl_extend("force", plain, options)) do
+---@param filetype string
+function M.dress(win, filetype)
+  for name, value in pairs(vim.tbl_extend("force", PLAIN, DRESSES[filetype])) do
     vim.api.nvim_set_option_value(name, value, { win = win, scope = "local" })
   end
+  local buf = vim.api.nvim_win_get_buf(win)
+  vim.api.nvim_win_set_cursor(win, { vim.api.nvim_buf_line_count(buf), 0 })
 end
 
 --- Hide both in this tab page, or show them and go to the input.

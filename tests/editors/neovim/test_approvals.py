@@ -1,0 +1,69 @@
+"""What the agent asks for is shown exactly, runs only when allowed, and outlives the daemon."""
+
+from desk import CODE, Desk
+from fake_llm import call, say
+
+OTHER = {"command": "create", "path": "other.py", "text": "x = 1\n"}
+DELETE = {"command": "python3 calc.py && rm -rf build", "security_risk": "medium"}
+
+
+def test_an_approval_shows_exactly_what_would_happen_and_nothing_happens_before(
+    desk: Desk,
+) -> None:
+    desk.script(call("edit", **OTHER), call("terminal", **DELETE), say("As you wish."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh make another file")
+    editor.wait_for_event("ApprovalRequested")
+    editor.wait_for_chat("? Allow: Create other.py")
+    assert "```diff\n@@ -0,0 +1 @@\n+x = 1\n```" in editor.chat()
+    editor.wait_for_status("waiting")
+    assert editor.lua("return require('oh').status()") == "oh: waiting, 1 to allow"
+    assert not (desk.project / "other.py").exists()
+
+    editor.command("Oh approve")
+    asked = editor.wait_for_event("ApprovalRequested", nth=2)
+    assert (desk.project / "other.py").read_text("utf-8") == "x = 1\n"
+    assert editor.lua("return vim.fn.bufexists('other.py')") == 0, "no hidden buffer is left"
+    editor.wait_for_chat(f"```sh\n{DELETE['command']}\n```")
+    assert asked["approval"]["subject"]["command"] == DELETE["command"]
+
+    editor.command("Oh reject it deletes my build")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("As you wish.")
+    assert "⊘ Run python3 calc.py && rm -rf build  rejected" in editor.chat()
+    assert "it deletes my build" in desk.prompts()
+
+
+def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
+    desk.script(
+        call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
+        say("Mended."),
+    )
+    editor = desk.start(trust=None)
+    buffer = editor.edit(desk.file)
+    editor.command("Oh fix add()")
+    trust = editor.wait_for_event("ApprovalRequested")
+    assert trust["approval"]["subject"]["kind"] == "trust", (
+        "a folder nobody has judged is asked for"
+    )
+    editor.command("Oh approve folder")
+    before = editor.wait_for_event("ApprovalRequested", nth=2)["approval"]
+
+    editor.daemon().kill()
+    editor.wait_for_event("Exit")
+    editor.wait_for_chat("waiting for `:Oh restart`")
+    assert "the daemon ended (signal 9); `:Oh restart` goes on" in editor.messages()
+    assert editor.lua("return require('oh').status()") == "oh: stopped, 1 to allow"
+    editor.command("Oh approve")
+    assert buffer[2] == "    return a - b"
+
+    editor.command("Oh restart")
+    editor.wait_for_status("paused")
+    editor.wait_for_chat("? Allow: Edit calc.py")
+    [after] = editor.lua("return require('oh').conversation().approvals")
+    assert (after["id"], after["digest"]) == (before["id"], before["digest"])
+    editor.command("Oh approve")
+    editor.wait_for_chat("Mended.")
+    assert desk.file.read_text("utf-8") == CODE.replace("a - b", "a + b"), "it was clean, so saved"
+    assert not editor.nvim.api.get_option_value("modified", {"buf": buffer.number})

@@ -1,0 +1,86 @@
+"""The user's buffers: never clobbered, saved when allowed, reloaded when their file changed."""
+
+from desk import CODE, Desk
+from fake_llm import call, say
+
+FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
+_APPLY = """
+local client = vim.lsp.get_clients({ name = "oh" })[1]
+local buf, version = ...
+return client.handlers["editor/applyEdit"](nil, { label = "test", save = "never", edit = {
+  documentChanges = { {
+    textDocument = { uri = vim.uri_from_bufnr(buf), version = version },
+    edits = { { range = { start = { line = 0, character = 0 },
+                          ["end"] = { line = 0, character = 3 } }, newText = "DEF" } },
+  } } } }, {})
+"""
+
+
+def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
+    notes = desk.project / "notes.txt"
+    notes.write_text("old\n", "utf-8")
+    desk.script(
+        call("edit", **FIX),
+        call("terminal", command="echo new > notes.txt; cat calc.py", security_risk="medium"),
+        say("Done."),
+    )
+    editor = desk.start(settings={"mode": "autoEdit"})
+    notes_buffer = editor.edit(notes)
+    buffer = editor.edit(desk.file)
+    editor.type("Go# mine<Esc>")
+    editor.command("Oh fix add()")
+    save = editor.wait_for_event("ApprovalRequested")["approval"]
+    assert save["subject"] == {"kind": "saveDocuments", "uris": [desk.file.as_uri()]}
+    editor.wait_for_chat("save calc.py")
+    assert desk.file.read_text("utf-8") == CODE
+    editor.command("Oh approve")
+    editor.wait_for_event("ApprovalRequested", nth=2)
+    assert "# mine" in desk.file.read_text("utf-8")
+    assert "a + b" in desk.file.read_text("utf-8")
+    editor.command("Oh approve")
+    editor.wait_for_event("TurnFinished")
+    assert notes_buffer[:] == ["new"], "a clean buffer shows what the command wrote"
+
+    # An edit that was made for an earlier text, and one of a buffer that may not be changed.
+    version = editor.lua("return vim.lsp.util.buf_versions[...]", buffer.number)
+    assert editor.lua(_APPLY, buffer.number, version - 1) == {
+        "applied": False,
+        "failureReason": "stale",
+    }
+    buffer.options["readonly"] = True
+    assert editor.lua(_APPLY, buffer.number, version)["failureReason"] == "readonly"
+    buffer.options["readonly"] = False
+    assert buffer[0] == "def add(a, b):"
+
+    # Typing goes on over an edit, and each is an undo step of its own.
+    editor.lua("_G.apply = loadstring(...)", _APPLY)
+    editor.lua("""
+    vim.keymap.set("i", "<F2>", function()
+      local buf = vim.api.nvim_get_current_buf()
+      _G.apply(buf, vim.lsp.util.buf_versions[buf])
+    end)
+    """)
+    editor.type("Goone<F2>two<Esc>")
+    assert (buffer[0], buffer[-1]) == ("DEF add(a, b):", "onetwo")
+    editor.command("undo")
+    assert (buffer[0], buffer[-1]) == ("DEF add(a, b):", "one")
+    editor.command("undo")
+    assert (buffer[0], buffer[-1]) == ("def add(a, b):", "one")
+
+
+def test_a_selection_becomes_a_mention_and_is_sent_as_the_editor_shows_it(desk: Desk) -> None:
+    desk.script(say("It subtracts."))
+    editor = desk.start()
+    buffer = editor.edit(desk.file)
+    buffer[2] = "    return a - b  # unsaved"
+    editor.command("2,3Oh")
+    editor.wait("vim.bo.filetype == 'oh-input'")
+    assert editor.nvim.current.buffer[:] == ["@calc.py:2-3 "]
+    editor.type("Awhat does it do?<Esc><CR>")
+    editor.wait_for_event("TurnFinished")
+    assert "# unsaved" in desk.prompts()
+    assert editor.nvim.current.buffer[:] == [""]
+    editor.type("i<Up>")
+    assert editor.nvim.current.buffer[:] == ["@calc.py:2-3 what does it do?"]
+    editor.type("cc@ca")
+    assert editor.lua("return require('oh.mention').complete(0, 'ca')") == ["calc.py"]

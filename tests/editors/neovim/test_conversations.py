@@ -1,0 +1,95 @@
+"""Steering, queueing, pausing, stopping; going on with a conversation in another editor."""
+
+import threading
+
+from desk import Desk
+from fake_llm import call, calls, held, reason, say
+
+_CHOOSE_FIRST = "vim.ui.select = function(items, _, choose) choose(items[1]) end"
+
+
+def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) -> None:
+    gate = threading.Event()
+    desk.script(
+        call("terminal", command="read line; echo got-$line", timeout_s=0.2),
+        held(say("First answer.", n_chunks=3), gate),
+        say("Second answer."),
+        call("terminal", command="echo begun; sleep 300", timeout_s=600),
+    )
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh first")
+    desk.llm.wait_for_requests(2)
+    editor.wait_for_status("running")
+    editor.command("Oh queue second")
+    editor.wait_for_chat("## You (queued)\n\nsecond")
+    editor.command("Oh pause")
+    editor.wait_for_status("pausing")
+    gate.set()
+    editor.wait_for_status("paused")
+    editor.command("Oh resume")
+    editor.wait_for_chat("Second answer.")
+    assert editor.chat().index("First answer.") < editor.chat().index("second")
+    assert "(queued)" not in editor.chat()
+
+    editor.wait_for_status("idle")
+    editor.command("Oh third")
+    editor.wait_for_chat("● Run echo begun; sleep 300\n```console\nbegun")
+    editor.command("Oh and be quick")
+    editor.command("Oh stop")
+    editor.wait_for_chat("> Interrupted.")
+    assert not [p for p in editor.processes() if p.name() == "sleep"]
+
+    editor.command("Oh mode plan")
+    editor.wait("require('oh').conversation().options.mode == 'plan'")
+    assert "plan · openai/fake" in editor.lua(
+        "return require('oh.status').bar(require('oh').conversation())"
+    )
+    assert editor.lua("return require('oh.command').complete('Oh approval ask')") == [
+        "askAlways",
+        "askNever",
+        "askRisky",
+    ]
+
+
+def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
+    desk.script(
+        reason("Let me think.", calls(say("Looking."), call("terminal", command="seq 30"))),
+        call("todo", tasks=[{"text": "Mend it", "status": "completed"}]),
+        say("All is well."),
+        say("Still well."),
+    )
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh look at @calc.py")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("All is well.")
+    first = editor.chat()
+    assert "✓ Thought  (1 lines)" in first
+    assert "- [x] Mend it" in first
+    folds = editor.lua("""
+    local win = require("oh.windows").window_of("oh-chat")
+    return vim.api.nvim_win_call(win, function()
+      return vim.fn.foldclosedend(vim.fn.search("seq 30", "bw")) - vim.fn.line(".")
+    end)
+    """)
+    assert folds == 33, "the output is folded below its line"
+    editor.quit()
+
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.lua(_CHOOSE_FIRST)
+    editor.command("Oh conversations")
+    editor.wait_for_chat("All is well.")
+    assert editor.chat() == first
+    editor.command("3Oh and this?")
+    editor.wait_for_chat("Still well.")
+    assert "@calc.py:3-3\nand this?" in editor.chat()
+    assert "return a - b" in str(desk.llm.requests[-1].body["messages"][-1])
+
+    other = desk.start()
+    other.edit(desk.file)
+    other.lua(_CHOOSE_FIRST)
+    other.command("Oh conversations")
+    other.wait("#vim.api.nvim_exec2('messages', { output = true }).output > 0")
+    assert "oh: " in other.messages(), "one writer per conversation, and the reason is told"

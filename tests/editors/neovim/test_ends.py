@@ -1,0 +1,44 @@
+"""Ends and failures: `:qa`, a daemon that cannot start, a first run without a key."""
+
+import psutil
+from desk import Desk
+from fake_llm import call
+
+
+def test_quitting_leaves_no_process(desk: Desk) -> None:
+    desk.script(call("terminal", command="setsid sleep 300 & sleep 300", timeout_s=600))
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh sleep")
+    editor.wait_for_chat("● Run setsid sleep 300")
+    started = editor.processes()
+    assert len(started) > 2
+    editor.quit()
+    _, survivors = psutil.wait_procs(started, timeout=20)
+    assert survivors == []
+
+
+def test_a_daemon_that_cannot_start_says_why_and_what_to_do(desk: Desk) -> None:
+    editor = desk.start(cmd=["no-such-daemon"])
+    editor.edit(desk.file)
+    editor.try_command("Oh hello")
+    assert '"no-such-daemon" is not there; `pipx install oh-daemon`' in editor.messages()
+    assert editor.windows() == ["calc.py"]
+    editor.options(cmd=["false"])
+    editor.command("Oh hello")
+    editor.wait_for_event("Exit")
+    assert "the daemon ended (exit code 1); `:Oh restart`" in editor.messages()
+    assert editor.lua("return require('oh').status()") == "oh: stopped"
+
+
+def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
+    environ = {"OH_DAEMON_MODEL": "", "OH_DAEMON_API_KEY": "", "OH_DAEMON_BASE_URL": ""}
+    editor = desk.start(environ=environ)
+    editor.edit(desk.file)
+    editor.command("Oh hello")
+    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('oh: ')")
+    assert "ANTHROPIC_API_KEY" in editor.messages()
+    editor.command("checkhealth oh")
+    report = "\n".join(editor.nvim.current.buffer[:])
+    assert "no model can be used" in report
+    assert "protocol 1.0" in report

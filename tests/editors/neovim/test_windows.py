@@ -1,0 +1,66 @@
+"""Windows come and go as the user likes; the chat goes on."""
+
+from desk import Desk
+from fake_llm import say
+
+
+def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
+    desk.script(*(say(f"Answer {number}.") for number in range(1, 6)))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh")
+    assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+    editor.command("wincmd t")
+    editor.command("Oh one")
+    editor.wait_for_chat("Answer 1.")
+
+    editor.command("only")
+    assert editor.windows() == ["calc.py"]
+    editor.command("Oh two")
+    editor.wait_for_chat("Answer 2.")
+    assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+
+    chat = editor.lua("return vim.api.nvim_win_get_buf(require('oh.windows').window_of('oh-chat'))")
+    editor.command(f"bdelete! {chat}")
+    editor.command("Oh three")
+    editor.wait_for_chat("Answer 3.")
+    assert "Answer 1." in editor.chat()
+
+    editor.command("tabnew")
+    editor.command("Oh four")
+    editor.wait_for_chat("Answer 4.")
+    assert [w for w in editor.windows() if w.startswith("oh")] == ["oh-chat", "oh-input"]
+    editor.command("tabclose")
+
+    # A file that is opened from the chat does not take its window, and the last window is no trap.
+    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    assert not editor.lua("return (pcall(vim.cmd.edit, 'calc.py'))")
+    editor.command("only")
+    editor.command("Oh toggle")
+    assert editor.windows() == [""]
+    editor.command("edit calc.py")
+    editor.command("Oh five")
+    editor.wait_for_chat("Answer 5.")
+    assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+
+
+def test_the_chat_follows_its_end_only_where_the_cursor_is(desk: Desk) -> None:
+    lines = "\n".join(f"line {number}" for number in range(60))
+    desk.script(say(lines, n_chunks=10), say(lines, n_chunks=10))
+    editor = desk.start()
+    editor.edit(desk.file)
+    where = """
+    local win = require("oh.windows").window_of("oh-chat")
+    local buf = vim.api.nvim_win_get_buf(win)
+    return { vim.api.nvim_win_get_cursor(win)[1], vim.api.nvim_buf_line_count(buf) }
+    """
+    editor.command("Oh write")
+    editor.wait_for_chat("line 59")
+    at, end = editor.lua(where)
+    assert at == end
+    editor.lua("vim.api.nvim_win_set_cursor(require('oh.windows').window_of('oh-chat'), { 10, 0 })")
+    editor.command("Oh again")
+    editor.wait_for_event("TurnFinished", nth=2)
+    editor.wait("select(2, _G.chat_text():gsub('line 59', '')) == 2")
+    at, end = editor.lua(where)
+    assert (at, end > 120) == (10, True)
