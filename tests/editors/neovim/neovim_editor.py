@@ -18,7 +18,7 @@ Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "editors/neovim"
 DAEMON = [sys.executable, "-m", "oh_daemon", "--stdio"]
-_DEADLINE_S = 20
+_DEADLINE_S = 30
 
 # Everything that `User Oh*` events say is kept for the tests.
 _RECORD_EVENTS = """
@@ -105,8 +105,8 @@ class Neovim:
         return self.nvim.current.buffer
 
     def type(self, keys: str) -> None:
-        """Press keys as a user would; all are handled when this returns."""
-        self.nvim.feedkeys(self.nvim.replace_termcodes(keys, True, False, True), "tx!")
+        """Press keys as a user would. Neovim takes them before the next request."""
+        self.nvim.input(keys)
 
     def wait(self, expression: str, *args: Any, within_s: float = _DEADLINE_S) -> Any:
         """Wait until a Lua expression is true; the arguments are `...` in it."""

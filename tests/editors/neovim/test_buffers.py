@@ -20,6 +20,7 @@ def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
     notes = desk.project / "notes.txt"
     notes.write_text("old\n", "utf-8")
     desk.script(
+        call("edit", command="view", path="calc.py"),
         call("edit", **FIX),
         call("terminal", command="echo new > notes.txt; cat calc.py", security_risk="medium"),
         say("Done."),
@@ -76,7 +77,7 @@ def test_a_selection_becomes_a_mention_and_is_sent_as_the_editor_shows_it(desk: 
     editor.command("2,3Oh")
     editor.wait("vim.bo.filetype == 'oh-input'")
     assert editor.nvim.current.buffer[:] == ["@calc.py:2-3 "]
-    editor.type("Awhat does it do?<Esc><CR>")
+    editor.type("what does it do?<Esc><CR>")
     editor.wait_for_event("TurnFinished")
     assert "# unsaved" in desk.prompts()
     assert editor.nvim.current.buffer[:] == [""]

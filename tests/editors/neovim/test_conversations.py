@@ -12,9 +12,10 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
     gate = threading.Event()
     desk.script(
         call("terminal", command="read line; echo got-$line", timeout_s=0.2),
-        held(say("First answer.", n_chunks=3), gate),
+        held(calls(say("First.", n_chunks=3), call("think", thought="hm")), gate),
+        say("First answer."),
         say("Second answer."),
-        call("terminal", command="echo begun; sleep 300", timeout_s=600),
+        call("terminal", command="echo begun; sleep 300", terminal_id="two", timeout_s=600),
     )
     editor = desk.start(settings={"approval": "askNever"})
     editor.edit(desk.file)

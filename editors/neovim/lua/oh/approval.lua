@@ -34,7 +34,7 @@ function M.approve(conversation, scope)
   end
   for _, option in ipairs(approval.options) do
     if option.effect == "allow" and (scope == nil or option.scope == scope) then
-      conversation:respond(approval, option.id)
+      conversation:respond(approval, option)
       return
     end
   end
@@ -54,7 +54,7 @@ function M.choose(conversation, approval)
     end,
   }, function(option)
     if option then
-      conversation:respond(approval, option.id)
+      conversation:respond(approval, option)
     end
   end)
 end
@@ -66,7 +66,7 @@ function M.reject(conversation, note)
   local approval = M.meant(conversation)
   for _, option in ipairs(approval and approval.options or {}) do
     if approval and option.effect == "reject" then
-      conversation:respond(approval, option.id, note)
+      conversation:respond(approval, option, note)
       return
     end
   end

@@ -423,18 +423,24 @@ function Conversation:set_option(option_id, value)
 end
 
 --- Answer an approval exactly as it was shown: its digest goes back with the answer.
+--- A turn that only a restart of the daemon holds goes on once all it asked for is allowed.
 ---@param approval table
----@param option_id string
+---@param option table One of its options.
 ---@param feedback? string
-function Conversation:respond(approval, option_id, feedback)
+function Conversation:respond(approval, option, feedback)
   self.daemon:request("approval/respond", {
     approvalId = approval.id,
     digest = approval.digest,
-    optionId = option_id,
+    optionId = option.id,
     feedback = feedback,
   }, function(result)
+    local others = vim.tbl_filter(function(other)
+      return other.id ~= approval.id
+    end, self.approvals)
     if not result.resolved then
       tell.warning("that was decided already")
+    elseif self.reason == "daemonRestarted" and option.effect == "allow" and #others == 0 then
+      self:resume()
     end
   end)
 end

@@ -151,7 +151,7 @@ end
 function Daemon:launch()
   local options = config.current()
   if vim.fn.executable(options.cmd[1]) == 0 then
-    local way_out = "`pipx install oh-daemon`, or set `cmd` in vim.g.oh (`:checkhealth oh`)"
+    local way_out = "install oh-daemon, or set `cmd` in vim.g.oh (`:checkhealth oh`)"
     tell.error(("%q is not there; %s"):format(options.cmd[1], way_out))
     return false
   end

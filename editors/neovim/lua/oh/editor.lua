@@ -147,10 +147,13 @@ end
 --- One with changes is left alone: Neovim warns when it is written, and a dialog would not help.
 ---@param buf integer
 function M.reload(buf)
-  if vim.bo[buf].modified or not vim.api.nvim_get_option_value("autoread", { buf = buf }) then
-    return
+  local is_wanted = vim.bo[buf].autoread
+  if is_wanted == nil then
+    is_wanted = vim.go.autoread
   end
-  vim.cmd.checktime({ buf, mods = { silent = true } })
+  if is_wanted and not vim.bo[buf].modified then
+    vim.cmd(("silent checktime %d"):format(buf))
+  end
 end
 
 --- The agent has written to the disk, or ran a command that may have.

@@ -37,7 +37,7 @@ function M.check_daemon()
   local program = options.cmd[1]
   if vim.fn.executable(program) == 0 then
     health.error(("%q is not executable"):format(program), {
-      "install it: pipx install oh-daemon",
+      "install oh-daemon; its README says how",
       "or name it in `cmd` of vim.g.oh",
     })
     return
