@@ -18,7 +18,7 @@ Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "editors/neovim"
 DAEMON = [sys.executable, "-m", "oh_daemon", "--stdio"]
-_DEADLINE_S = 30
+_DEADLINE_S = 90
 
 # Everything that `User Oh*` events say is kept for the tests.
 _RECORD_EVENTS = """

@@ -66,7 +66,7 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("All is well.")
     first = editor.chat()
-    assert "✓ Thought  (1 lines)" in first
+    assert "✓ Thought  (1 line)" in first
     assert "- [x] Mend it" in first
     folds = editor.lua("""
     local win = require("oh.windows").window_of("oh-chat")

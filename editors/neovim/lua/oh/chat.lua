@@ -60,7 +60,7 @@ end
 ---@return string
 function M.bar()
   local chat = chats[vim.api.nvim_get_current_buf()]
-  return chat and require("oh.status").bar(chat.conversation) or ""
+  return chat and require("oh.status").bar(chat.conversation) or "%#OhDim# oh"
 end
 
 ---@private

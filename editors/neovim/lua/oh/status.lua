@@ -61,10 +61,10 @@ function M.bar(conversation)
   end
   local status = conversation.status
   local state = conversation.reason and ("%s (%s)"):format(status, conversation.reason) or status
-  local left = ("%%#%s# %s %%*"):format(GROUPS[status] or "OhDim", state)
-  if #conversation.approvals > 0 then
-    left = left .. ("%%#OhApproval#%d to allow %%*"):format(#conversation.approvals)
+  if status == "waiting" and #conversation.approvals > 0 then
+    state = ("%d to allow"):format(#conversation.approvals)
   end
+  local left = ("%%#%s# %s %%*"):format(GROUPS[status] or "OhDim", state)
   local facts = { conversation.options.mode or "", plain(conversation.model or "") }
   local context = conversation.context
   if context.size and context.size > 0 then
@@ -74,7 +74,7 @@ function M.bar(conversation)
     table.insert(facts, ("$%.2f"):format(conversation.cost_usd))
   end
   local title = plain(conversation.title)
-  return ("%s%%<%s%%=%%#OhDim#%s "):format(left, title, table.concat(facts, " · "))
+  return ("%s %%<%s%%=%%#OhDim# %s "):format(left, title, table.concat(facts, " · "))
 end
 
 return M

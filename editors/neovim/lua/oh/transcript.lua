@@ -337,7 +337,7 @@ function M.fold(to, head, limit)
   local n_lines = #to.lines - head
   if n_lines > limit and n_lines > 0 then
     to.fold = head - 1
-    local more = ("  (%d lines)"):format(n_lines)
+    local more = ("  (%d %s)"):format(n_lines, n_lines == 1 and "line" or "lines")
     local text = to.lines[head]
     to.lines[head] = text .. more
     table.insert(to.marks, { row = head - 1, group = "OhDim", first = #text, last = #text + #more })
@@ -377,7 +377,9 @@ function M.subject(to, subject, view)
     end
   elseif subject.kind == "fileChange" then
     for _, change in ipairs(subject.changes) do
-      to:line(("%s %s"):format(change.op, M.path(change.uri)), "OhDim")
+      if #subject.changes > 1 then
+        to:line(("%s %s"):format(change.op, M.path(change.uri)), "OhDim")
+      end
       M.diff(to, change)
     end
   elseif subject.kind == "tool" then

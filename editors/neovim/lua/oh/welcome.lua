@@ -4,12 +4,15 @@ local M = {}
 local TEXT = [[
 ## Oh
 
-Write what you want done below and press Enter, or use `:Oh {message}`.
-Lines that are selected come along: `:'<,'>Oh what is this?`
-`@` mentions a file. `:Oh conversations` goes on with an earlier one.
+Write what you want done below.
 
-Nothing runs and no file changes without your consent; `:Oh mode` and
-`:Oh approval` say when you are asked. `:help oh` has all of it.]]
+`:Oh {message}` from any window
+`:'<,'>Oh {message}` with these lines
+`:Oh conversations` for earlier ones
+`:Oh mode` for when you are asked
+`@path` mentions a file
+
+Nothing runs and no file changes without your consent. `:help oh`]]
 
 ---@type table<string, integer>
 local buffers = {}

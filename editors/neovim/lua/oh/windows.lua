@@ -105,7 +105,7 @@ local DRESSES = {
   ["oh-input"] = {
     winfixheight = true,
     fillchars = "eob: ",
-    winbar = " message%=%#OhDim#Enter sends, g? shows the keys ",
+    winbar = " message%=%#OhDim#Enter sends, g? helps ",
   },
 }
 

@@ -1,0 +1,58 @@
+"""The screens in docs/img are what Neovim shows. OH_TEST_UPDATE=1 writes them; look at them."""
+
+import os
+
+import pytest
+from desk import Desk
+from fake_llm import call, calls, reason, say
+from neovim_editor import ROOT, Neovim
+
+FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
+TASKS = [{"text": "Mend the sign", "status": "in_progress"}, {"text": "Run the tests"}]
+
+
+def _compare(editor: Neovim, name: str) -> None:
+    kept = ROOT / f"docs/img/neovim-{name}.txt"
+    screen = editor.screen().rstrip() + "\n"
+    if os.environ.get("OH_TEST_UPDATE") == "1":
+        kept.write_text(screen, "utf-8")
+    assert screen == kept.read_text("utf-8")
+
+
+def test_the_readme_shows_the_kept_screen() -> None:
+    kept = (ROOT / "docs/img/neovim-approval.txt").read_text("utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"<!-- screen: neovim-approval -->\n```\n{kept}```\n<!-- end: screen -->" in readme
+
+
+def test_the_screens_are_those_of_the_documentation(desk: Desk) -> None:
+    desk.script(
+        reason(
+            "The sign is wrong.",
+            calls(say("I look at `add` first."), call("edit", command="view", path="calc.py")),
+        ),
+        calls(
+            call("todo", tasks=[{"status": "pending", **task} for task in TASKS]),
+            call("edit", **FIX),
+        ),
+        say("`add` adds now. Shall I write a test for it?"),
+    )
+    editor = desk.start(input={"height": 3})
+    if not editor.lua("return vim.version.eq({ 0, 11, 4 }, vim.version())"):
+        pytest.skip("the screens are those of Neovim 0.11.4")
+    editor.set(columns=100, lines=28, laststatus=3, statusline=" %t %m", ruler=False)
+    editor.edit(desk.file)
+    editor.type("Go# not saved yet<Esc>gg")
+    editor.command("Oh toggle")
+    editor.type("<Esc>")
+    editor.command("wincmd t")
+    _compare(editor, "start")
+    editor.command("Oh fix add()")
+    editor.wait_for_chat("[a] allow once")
+    editor.wait_for_status("waiting")
+    _compare(editor, "approval")
+    editor.command("Oh approve")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("Shall I write a test for it?")
+    editor.wait_for_status("idle")
+    _compare(editor, "done")
