@@ -16,6 +16,8 @@ from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Re
 
 _CHUNK = 12
 _PACE_S = 0.01
+_UNSAVED = "unsaved changes"
+"""In what `edit` shows of a file that is open and changed."""
 _TASKS = ("Run the tests", "Read the rule and the code", "Fix the code", "Run the tests again")
 
 Step = tuple[str, str, Json]
@@ -81,32 +83,50 @@ def _fix_the_price(results: list[str]) -> Step:
         case 1:
             return "First I want to see it fail.", "terminal", run_tests
         case 2:
+            found = "One test fails." if "1 failed" in results[1] else "Nothing fails."
             args = {"command": "view", "path": "RULES.md"}
-            return "One test fails. What is the rule?", "edit", args
+            return f"{found} What is the rule?", "edit", args
         case 3:
             return "And the code?", "edit", {"command": "view", "path": "prices.py"}
         case 4:
-            percent = _find(r"(\d+) % off", results[2])
-            factor = _find(r"cents \* (\d+) // 100", results[3])
-            said = f"The rule says {percent} % off, unsaved as it is; the code keeps {factor} %."
-            args = {
-                "command": "replace",
-                "path": "prices.py",
-                "old_text": f"cents * {factor} // 100",
-                "new_text": f"cents * {100 - percent} // 100",
-                "summary": "Apply the discount of RULES.md",
-            }
-            return said, "edit", args
+            return _fix(results[2], results[3])
         case 5:
             return "Now the tests again.", "terminal", run_tests
         case 6:
-            return "All of it is done.", "todo", _plan(len(_TASKS))
+            return _tick_off(results[5])
         case _:
-            message = (
-                "The discount in prices.py now follows RULES.md as you have it open. The tests "
-                "pass. I left RULES.md unsaved, as it was."
-            )
-            return "", "finish", {"message": message}
+            return "", "finish", {"message": _summary(results)}
+
+
+def _fix(rules: str, code: str) -> Step:
+    percent, factor = _find(r"(\d+) % off", rules), _find(r"cents \* (\d+) // 100", code)
+    unsaved = ", unsaved as it is" if _UNSAVED in rules else ""
+    args = {
+        "command": "replace",
+        "path": "prices.py",
+        "old_text": f"cents * {factor} // 100",
+        "new_text": f"cents * {100 - percent} // 100",
+        "summary": "Apply the discount of RULES.md",
+    }
+    return f"The rule says {percent} % off{unsaved}; the code keeps {factor} %.", "edit", args
+
+
+def _tick_off(last_run: str) -> Step:
+    if "1 passed" in last_run:
+        return "All of it is done.", "todo", _plan(len(_TASKS))
+    return "It still fails.", "todo", _plan(len(_TASKS) - 1)
+
+
+def _summary(results: list[str]) -> str:
+    if "1 passed" not in results[5]:
+        return (
+            "The test does not pass, and I know no other way: I am the demo model, a script "
+            "without any AI."
+        )
+    fixed = "The discount in prices.py now follows RULES.md"
+    if _UNSAVED in results[2]:
+        return f"{fixed} as you have it open. The tests pass. I left RULES.md unsaved, as it was."
+    return f"{fixed}. The tests pass."
 
 
 def _find(pattern: str, text: str) -> int:
