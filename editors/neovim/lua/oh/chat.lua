@@ -103,7 +103,10 @@ function Chat:on_change(index)
   self.is_scheduled = true
   vim.defer_fn(function()
     self.is_scheduled = false
-    if chats[self.buf] == self and vim.api.nvim_buf_is_loaded(self.buf) then
+    if self.conversation.is_fetching then
+      -- A long log comes in many pages; drawing each would parse the whole buffer each time.
+      self:on_change()
+    elseif chats[self.buf] == self and vim.api.nvim_buf_is_loaded(self.buf) then
       self:draw()
     end
   end, FRAME_MS)

@@ -31,7 +31,7 @@ local M = {}
 ---@field epoch? string
 ---@field on_change fun(index?: integer) Told which entry changed, or nil when another thing did.
 ---@field private by_id table<string, oh.Entry>
----@field private is_fetching boolean
+---@field is_fetching boolean A part of the log is on its way.
 local Conversation = {}
 Conversation.__index = Conversation
 
