@@ -23,7 +23,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     (project / "calc.py").write_text(CODE, "utf-8")
     with ExitStack() as stack:
         llm = stack.enter_context(FakeLLM())
+        places = {
+            f"XDG_{name}_HOME": str(home / name) for name in ("CONFIG", "DATA", "STATE", "CACHE")
+        }
         environment = {
+            "HOME": str(home),
+            **places,
             "OH_DAEMON_HOME": str(home / "oh"),
             "OH_DAEMON_MODEL": "openai/fake",
             "OH_DAEMON_BASE_URL": llm.url,
@@ -33,6 +38,6 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         def start(*, trust: bool | None = True, environ: dict[str, str] | None = None, **o: Any):
             options = o if trust is None else {"trust": trust, **o}
             variables = {**environment, **(environ or {})}
-            return stack.enter_context(Neovim(project, home, variables, options))
+            return stack.enter_context(Neovim(project, variables, options))
 
-        yield Desk(project, llm, start)
+        yield Desk(project, llm, environment, start)

@@ -1,6 +1,6 @@
 """What one test works with: a project, a scripted model, editors with the real daemon."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,8 @@ class Desk:
 
     project: Path
     llm: FakeLLM
+    environment: Mapping[str, str]
+    """Of every editor: a home of its own, and where the model is."""
     start: Callable[..., Neovim]
 
     @property

@@ -50,20 +50,10 @@ def find_nvim() -> str | None:
 class Neovim:
     """One editor; it ends with its `with`."""
 
-    def __init__(
-        self, project: Path, home: Path, environment: Mapping[str, str], options: Json
-    ) -> None:
+    def __init__(self, project: Path, environment: Mapping[str, str], options: Json) -> None:
         nvim = find_nvim()
         assert nvim is not None
-        own = {
-            "HOME": home,
-            "XDG_CONFIG_HOME": home / "config",
-            "XDG_DATA_HOME": home / "data",
-            "XDG_STATE_HOME": home / "state",
-            "XDG_CACHE_HOME": home / "cache",
-            **environment,
-        }
-        variables = [f"{name}={value}" for name, value in own.items()]
+        variables = [f"{name}={value}" for name, value in environment.items()]
         arguments = ["--embed", "--headless", "--clean", "-n", "--cmd", f"set rtp^={PLUGIN}"]
         argv = ["env", "-u", "NVIM", "-C", str(project), *variables, nvim, *arguments]
         self.nvim = pynvim.attach("child", argv=argv)

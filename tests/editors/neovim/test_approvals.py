@@ -36,7 +36,11 @@ def test_an_approval_shows_exactly_what_would_happen_and_nothing_happens_before(
 
 
 def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
-    desk.script(call("terminal", command="touch made", security_risk="medium"), say("Made."))
+    desk.script(
+        call("terminal", command="touch made", security_risk="medium"),
+        say("Made."),
+        say("Nothing more."),
+    )
     editor = desk.start(trust=None)
     editor.edit(desk.file)
     editor.command("Oh make it")
@@ -64,3 +68,9 @@ def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
     editor.command("Oh approve")
     editor.wait_for_chat("Made.")
     assert (desk.project / "made").exists()
+
+    # A message alone starts the daemon anew as well.
+    editor.daemon().kill()
+    editor.wait_for_event("Exit", nth=2)
+    editor.command("Oh and now?")
+    editor.wait_for_chat("Nothing more.")

@@ -4,8 +4,6 @@ local tell = require("oh.tell")
 
 local M = {}
 
-local group = vim.api.nvim_create_augroup("oh.editor", { clear = true })
-
 --- Show the daemon every file under its root that is open now or will be.
 ---@param daemon oh.Daemon
 function M.follow_buffers(daemon)
@@ -13,14 +11,12 @@ function M.follow_buffers(daemon)
     M.follow(daemon, buf)
   end
   vim.api.nvim_create_autocmd({ "BufReadPost", "BufNewFile", "BufFilePost" }, {
-    group = group,
+    group = vim.api.nvim_create_augroup("oh.editor" .. daemon.root, { clear = true }),
     desc = "oh: show the daemon the files that are open",
     callback = function(args)
       if daemon.client_id then
         M.follow(daemon, args.buf)
       end
-      -- After a restart its own call of this function follows what is opened.
-      return daemon.client_id == nil
     end,
   })
 end

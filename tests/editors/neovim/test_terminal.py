@@ -1,0 +1,88 @@
+"""The plugin in a real terminal, with real keys: tmux is the screen."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from desk import Desk
+from fake_llm import call, say
+from neovim_editor import DAEMON, PLUGIN, find_nvim
+
+_DEADLINE_S = 90
+
+
+class Terminal:
+    """A tmux server of its own with Neovim in its only pane."""
+
+    def __init__(self, desk: Desk, socket: Path, init: Path) -> None:
+        self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+        variables = [f"{name}={value}" for name, value in desk.environment.items()]
+        nvim = ["env", *variables, str(find_nvim()), "--clean", "-n", "-u", str(init), "calc.py"]
+        size = ["-x", "100", "-y", "30", "-c", str(desk.project)]
+        self._run("new-session", "-d", *size, *nvim)
+        [server] = self._run("display-message", "-p", "#{pid}").split()
+        self.process = psutil.Process(int(server))
+
+    def keys(self, *keys: str) -> None:
+        self._run("send-keys", *keys)
+
+    def wait_for(self, text: str) -> str:
+        """Look at the screen until it shows this."""
+        deadline = time.monotonic() + _DEADLINE_S
+        while time.monotonic() < deadline:
+            screen = self._run("capture-pane", "-p")
+            if text in screen:
+                return screen
+        raise AssertionError(f"{text!r} never came:\n{self._run('capture-pane', '-p')}")
+
+    def _run(self, *arguments: str) -> str:
+        done = subprocess.run([*self._tmux, *arguments], check=True, capture_output=True, text=True)
+        return done.stdout
+
+
+@pytest.fixture
+def terminal(desk: Desk, tmp_path: Path) -> Iterator[Terminal]:
+    if shutil.which("tmux") is None:
+        pytest.skip("no tmux")
+    init = tmp_path / "init.lua"
+    command = "{" + ", ".join(f"[[{word}]]" for word in DAEMON) + "}"
+    options = f"vim.g.oh = {{ cmd = {command}, trust = true }}"
+    init.write_text(f"vim.opt.rtp:prepend([[{PLUGIN}]])\n{options}\n", "utf-8")
+    terminal = Terminal(desk, tmp_path / "tmux", init)
+    yield terminal
+    if terminal.process.is_running():
+        terminal.process.terminate()
+        terminal.process.wait(20)
+
+
+def test_a_change_is_typed_allowed_by_key_and_left_behind_cleanly(
+    desk: Desk, terminal: Terminal
+) -> None:
+    desk.script(
+        call("edit", command="create", path="other.py", text="x = 1\n"),
+        say("There it is."),
+        call("terminal", command="echo begun; sleep 300", security_risk="medium", timeout_s=600),
+    )
+    terminal.wait_for("def add(a, b):")
+    terminal.keys(":Oh", "Enter")
+    terminal.wait_for("Write what you want done below.")
+    terminal.keys("make another file", "Escape", "Enter")
+    terminal.wait_for("? Allow: Create other.py")
+    terminal.wait_for("1 to allow")
+    terminal.keys("C-w", "k", "a")
+    assert "✓ Create other.py" in terminal.wait_for("There it is.")
+    assert (desk.project / "other.py").read_text("utf-8") == "x = 1\n"
+
+    terminal.keys("i", "and sleep", "C-s")
+    terminal.wait_for("? Allow: Run echo begun")
+    terminal.keys("Escape", ":Oh approve", "Enter")
+    terminal.wait_for("● Run echo begun")
+    left_behind = [terminal.process, *terminal.process.children(recursive=True)]
+    assert len(left_behind) > 3
+    terminal.keys(":qa!", "Enter")
+    _, survivors = psutil.wait_procs(left_behind, timeout=20)
+    assert survivors == []
