@@ -20,6 +20,12 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     editor.type("Go# ünsaved 🙂<Esc>gg")
     before = buffer[:]
 
+    editor.lua("""
+    _G.progress = {}
+    vim.api.nvim_create_autocmd("LspProgress", { callback = function(args)
+      table.insert(_G.progress, args.data.params.value.kind)
+    end })
+    """)
     editor.command("Oh fix add()")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("The sign in `add` is mended.")
@@ -29,6 +35,9 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     assert "-    return a - b\n+    return a + b" in chat
     assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
     assert editor.nvim.current.buffer == buffer, "the cursor stays where it was"
+
+    editor.wait("_G.progress[#_G.progress] == 'end'")
+    assert editor.lua("return _G.progress")[0] == "begin"
 
     assert buffer[2] == "    return a + b"
     assert buffer[:] == [line.replace("a - b", "a + b") for line in before]
