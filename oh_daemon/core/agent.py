@@ -177,6 +177,8 @@ class Agent:
     def _ask(self, cancel: CancelToken) -> ModelAnswer:
         """One model call; its answer is in the log, tool calls as open actions."""
         conversation, state = self.conversation, self.conversation.state
+        model = self._runtime.model_for(state.options["model"])
+        self._warn_about(model)
         is_first = (state.turn or {})["nSteps"] == 0
         request = ModelRequest(
             messages=self._view.messages(state.items),
@@ -184,8 +186,15 @@ class Agent:
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.id,
         )
-        model = self._runtime.model_for(state.options["model"])
         return Answering(conversation, self._runtime.tools, model).ask(request, cancel)
+
+    def _warn_about(self, model: Model) -> None:
+        """Say once per conversation what the user should know of this model."""
+        for warning in model.warnings:
+            items = self.conversation.state.items
+            if not any(i["kind"] == "notice" and i["title"] == warning for i in items):
+                notice = NoticeItem(id=new_id(), severity="warning", title=warning)
+                self.conversation.append(e.ItemCompleted(item=notice))
 
     def _nudge(self) -> None:
         title = "The model gave an empty answer and was asked to go on"

@@ -150,7 +150,9 @@ class Consent:
     def _ask(self, item: Json, intent: Intent, digest: str, verdict: Verdict) -> None:
         conversation = self._conversation
         earlier = conversation.state.decisions.get(item["id"], {}).values()
-        changed = any(d["effect"] == "allow" and "asked" in d for d in earlier)
+        # A gate that was passed before is about something else.
+        shown = [d["asked"]["subject"] for d in earlier if d["effect"] == "allow" and "asked" in d]
+        changed = any(subject["kind"] == intent.subject.kind for subject in shown)
         changed_reason = ("it changed after you allowed it",) if changed else ()
         approval = Approval(
             id=new_id(),

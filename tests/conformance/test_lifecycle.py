@@ -40,7 +40,6 @@ def test_initialize_tells_what_the_daemon_can(spawn: Spawn) -> None:
     assert capabilities["textDocumentSync"] == {
         "openClose": True,
         "change": 2,
-        "willSave": True,
         "save": {"includeText": False},
     }
     assert capabilities["workspace"]["workspaceFolders"]["supported"] is True

@@ -78,3 +78,19 @@ def test_one_that_hangs_holds_up_neither_the_others_nor_the_protocol(world: Worl
         )
     )
     assert ended["event"]["turn"]["finalText"] == "Late."
+
+
+def test_no_more_turns_run_at_once_than_the_settings_allow(world: World) -> None:
+    gate = threading.Event()
+    scripts = {"first": [held(say("One."), gate)], "second": [say("Two.")]}
+    world.llm = world.stack.enter_context(FakeLLM(keyed(first_user_text, scripts)))
+    client = world.daemon(settings={"maxRunningTurns": 1})
+    world.start(client, "first")
+    world.llm.wait_for_requests(1)
+    world.start(client, "second")
+    client.request("daemon/status")
+    gate.set()
+    client.wait_for_event("turn.completed", nth=2)
+    [first, second] = world.llm.requests
+    assert first.ended is not None
+    assert second.arrived > first.ended

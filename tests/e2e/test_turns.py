@@ -241,3 +241,15 @@ def test_close_while_running_needs_a_word_what_to_do(world: World) -> None:
     world.llm.wait_for_requests(2)
     client.request("conversation/close", {**named, "ifRunning": "pause"})
     assert client.request("conversation/open", named)["conversation"]["status"] == "paused"
+
+
+def test_what_is_known_of_a_model_is_said_once_to_the_client(world: World) -> None:
+    world.script(say("One."), say("Two."))
+    client = world.daemon(settings={"llm": {"nativeToolCalling": False}})
+    conversation = world.start(client)
+    world.turn(client)
+    world.send(client, conversation, "again")
+    world.turn(client, nth=2)
+    [notice] = items(client, "notice")
+    assert notice["severity"] == "warning"
+    assert "openai/fake is not known to call functions" in notice["title"]

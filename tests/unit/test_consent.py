@@ -241,6 +241,14 @@ def test_a_gate_is_passed_once_and_then_the_action_is_settled() -> None:
     assert scopes == ["conversation", "conversation"]
 
 
+def test_an_action_behind_an_allowed_gate_is_asked_about_as_it_is() -> None:
+    world = World(_trusting()[0])
+    world.settle()
+    world.answer()
+    assert world.settle() is None
+    assert world.pending[0]["reason"] == "a reason"
+
+
 @pytest.mark.parametrize(("required", "outcome"), [(True, Rejection), (False, Intent)])
 def test_only_a_required_gate_that_is_rejected_stops_the_action(
     required: bool, outcome: type

@@ -151,8 +151,6 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Liv
         live = conversations.open(resumed, folders, recipe=recipe)
     name = live.conversation.state.options["model"]
     _say(f"works in {request.workspace}, on this machine and with your rights")
-    for warning in conversations.shared.model_for(name).warnings:
-        _say(warning)
     if name != "demo":
         _say(f"model {name}; this run costs money, and the sum is shown at the end")
     return live

@@ -14,6 +14,7 @@ from oh_daemon.contract.protocol import REQUESTS
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
+from oh_daemon.core.slots import Slots
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_diary
 from oh_daemon.fronts.lsp import handlers_conversation, handlers_daemon, handlers_history
@@ -62,6 +63,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         user_folder=places.state_folder,
         client_name=facts.name,
         masker=masker,
+        slots=Slots(settings(None).settings.max_running_turns),
         environment=environment,
         editor=ClientEditor(documents, server.client, facts),
         can_ask=publisher.asker.can_ask,

@@ -213,7 +213,7 @@ def _server_capabilities(version: str, position_encoding: str) -> Json:
         "approvalScopes": ["once", "conversation", "folder"],
         "limits": protocol.LIMITS,
     }
-    sync = {"openClose": True, "change": 2, "willSave": True, "save": {"includeText": False}}
+    sync = {"openClose": True, "change": 2, "save": {"includeText": False}}
     return {
         "positionEncoding": position_encoding,
         "textDocumentSync": sync,
