@@ -48,7 +48,7 @@ from oh_daemon.tools.todo import TodoTool
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.path_locks import PathLocks
-from oh_daemon.workspace.paths import Folders, shown, uri_from_path
+from oh_daemon.workspace.paths import Folders, path_from_uri, shown, uri_from_path
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
@@ -143,12 +143,17 @@ class Workbench:
         names = ", ".join(shown(path.name) for path in paths)
         return f"Your edits of {names} are not saved: commands still see the older text on disk."
 
-    def learn_changes(self, items: Sequence[Json]) -> None:
-        """Take up the edits of an earlier run, so that they can still be undone."""
-        for item in items:
-            for change in item.get("changes", ()) if item["status"] == "completed" else ():
-                if self.documents is not None:
-                    self.documents.history.remember(FileChange.model_validate(change))
+    def learn(self, items: Sequence[Json]) -> None:
+        """Take up what an earlier run saw and changed, so that it can be edited and undone."""
+        if self.documents is None:
+            return
+        done = [i for i in items if i.get("tool") == "edit" and i["status"] == "completed"]
+        for item in done:
+            for location in item["locations"]:
+                if path := path_from_uri(location["uri"]):
+                    self.documents.remember(path)
+            for change in item.get("changes", ()):
+                self.documents.history.remember(FileChange.model_validate(change))
 
 
 def _rate(command: str, folders: Folders, cwd: Path | None) -> tuple[Risk, tuple[str, ...]]:
@@ -200,7 +205,7 @@ class Live:
         """Close what a crash left open, and say what is new about the agent."""
         conversation = self.conversation
         state = conversation.state
-        self.workbench.learn_changes(state.items)
+        self.workbench.learn(state.items)
         if closing := restart_events(state, conversation.clock.now()):
             conversation.append(*closing)
         wanted = self._recipe.options.items()

@@ -118,6 +118,11 @@ class Documents:
         self._locks = locks
         self._files = Files(folders, history.blobs.put_blob)
         self._seen: dict[Path, Seen] = {}
+        self._seen_earlier: set[Path] = set()
+
+    def remember(self, path: Path) -> None:
+        """The agent knows this file from an earlier run, though not what it held then."""
+        self._seen_earlier.add(real_path(path))
 
     def read(self, path: Path) -> TextView:
         """The newest text; from now on the agent knows it. Raises `ToolError`."""
@@ -178,11 +183,11 @@ class Documents:
         if state.text is None:
             raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
         seen = self._seen.get(state.path)
-        if seen is None:
+        if seen is None and state.path not in self._seen_earlier:
             raise self._stale(state, "you have not read it yet")
         if state.truth.note == CONFLICT:
             raise self._stale(state, CONFLICT)
-        moved = not seen.whole or seen.text != fingerprint(state.text)
+        moved = seen is None or not seen.whole or seen.text != fingerprint(state.text)
         if moved and not change.is_anchored:
             raise self._stale(state, "it changed since you read it")
         try:

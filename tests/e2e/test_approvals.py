@@ -239,6 +239,22 @@ def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
     assert (world.project / "made").exists()
 
 
+def test_an_edit_that_is_allowed_after_a_restart_is_made(world: World) -> None:
+    (world.project / "a.txt").write_text("one\n")
+    change = {"command": "replace", "path": "a.txt", "old_text": "one", "new_text": "two"}
+    world.script(call("edit", command="view", path="a.txt"), call("edit", **change), say("Done."))
+    first = world.daemon()
+    conversation = world.start(first, **ASK)
+    first.wait_for_event("approval.requested")
+    first.kill()
+    second = world.daemon()
+    opened = second.request("conversation/open", {"conversationId": conversation})
+    respond(second, opened["pending"][0], "allow-once")
+    second.request("conversation/resume", {"conversationId": conversation})
+    assert world.turn(second)["finalText"] == "Done."
+    assert (world.project / "a.txt").read_text() == "two\n"
+
+
 @pytest.mark.parametrize("delivery", ["auto", "steer", "interrupt"])
 def test_a_new_message_takes_the_place_of_what_waits(world: World, delivery: str) -> None:
     world.script(calls(touch("one"), touch("two")), say("As you like."))
