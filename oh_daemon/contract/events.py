@@ -172,12 +172,15 @@ class ItemStarted(Contract):
 
 
 class ItemUpdated(Contract):
-    """Only the status moves between start and end."""
+    """The status moves; the other fields come when the user edited the action before allowing it."""
 
     type: Literal["item.updated"] = "item.updated"
     status: ItemStatus
     args: dict[str, Any] | None = None
-    """New arguments, when the user edited the action before allowing it."""
+    title: str | None = None
+    command: str | None = None
+    risk: Risk | None = None
+    summary: str | None = None
 
 
 class ItemCompleted(Contract):

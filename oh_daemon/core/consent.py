@@ -97,10 +97,18 @@ class Consent:
             is_granted=self._is_granted(key) or self._policy.is_granted(key),
         )
         if verdict.effect == "ask":
-            self._ask(item, intent, digest, verdict)
+            self._ask(item, intent, digest, self._with_change(item, intent, verdict))
             return None
         self._log_decision(item, verdict, digest)
         return intent if verdict.effect == "allow" else Rejection(f"Not allowed: {verdict.rule}.")
+
+    def _with_change(self, item: Json, intent: Intent, verdict: Verdict) -> Verdict:
+        """Say it when this very action was allowed before: what passed a gate is not the action."""
+        earlier = self._conversation.state.decisions.get(item["id"], {}).values()
+        allowed = (d["asked"]["subject"]["kind"] for d in earlier if _is_allowed_by_user(d))
+        if intent.subject.kind not in allowed:
+            return verdict
+        return replace(verdict, reasons=("it changed after you allowed it", *verdict.reasons))
 
     def _is_granted(self, key: str) -> bool:
         state = self._conversation.state
@@ -138,7 +146,14 @@ class Consent:
         args = {**item["args"], "command": edited["command"]}
         intent = tool.plan(args)
         digest = digest_of(intent.subject, intent.digest_material)
-        updated = e.ItemUpdated(status="awaitingApproval", args=args)
+        updated = e.ItemUpdated(
+            status="awaitingApproval",
+            args=args,
+            title=intent.title,
+            command=edited["command"],
+            risk=intent.risk,
+            summary="edited by the user",
+        )
         self._conversation.append(updated, item_id=item["id"])
         if RISK_ORDER[intent.risk] > RISK_ORDER[decision["asked"]["risk"]]:
             riskier = ("your version is riskier than what you were shown", *intent.reasons)
@@ -149,11 +164,6 @@ class Consent:
 
     def _ask(self, item: Json, intent: Intent, digest: str, verdict: Verdict) -> None:
         conversation = self._conversation
-        earlier = conversation.state.decisions.get(item["id"], {}).values()
-        # A gate that was passed before is about something else.
-        shown = [d["asked"]["subject"] for d in earlier if d["effect"] == "allow" and "asked" in d]
-        changed = any(subject["kind"] == intent.subject.kind for subject in shown)
-        changed_reason = ("it changed after you allowed it",) if changed else ()
         approval = Approval(
             id=new_id(),
             digest=digest,
@@ -164,7 +174,7 @@ class Consent:
             description=item.get("summary"),
             subject=intent.subject,
             risk=verdict.risk,
-            reason="; ".join(changed_reason + verdict.reasons) or None,
+            reason="; ".join(verdict.reasons) or None,
             options=approval_options(intent.subject, verdict.risk, floor=intent.outside_floor),
             editable=intent.editable,
             created_at=conversation.clock.now(),
@@ -179,6 +189,10 @@ class Consent:
             why = "nobody can be asked: no client with a way to answer is connected"
             rejected = e.Decision(effect="reject")
             conversation.respond(approval.id, digest, rejected, feedback=why, by="noClient")
+
+
+def _is_allowed_by_user(decision: Json) -> bool:
+    return decision["effect"] == "allow" and "asked" in decision
 
 
 def _key_of(subject: Contract) -> str:

@@ -162,9 +162,7 @@ def _item_started(state: State, event: Json, _record: Json) -> None:
 
 def _item_updated(state: State, event: Json, record: Json) -> None:
     item = state.item(record["itemId"])
-    item["status"] = event["status"]
-    if event.get("args") is not None:
-        item["args"] = event["args"]
+    item.update((key, value) for key, value in event.items() if key != "type")
 
 
 def _item_completed(state: State, event: Json, _record: Json) -> None:

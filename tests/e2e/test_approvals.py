@@ -144,9 +144,17 @@ def test_an_edited_command_is_rated_again_and_asked_again_when_it_is_riskier(
     assert third["subject"]["command"] == "rm -rf ~"
     respond(client, third, "reject")
     world.turn(client)
-    commands = [(item["command"], item["status"]) for item in items(client, "command")]
-    assert commands[0] == ("touch other", "completed")
-    assert commands[1][1] == "rejected"
+    ran, rejected = items(client, "command")
+    assert (ran["command"], ran["title"], ran["status"]) == (
+        "touch other",
+        "Run touch other",
+        "completed",
+    )
+    assert (rejected["command"], rejected["risk"], rejected["status"]) == (
+        "rm -rf ~",
+        "high",
+        "rejected",
+    )
     assert not (world.project / "two").exists()
 
 

@@ -208,6 +208,21 @@ def test_the_users_own_version_runs_instead() -> None:
     assert isinstance(world.settle(), Intent)
 
 
+def test_an_edited_action_is_described_as_what_it_became() -> None:
+    world = World(**{"make -n": "low"})
+    world.settle()
+    world.answer(edited_subject=CommandSubject(command="make -n", cwd="/p"))
+    world.settle()
+    item = world.conversation.state.item("i1")
+    described = {key: item[key] for key in ("title", "command", "risk", "summary")}
+    assert described == {
+        "title": "make -n",
+        "command": "make -n",
+        "risk": "low",
+        "summary": "edited by the user",
+    }
+
+
 def test_an_edit_that_is_riskier_than_what_was_shown_is_asked_again() -> None:
     world = World(sudo="high")
     world.settle()
@@ -215,7 +230,7 @@ def test_an_edit_that_is_riskier_than_what_was_shown_is_asked_again() -> None:
     assert world.settle() is None
     (approval,) = world.pending
     assert approval["risk"] == "high"
-    assert approval["reason"].endswith("your version is riskier than what you were shown; a reason")
+    assert approval["reason"] == "your version is riskier than what you were shown; a reason"
     world.answer()
     intent = world.settle()
     assert isinstance(intent, Intent)

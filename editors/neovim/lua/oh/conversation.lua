@@ -230,8 +230,11 @@ end
 folds["item.updated"] = function(self, event, record)
   local entry = self.by_id[record.itemId]
   if entry then
-    entry.item.status = event.status
-    entry.item.args = event.args or entry.item.args
+    for key, value in pairs(event) do
+      if key ~= "type" then
+        entry.item[key] = value
+      end
+    end
     self.on_change(entry.index)
   end
 end
