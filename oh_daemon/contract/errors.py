@@ -153,10 +153,6 @@ class ShuttingDownError(UserError, code=-31025):
     """The daemon is stopping."""
 
 
-class NotSteerableError(UserError, code=-31026):
-    """The running turn cannot take a message now."""
-
-
 class ApprovalStaleError(UserError, code=-31027):
     """The digest is not that of the pending approval."""
 

@@ -172,7 +172,7 @@ class ItemStarted(Contract):
 
 
 class ItemUpdated(Contract):
-    """The status moves; the other fields come when the user edited the action before allowing it."""
+    """The status moves; the rest comes when the user edited the action before allowing it."""
 
     type: Literal["item.updated"] = "item.updated"
     status: ItemStatus

@@ -213,10 +213,9 @@ def _server_capabilities(version: str, position_encoding: str) -> Json:
         "approvalScopes": ["once", "conversation", "folder"],
         "limits": protocol.LIMITS,
     }
-    sync = {"openClose": True, "change": 2, "save": {"includeText": False}}
     return {
         "positionEncoding": position_encoding,
-        "textDocumentSync": sync,
+        "textDocumentSync": {"openClose": True, "change": 2},
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
         "executeCommandProvider": {"commands": list(protocol.COMMANDS)},
         "experimental": {"ohDaemon": ours},
