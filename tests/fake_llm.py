@@ -271,7 +271,7 @@ class FakeLLM:
         with self._changed:
             return list(self._requests)
 
-    def wait_for_requests(self, n: int, timeout_s: float = 30) -> list[Recorded]:
+    def wait_for_requests(self, n: int, timeout_s: float = 90) -> list[Recorded]:
         """Block until n requests have come, and return all there are."""
         with self._changed:
             done = self._changed.wait_for(lambda: len(self._requests) >= n, timeout_s)

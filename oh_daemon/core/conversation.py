@@ -32,6 +32,8 @@ from oh_daemon.core.state import State
 MAX_QUEUE = 32
 _MAX_TITLE = 60
 BUSY = frozenset({"running", "waiting", "pausing", "interrupting"})
+_HALTS = BUSY - {"interrupting"}
+"""Where a turn that cannot be written goes on only when it is resumed."""
 
 Disposition = Literal["started", "steered", "queued", "interruptedAndStarted"]
 MakeCause = Callable[[Json], e.Cause | None]
@@ -78,8 +80,6 @@ class Conversation(Journal):
     ) -> None:
         super().__init__(state, log, epoch=epoch, clock=clock, masker=masker)
         self.cancel = CancelToken()
-        self.halted: StorageError | None = None
-        """Set while the log cannot be written; only `resume` or a message clears it."""
         self.is_closing = False
 
     # What a client can ask. Each returns at once.
@@ -163,7 +163,9 @@ class Conversation(Journal):
         """Stop after the step under way, or cancel it (`now`); the turn stays open."""
         with self.changed:
             result: Json = {"turnId": self._require_running("pause"), "status": self.state.status}
-            if self.state.status == "waiting":
+            if self.halted is not None:
+                result["status"] = "paused"
+            elif self.state.status == "waiting":
                 result["status"] = "paused"
                 self.pause_turn("user", cause(result))
             elif self.state.status in {"running", "pausing"}:
@@ -178,9 +180,7 @@ class Conversation(Journal):
         """Go on with the same turn, or start one when the last ended early. {turnId}."""
         with self.changed:
             self._require_open()
-            if self.halted is not None:
-                self._unhalt()
-                return {"turnId": self._require_running("resume")}
+            self._unhalt()
             if not may_resume(self.state):
                 raise InvalidStateError(
                     f"the conversation is {self.state.status}, not paused; send a message instead"
@@ -236,7 +236,12 @@ class Conversation(Journal):
             return
         closing = closing_events(self.state, self.clock.now(), "outcomeUnknown")
         recovered = e.Notice(severity="info", title="The log can be written again")
-        self.append(*closing, recovered)
+        stood_still: list[Contract] = []
+        if self.state.status in _HALTS:
+            # What could not be said when it happened.
+            paused = self.status_event("paused", "storage")
+            stood_still = [e.TurnPaused(reason="storage"), paused]
+        self.append(*closing, recovered, *stood_still)
         self.halted = None
 
     def interrupt(self, *, clear_queue: bool = False) -> Future[Json]:

@@ -56,6 +56,8 @@ class Journal:
         self.epoch = epoch
         self.clock = clock
         self.masker = masker
+        self.halted: StorageError | None = None
+        """Set while the log cannot be written; only `resume` or a message clears it."""
         self.listeners: list[Listener] = []
         self.changed = threading.Condition(threading.RLock())
         self._waiters: list[tuple[Callable[[Json], Json | None], Future[Json]]] = []

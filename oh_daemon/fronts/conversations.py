@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from oh_daemon.contract.errors import (
     InvalidParamsError,
     InvalidStateError,
     OverloadedError,
+    StorageError,
     WorkspaceUntrustedError,
 )
 from oh_daemon.contract.items import Option
@@ -162,7 +163,9 @@ class Conversations:
             raise ConversationNotFoundError(conversation_id)
         live.agent.close()
         if live.conversation.state.status not in BUSY | {"paused"}:
-            live.conversation.append(e.ConversationClosed())
+            # A log that takes nothing more must not keep its shells and its lock for ever.
+            with suppress(StorageError):
+                live.conversation.append(e.ConversationClosed())
         self._keep_summary(live)
         live.close()
 
@@ -191,11 +194,10 @@ class Conversations:
     def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
         """State, records and epoch of any conversation, without opening or locking it."""
         live = self.find_live(conversation_id)
-        if live is not None and isinstance(live.conversation.log, MemoryLog):
-            state = live.conversation.state
-            lines = live.conversation.log.read_range(1, state.seq)
+        if live is not None:
+            lines = live.conversation.log.read_range(1, live.conversation.state.seq)
             records = [orjson.loads(line) for line in lines]
-            return state, records, live.conversation.epoch
+            return fold(conversation_id, records), records, live.conversation.epoch
         scan = scan_log(self._place_of(conversation_id, folders))
         return fold(conversation_id, scan.records), scan.records, scan.header.get("epoch", "")
 
@@ -251,7 +253,11 @@ class Conversations:
 def describe(journal: Journal) -> m.ConversationInfo:
     """A live conversation at a glance."""
     with journal.changed:
-        return describe_state(journal.state, mine=True, epoch=journal.epoch)
+        info = describe_state(journal.state, mine=True, epoch=journal.epoch)
+        if journal.halted is None:
+            return info
+        # The log could not take this change of status, so the state does not know it.
+        return info.model_copy(update={"status": "paused", "status_reason": "storage"})
 
 
 def describe_state(state: State, *, mine: bool, epoch: str | None = None) -> m.ConversationInfo:

@@ -144,10 +144,23 @@ def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(wor
     told = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")["params"]
     assert (told["conversationId"], told["kind"]) == (conversation, "error")
     assert told["error"]["kind"] == "storage"
-    assert client.error("conversation/resume", named).data["kind"] == "storage"
+    client.wait_for(lambda m: "storage" in str(m.get("params", {}).get("conversation")))
+    [info] = client.request("conversation/list")["conversations"]
+    assert (info["status"], info["statusReason"]) == ("paused", "storage")
+    for method in ("conversation/resume", "conversation/pause", "conversation/read"):
+        assert client.error(method, named).data["kind"] == "storage"
     log.with_name("away").rename(log)
     client.request("conversation/resume", named)
     assert world.turn(client)["finalText"] == "Done."
+    shown = [c["conversation"] for c in client.notifications("conversation/changed")]
+    assert [(c["status"], c.get("statusReason")) for c in shown[-3:]] == [
+        ("paused", "storage"),
+        ("running", None),
+        ("idle", None),
+    ]
+    log.unlink()
+    client.request("conversation/close", named)
+    assert client.request("daemon/status")["conversations"] == []
 
 
 def test_progress_is_shown_per_turn_and_its_cancel_interrupts(world: World) -> None:

@@ -499,8 +499,9 @@ def test_a_full_disk_stops_the_agent_and_resume_goes_on():
         gate.set()
         assert work.heard.wait_for(lambda heard: heard.halted) == ["no space left"]
         log.is_full = False
-        ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
-        work.conversation.resume()
+        with work.conversation.changed:
+            work.conversation.resume()
+            ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
         assert ended.result(DEADLINE_S)["finalText"] == "Done."
         [item] = work.items("toolCall")
         assert item["reason"] == "outcomeUnknown"

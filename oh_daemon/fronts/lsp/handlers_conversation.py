@@ -85,12 +85,15 @@ def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestCo
         daemon.publisher.asker.withdraw(live.conversation.state.approvals)
         return {}
 
-    status = live.conversation.state.status
+    status = describe(live.conversation).status
     if params.if_running == "error" and status in BUSY:
         raise ConversationBusyError(
             f"conversation {live.id!r} is {status}; close it with ifRunning interrupt or pause"
         )
-    return then(live.conversation.interrupt(), end) if params.if_running == "interrupt" else end()
+    # Whose log takes nothing stands still already, and an interrupt could not be noted.
+    if params.if_running != "interrupt" or live.conversation.halted is not None:
+        return end()
+    return then(live.conversation.interrupt(), end)
 
 
 @on_open

@@ -52,10 +52,7 @@ class Publisher:
             if self._facts.offers("window", "workDoneProgress"):
                 self._progress.on_record(journal, record)
         if kind in _LISTED:
-            body = encode({"conversation": describe(journal), "change": _LISTED[kind]})
-            self._outbox.in_order(
-                journal.id, lambda: self._outbox.notify("conversation/changed", body)
-            )
+            self._tell_lists(journal, _LISTED[kind])
 
     def on_delta(
         self, journal: Journal, item_id: str, channel: str, offset: int, text: str
@@ -68,6 +65,11 @@ class Publisher:
         told = {"kind": "error", "message": error.message, "conversationId": journal.id}
         body = encode({**told, "error": ErrorInfo.of(error)})
         self._outbox.notify("daemon/statusChanged", body)
+        self._tell_lists(journal, "updated")
+
+    def _tell_lists(self, journal: Journal, change: str) -> None:
+        body = encode({"conversation": describe(journal), "change": change})
+        self._outbox.in_order(journal.id, lambda: self._outbox.notify("conversation/changed", body))
 
 
 class _Progress:
