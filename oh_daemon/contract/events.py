@@ -88,10 +88,11 @@ class AgentChanged(Contract):
 
 
 class ConversationUpdated(Contract):
-    """It has another title."""
+    """It has another title, or was put away or fetched back."""
 
     type: Literal["conversation.updated"] = "conversation.updated"
-    title: str
+    title: str | None = None
+    archived: bool | None = None
 
 
 class ConversationClosed(Contract):
@@ -114,6 +115,15 @@ class MessageQueued(Contract):
 
     type: Literal["message.queued"] = "message.queued"
     message: QueuedMessage
+
+
+class MessageEdited(Contract):
+    """A waiting message has another text, place or delivery."""
+
+    type: Literal["message.edited"] = "message.edited"
+    message: QueuedMessage
+    position: int
+    """Its place in the queue from now on."""
 
 
 class MessageDequeued(Contract):
@@ -291,6 +301,7 @@ KnownEvent = Annotated[
     | ConversationClosed
     | StatusChanged
     | MessageQueued
+    | MessageEdited
     | MessageDequeued
     | TurnStarted
     | TurnPaused

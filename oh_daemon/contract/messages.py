@@ -74,6 +74,7 @@ class ConversationInfo(Contract):
     usage: Usage | None = None
     context: ContextInfo = ContextInfo()
     options: dict[str, str]
+    archived: bool = False
     queue_length: int
     pending_count: int
     log_uri: str | None = None
@@ -151,12 +152,31 @@ class CloseParams(OfConversation):
     if_running: Literal["error", "interrupt", "pause"] = "error"
 
 
+class UpdateParams(OfConversation):
+    """Rename a conversation or put it away, also one that is not open."""
+
+    title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    archived: bool | None = None
+
+
+class UpdateResult(Contract):
+    conversation: ConversationInfo
+
+
+class DeleteParams(OfConversation):
+    """Move its log to the trash, or remove it for good."""
+
+    permanent: bool = False
+
+
 class ListParams(Contract):
     """Conversations of the open folders."""
 
     folder: str | None = None
     query: Annotated[str, Field(max_length=200)] | None = None
     """Part of a title, any case."""
+    archived: bool = False
+    """List those that were put away instead of the others."""
     cursor: str | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = 50
 
@@ -263,10 +283,15 @@ class InterruptResult(Contract):
 
 
 class QueueParams(OfConversation):
-    """List or remove waiting messages."""
+    """List, edit, remove or move waiting messages, or deliver one now."""
 
-    op: Literal["list", "remove"] = "list"
+    op: Literal["list", "edit", "remove", "move", "sendNow"] = "list"
     message_id: str | None = None
+    """For every `op` but `list`."""
+    content: Content | None = None
+    """For `edit`."""
+    position: Annotated[int, Field(ge=0)] | None = None
+    """For `move`; 0 is next."""
 
 
 class QueueResult(Contract):

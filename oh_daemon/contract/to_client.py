@@ -33,10 +33,10 @@ class DeltaParams(Contract):
 
 
 class ChangedParams(Contract):
-    """For lists: created or updated."""
+    """For lists: created, updated or deleted."""
 
     conversation: ConversationInfo
-    change: Literal["created", "updated"]
+    change: Literal["created", "updated", "deleted"]
 
 
 class GapParams(Contract):

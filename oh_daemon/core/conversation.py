@@ -16,60 +16,27 @@ from oh_daemon.contract.errors import (
     ApprovalStaleError,
     IdempotencyConflictError,
     InvalidStateError,
-    OverloadedError,
     StorageError,
     TurnMismatchError,
 )
 from oh_daemon.contract.items import Contract, Delivery, Part, QueuedMessage, Subject
 from oh_daemon.core.approval import require_editable
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.delivery import BUSY, DELIVERED, may_resume, plan_delivery, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Clock, EventLog, Json
 from oh_daemon.core.recovery import closing_events, superseding_events
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 
-MAX_QUEUE = 32
-_MAX_TITLE = 60
-BUSY = frozenset({"running", "waiting", "pausing", "interrupting"})
 _HALTS = BUSY - {"interrupting"}
 """Where a turn that cannot be written goes on only when it is resumed."""
-
-Disposition = Literal["started", "steered", "queued", "interruptedAndStarted"]
 MakeCause = Callable[[Json], e.Cause | None]
 """Makes the idempotency record of a request from its result."""
 
 
 def _no_cause(_result: Json) -> None:
     return None
-
-
-def plan_delivery(state: State, delivery: Delivery, *, run: bool) -> Disposition:
-    """What becomes of a message that comes now.
-
-    Raises `OverloadedError` when the queue is full.
-    """
-    is_busy = state.status in BUSY
-    waits = delivery == "queue" and (is_busy or state.status == "paused")
-    if not run or waits:
-        if len(state.queue) < MAX_QUEUE:
-            return "queued"
-        raise OverloadedError(
-            f"{MAX_QUEUE} messages are queued already; remove one with conversation/queue",
-            retry_after_ms=1000,
-        )
-    if (is_busy and delivery == "interrupt") or state.status == "interrupting":
-        return "interruptedAndStarted"
-    return "steered" if state.turn is not None else "started"
-
-
-_DELIVERED: dict[Disposition, Delivery] = {"steered": "steer", "interruptedAndStarted": "interrupt"}
-
-
-def may_resume(state: State) -> bool:
-    """A turn is on hold, or the last one ended early."""
-    ended_early = (state.last_turn or {}).get("status") in {"interrupted", "failed"}
-    return state.status == "paused" or (state.status in {"idle", "error"} and ended_early)
 
 
 class Conversation(Journal):
@@ -107,7 +74,7 @@ class Conversation(Journal):
                 message_id=new_id(),
                 client_message_id=client_message_id,
                 content=tuple(content),
-                delivery=_DELIVERED.get(disposition, delivery),
+                delivery=DELIVERED.get(disposition, delivery),
                 held=None if run else True,
                 created_at=self.clock.now(),
             )
@@ -124,17 +91,20 @@ class Conversation(Journal):
                 result["turnId"] = new_id()
                 self._start_with(message, result["turnId"], cause(result))
             case "steered":
-                self._supersede()
                 result["turnId"] = (self.state.turn or {})["id"]
-                self.append(queued, cause=cause(result))
-                if self.state.status == "paused":
-                    self._continue_turn(None)
+                self._steer(queued, cause(result))
             case "interruptedAndStarted":
                 self.append(queued, cause=cause(result))
                 self._interrupt()
             case _:
                 result["queuePosition"] = len(self.state.queue)
                 self.append(queued, cause=cause(result))
+
+    def _steer(self, waiting: Contract, cause: e.Cause | None = None) -> None:
+        self._supersede()
+        self.append(waiting, cause=cause)
+        if self.state.status == "paused":
+            self._continue_turn(None)
 
     def _supersede(self) -> None:
         """A new message replaces the actions that still wait for an answer."""
@@ -314,13 +284,47 @@ class Conversation(Journal):
             )
             return {"resolved": True}
 
+    # Messages that wait. Each raises `InvalidStateError` when this one does not
+
     def remove_queued(self, message_id: str) -> None:
         with self.changed:
-            if not any(message["messageId"] == message_id for message in self.state.queue):
-                raise InvalidStateError(
-                    f"no queued message {message_id!r}; conversation/queue op list has them"
-                )
+            self._queued(message_id)
             self.append(e.MessageDequeued(message_id=message_id, outcome="removed"))
+
+    def edit_queued(
+        self, message_id: str, *, content: Sequence[Part] | None = None, position: int | None = None
+    ) -> None:
+        """Give it another text or place."""
+        with self.changed:
+            message, place = self._queued(message_id)
+            if content is not None:
+                message = message.model_copy(update={"content": tuple(content)})
+            place = place if position is None else min(position, len(self.state.queue) - 1)
+            self.append(e.MessageEdited(message=message, position=place))
+
+    def send_queued(self, message_id: str) -> None:
+        """Deliver it now, as if it came with delivery auto."""
+        with self.changed:
+            self._require_open()
+            message, place = self._queued(message_id)
+            self._unhalt()
+            disposition = plan_delivery(self.state, "auto", run=True)
+            if disposition == "started":
+                self.start_queued(message)
+                return
+            hurried = message.model_copy(update={"delivery": DELIVERED[disposition], "held": None})
+            if disposition == "steered":
+                self._steer(e.MessageEdited(message=hurried, position=place))
+            else:
+                self.append(e.MessageEdited(message=hurried, position=0))
+
+    def _queued(self, message_id: str) -> tuple[QueuedMessage, int]:
+        for place, message in enumerate(self.state.queue):
+            if message["messageId"] == message_id:
+                return QueuedMessage.model_validate(message), place
+        raise InvalidStateError(
+            f"no queued message {message_id!r}; conversation/queue op list has them"
+        )
 
     def earlier_result(self, method: str, request_id: str, body_hash: str) -> Json | None:
         """What this very request was answered before. Raises when the body differs."""
@@ -373,10 +377,3 @@ class Conversation(Journal):
         if self.state.turn is None:
             raise InvalidStateError(f"nothing is running, so there is nothing to {verb}")
         return self.state.turn["id"]
-
-
-def title_of(content: Sequence[Part]) -> str:
-    """The first line of a first message, shortened."""
-    texts = (part.text for part in content if part.type == "text")
-    line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= _MAX_TITLE else line[: _MAX_TITLE - 1] + "…"

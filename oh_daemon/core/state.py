@@ -23,6 +23,7 @@ class State:
     conversation_id: str
     seq: int = 0
     title: str = ""
+    archived: bool = False
     folders: tuple[str, ...] = ()
     agent: Json = field(default_factory=dict[str, object])
     options: dict[str, str] = field(default_factory=dict[str, str])
@@ -106,7 +107,8 @@ def _agent_changed(state: State, event: Json, _record: Json) -> None:
 
 
 def _updated(state: State, event: Json, _record: Json) -> None:
-    state.title = event["title"]
+    state.title = event.get("title", state.title)
+    state.archived = event.get("archived", state.archived)
 
 
 def _status(state: State, event: Json, _record: Json) -> None:
@@ -121,6 +123,11 @@ def _queued(state: State, event: Json, _record: Json) -> None:
         state.queue.insert(n_before, message)
     else:
         state.queue.append(message)
+
+
+def _edited(state: State, event: Json, record: Json) -> None:
+    _dequeued(state, {"messageId": event["message"]["messageId"]}, record)
+    state.queue.insert(event["position"], event["message"])
 
 
 def _dequeued(state: State, event: Json, _record: Json) -> None:
@@ -252,6 +259,7 @@ _CHANGES: dict[str, Callable[[State, Json, Json], None]] = {
     "conversation.updated": _updated,
     "status.changed": _status,
     "message.queued": _queued,
+    "message.edited": _edited,
     "message.dequeued": _dequeued,
     "turn.started": _turn_started,
     "turn.paused": _turn_paused,

@@ -17,6 +17,7 @@ import orjson
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import (
+    ConversationBusyError,
     ConversationNotFoundError,
     InvalidParamsError,
     InvalidStateError,
@@ -26,7 +27,8 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.contract.items import Option
 from oh_daemon.core.approval import APPROVAL_CHOICES, MODE_CHOICES, option_pickers
-from oh_daemon.core.conversation import BUSY, Conversation, title_of
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.delivery import BUSY, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
 from oh_daemon.core.state import State, fold
@@ -169,6 +171,33 @@ class Conversations:
         self._keep_summary(live)
         live.close()
 
+    def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> m.ConversationInfo:
+        """Change what lists show of it; one that is not open is opened for this moment only."""
+        was_open = self.find_live(params.conversation_id) is not None
+        live = self.open(params.conversation_id, folders, at_work=False)
+        journal = live.conversation
+        journal.append(e.ConversationUpdated(title=params.title, archived=params.archived))
+        journal.log.sync()
+        if not was_open:
+            self.close(live.id)
+        return describe_state(journal.state, mine=was_open, epoch=journal.epoch)
+
+    def delete(
+        self, conversation_id: str, folders: Sequence[Path], *, permanent: bool
+    ) -> Conversation:
+        """What is no more. Raises like `open`, and when a turn is under way."""
+        live = self.open(conversation_id, folders, at_work=False)
+        status = describe(live.conversation).status
+        if status in BUSY:
+            raise ConversationBusyError(
+                f"conversation {conversation_id!r} is {status}; interrupt it first"
+            )
+        self.close(conversation_id)
+        for catalog in self._catalogs([*_paths(live.conversation.state.folders), *folders]):
+            if catalog.find(conversation_id) is not None:
+                catalog.remove(conversation_id, permanent=permanent)
+        return live.conversation
+
     def close_all(self, deadline_s: float) -> None:
         """Stop everything at once; each turn under way is recorded as interrupted."""
         with self._lock:
@@ -220,8 +249,7 @@ class Conversations:
             return
         with live.conversation.changed:
             summary = summary_of(live.conversation.state)
-        folders = [path for path in map(path_from_uri, summary["folders"]) if path is not None]
-        self._catalogs(folders)[0].write_meta(live.id, summary)
+        self._catalogs(_paths(summary["folders"]))[0].write_meta(live.id, summary)
 
     def _require_room(self) -> None:
         limit = self.shared.settings(None).settings.max_open_conversations
@@ -299,4 +327,8 @@ def _folders_of(records: Sequence[Json]) -> list[Path]:
     first: dict[str, Any] = records[0]["event"] if records else {}
     if first.get("type") != "conversation.created":
         raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
-    return [path for path in map(path_from_uri, first["folders"]) if path is not None]
+    return _paths(first["folders"])
+
+
+def _paths(uris: Sequence[str]) -> list[Path]:
+    return [path for path in map(path_from_uri, uris) if path is not None]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, Re
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, fold
 from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log
-from oh_daemon.store.private_files import disk_error, private_folder, replace_file
+from oh_daemon.store.private_files import disk_error, private_folder, replace_file, storage_error
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ def summary_of(state: State) -> Json:
         "usage": state.usage or None,
         "context": state.context,
         "options": state.options,
+        "archived": state.archived,
         "queueLength": len(state.queue),
         "pendingCount": len(state.approvals),
     }
@@ -79,6 +82,18 @@ class Catalog:
         except OSError as exc:
             raise disk_error(self._home, exc) from exc
         return folder
+
+    def remove(self, conversation_id: str, *, permanent: bool) -> None:
+        """Move its folder to the trash beside the others, or delete it. Raises `StorageError`."""
+        folder, trash = self._conversations / conversation_id, self._conversations / ".trash"
+        try:
+            if permanent:
+                shutil.rmtree(folder)
+                return
+            private_folder(trash)
+            folder.rename(trash / f"{conversation_id}-{time.time_ns()}")
+        except OSError as exc:
+            raise storage_error(folder, exc) from exc
 
     def find(self, conversation_id: str) -> Path | None:
         """The folder with the log of this conversation; None when it is not here."""

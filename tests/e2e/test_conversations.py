@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fake_llm import call, calls, say
+from fake_llm import call, calls, hang, say
 from world import World, content_of, items, text
 
 Json = dict[str, Any]
@@ -137,6 +137,52 @@ def test_lists_are_filtered_and_paged_newest_first(world: World) -> None:
     assert client.request("conversation/list", elsewhere)["conversations"] == []
     error = client.error("conversation/list", {"cursor": "c"})
     assert (error.code, error.data["kind"]) == (-31015, "cursorInvalid")
+
+
+def test_a_conversation_is_renamed_and_put_away_also_when_it_is_closed(world: World) -> None:
+    world.script(say("Hi."))
+    client = world.daemon()
+    named = {"conversationId": world.start(client)}
+    world.turn(client)
+    info = client.request("conversation/update", {**named, "title": "Plan B"})["conversation"]
+    assert (info["title"], info["archived"], info["lock"]) == ("Plan B", False, {"mine": True})
+    client.request("conversation/close", named)
+    put_away = client.send_request("conversation/update", {**named, "archived": True})
+    opened = client.send_request("conversation/open", named)
+    assert client.result_of(put_away)["conversation"]["lock"] == {"mine": False}
+    info = client.result_of(opened)["conversation"]
+    assert (info["title"], info["archived"], info["lock"]) == ("Plan B", True, {"mine": True})
+    assert client.request("conversation/list")["conversations"] == []
+    [listed] = client.request("conversation/list", {"archived": True})["conversations"]
+    assert listed["title"] == "Plan B"
+    titles = [c["conversation"]["title"] for c in client.notifications("conversation/changed")]
+    assert titles[-1] == "Plan B"
+
+
+def test_a_deleted_conversation_goes_to_the_trash_unless_it_is_deleted_for_good(
+    world: World,
+) -> None:
+    world.script(say("One."), hang())
+    client = world.daemon()
+    first = world.start(client)
+    world.turn(client)
+    second = world.start(client)
+    world.llm.wait_for_requests(2)
+    error = client.error("conversation/delete", {"conversationId": second})
+    assert (error.code, error.data["kind"]) == (-31003, "conversationBusy")
+    client.request("conversation/interrupt", {"conversationId": second})
+    for conversation, permanent in ((first, True), (second, False), (second, False)):
+        params = {"conversationId": conversation, "permanent": permanent}
+        assert client.request("conversation/delete", params) == {}
+        assert client.error("conversation/open", params).code == -31002
+        assert not world.log_of(conversation).exists()
+    assert client.request("conversation/list")["conversations"] == []
+    told = client.notifications("conversation/changed")
+    gone = [c["conversation"]["id"] for c in told if c["change"] == "deleted"]
+    assert gone == [first, second]
+    [kept] = (world.project / ".openhands/conversations/.trash").iterdir()
+    assert (kept / "events.jsonl").is_file()
+    assert kept.name.startswith(second)
 
 
 def test_an_ephemeral_conversation_leaves_no_file(world: World) -> None:

@@ -1,6 +1,7 @@
 """Sending, steering, queueing, pausing, resuming and interrupting, through the real daemon."""
 
 import threading
+from typing import Any
 
 from fake_llm import Step, call, calls, hang, held, say
 from raw_client import RawClient
@@ -105,6 +106,51 @@ def test_queued_messages_start_turns_of_their_own_and_can_be_removed(world: Worl
     assert world.turn(client)["finalText"] == "One."
     assert world.turn(client, nth=2)["finalText"] == "Two."
     assert [item["content"][0]["text"] for item in items(client, "userMessage")] == ["one", "two"]
+
+
+def test_waiting_messages_are_edited_moved_and_sent_now(world: World) -> None:
+    gate = gated(world, say("One."), say("Both."))
+    client = world.daemon()
+    conversation = world.start(client, "one")
+    named = {"conversationId": conversation}
+    world.llm.wait_for_requests(1)
+    ids = [
+        world.send(client, conversation, words, delivery="queue")["messageId"]
+        for words in ("two", "three", "four")
+    ]
+
+    def change(op: str, message_id: str, **more: Any) -> list[str]:
+        params = {**named, "op": op, "messageId": message_id, **more}
+        queue = client.request("conversation/queue", params)["queue"]
+        return [message["content"][0]["text"] for message in queue]
+
+    assert change("edit", ids[1], content=text("III")) == ["two", "III", "four"]
+    assert change("move", ids[2], position=0) == ["four", "two", "III"]
+    assert change("move", ids[0], position=9) == ["four", "III", "two"]
+    assert change("remove", ids[2]) == ["III", "two"]
+    assert change("sendNow", ids[0]) == ["III", "two"]
+    for wrong in ({"op": "edit"}, {"op": "move", "messageId": ids[0]}):
+        error = client.error("conversation/queue", {**named, **wrong})
+        assert (error.code, error.data["kind"]) == (-32602, "invalidParams")
+    gate.set()
+    world.turn(client, nth=2)
+    turns = [
+        (e["turnId"], e["event"]["item"]["content"][0]["text"])
+        for e in client.events
+        if e["event"].get("item", {}).get("kind") == "userMessage"
+    ]
+    assert [words for _, words in turns] == ["one", "two", "III"]
+    assert turns[0][0] == turns[1][0] != turns[2][0]
+
+
+def test_a_message_that_was_kept_back_is_sent_when_the_user_says_so(world: World) -> None:
+    world.script(say("Now."))
+    client = world.daemon()
+    conversation = client.request("conversation/start")["conversation"]["id"]
+    kept = world.send(client, conversation, "later", run=False)
+    params = {"conversationId": conversation, "op": "sendNow", "messageId": kept["messageId"]}
+    assert client.request("conversation/queue", params)["queue"] == []
+    assert world.turn(client)["finalText"] == "Now."
 
 
 def test_a_message_that_interrupts_ends_the_turn_and_starts_the_next(world: World) -> None:

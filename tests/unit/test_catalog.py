@@ -151,7 +151,7 @@ def test_what_cannot_be_read_does_not_hide_the_others(
     os.mkfifo(home / "conversations" / "piped" / LOG_NAME)
     (home / "conversations" / "not an id").mkdir()
     senseless = catalog.create("senseless") / LOG_NAME
-    senseless.write_bytes(b'{"v":1,"seq":1,"ts":"","event":{"type":"conversation.updated"}}\n')
+    senseless.write_bytes(b'{"v":1,"seq":1,"ts":"","event":{"type":"conversation.created"}}\n')
     assert titles(catalog) == ["title of good"]
 
 

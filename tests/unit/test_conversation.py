@@ -18,7 +18,8 @@ from oh_daemon.contract.errors import (
     TurnMismatchError,
 )
 from oh_daemon.contract.items import Approval, ToolSubject
-from oh_daemon.core.conversation import MAX_QUEUE, Conversation, may_resume, plan_delivery
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.delivery import MAX_QUEUE, may_resume, plan_delivery
 from oh_daemon.core.ports import Json
 from oh_daemon.core.recovery import ITEM, stopping_events
 from oh_daemon.core.state import State

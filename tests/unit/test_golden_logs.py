@@ -45,7 +45,8 @@ def as_json(state: State) -> Json:
 
 def test_it_folds_to_its_state(log: Path):
     expected = json.loads(log.with_suffix(".state.json").read_text("utf-8"))
-    assert as_json(replayed(log)) == expected
+    # A later version knows more about the state; what it knew before stays.
+    assert as_json(replayed(log)) | expected == as_json(replayed(log))
 
 
 def test_each_of_its_records_is_a_known_one_and_survives_a_round_trip(log: Path):

@@ -6,12 +6,13 @@ opened wait for it, so that a client may send them without waiting itself.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.core.ports import Json
@@ -24,10 +25,12 @@ from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.wiring import Live, Shared
 from oh_daemon.workspace.paths import path_from_uri
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class Daemon:
-    """One per process. Fields are fixed; `opening` belongs to the main loop."""
+    """One per process. Fields are fixed; `lock` guards `opening`."""
 
     shared: Shared
     conversations: Conversations
@@ -39,7 +42,9 @@ class Daemon:
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="opener")
     )
     started_at: float = field(default_factory=time.monotonic)
-    opening: dict[str, Future[Live]] = field(default_factory=dict[str, "Future[Live]"])
+    opening: dict[str, Future[Any]] = field(default_factory=dict[str, "Future[Any]"])
+    """The last that is under way about a conversation as a whole, by id."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def folders(self, named: tuple[str, ...] | None = None) -> list[Path]:
         """Folders by URI or path; without any, those the client has open.
@@ -56,13 +61,24 @@ class Daemon:
         self.shared.spawner.close()
         self.shared.commit.close()
 
-    def open_later(self, conversation_id: str, make: Callable[[], Live]) -> Future[Live]:
-        """Start or open on a worker thread; requests that come meanwhile wait for it."""
-        opening = self.opening.get(conversation_id)
-        if opening is None:
-            opening = self.opening[conversation_id] = self.workers.submit(make)
-            opening.add_done_callback(lambda _done: self.opening.pop(conversation_id, None))
-        return opening
+    def in_turn(self, conversation_id: str, work: Callable[[], T]) -> Future[T]:
+        """Open, change or close it on a worker thread; requests that come meanwhile wait for it."""
+        with self.lock:
+            before = self.opening.get(conversation_id)
+            done = self.workers.submit(work) if before is None else self._after(before, work)
+            self.opening[conversation_id] = done
+        done.add_done_callback(lambda _done: self._forget(conversation_id, done))
+        return done
+
+    def _after(self, before: Future[Any], work: Callable[[], Any]) -> Future[Any]:
+        done: Future[Any] = Future()
+        before.add_done_callback(lambda _before: _settle(done, lambda: self.workers.submit(work)))
+        return done
+
+    def _forget(self, conversation_id: str, done: Future[Any]) -> None:
+        with self.lock:
+            if self.opening.get(conversation_id) is done:
+                self.opening.pop(conversation_id)
 
 
 Handler = Callable[[Daemon, Any, RequestContext], Any]
@@ -76,11 +92,12 @@ def on_open(handler: Callable[[Daemon, Live, Any, RequestContext], Any]) -> Hand
     """
 
     def call(daemon: Daemon, params: Any, context: RequestContext) -> Any:
-        opening = daemon.opening.get(params.conversation_id)
-        if opening is None:
+        def on_live(_opened: object = None) -> Any:
             live = daemon.conversations.live(params.conversation_id)
             return handler(daemon, live, params, context)
-        return then(opening, lambda live: handler(daemon, live, params, context))
+
+        opening = daemon.opening.get(params.conversation_id)
+        return on_live() if opening is None else then(opening, on_live)
 
     return call
 

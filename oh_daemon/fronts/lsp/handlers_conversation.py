@@ -24,7 +24,7 @@ from oh_daemon.contract.errors import (
     RequestCancelledError,
 )
 from oh_daemon.contract.items import Contract
-from oh_daemon.core.conversation import BUSY
+from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import check_options, describe
@@ -71,18 +71,17 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
             result["conversation"] = describe(live.conversation)
         return once_durable(live, result)
 
-    return then(daemon.open_later(conversation_id, make), begun)
+    return then(daemon.in_turn(conversation_id, make), begun)
 
 
 @on_open
 def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestContext) -> Any:
     def end(_interrupted: object = None) -> Future[Json]:
-        return daemon.workers.submit(work)
+        return daemon.in_turn(live.id, work)
 
     def work() -> Json:
         daemon.conversations.close(live.id)
-        daemon.publisher.subscribed.discard(live.id)
-        daemon.publisher.asker.withdraw(live.conversation.state.approvals)
+        daemon.publisher.unsubscribe(live.conversation)
         return {}
 
     status = describe(live.conversation).status
@@ -94,6 +93,30 @@ def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestCo
     if params.if_running != "interrupt" or live.conversation.halted is not None:
         return end()
     return then(live.conversation.interrupt(), end)
+
+
+def update(daemon: Daemon, params: m.UpdateParams, context: RequestContext) -> Any:
+    folders = daemon.folders()
+    context.hold(params.conversation_id)
+
+    def work() -> m.UpdateResult:
+        return m.UpdateResult(conversation=daemon.conversations.update(params, folders))
+
+    return daemon.in_turn(params.conversation_id, work)
+
+
+def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> Any:
+    """One that is not there is deleted already."""
+    conversation_id, folders = params.conversation_id, daemon.folders()
+
+    def work() -> Json:
+        conversations = daemon.conversations
+        with contextlib.suppress(ConversationNotFoundError):
+            gone = conversations.delete(conversation_id, folders, permanent=params.permanent)
+            daemon.publisher.on_deleted(gone)
+        return {}
+
+    return daemon.in_turn(conversation_id, work)
 
 
 @on_open
@@ -185,14 +208,33 @@ def interrupt(
 
 @on_open
 def queue(_daemon: Daemon, live: Live, params: m.QueueParams, context: RequestContext) -> Any:
-    if params.op == "remove":
-        if params.message_id is None:
-            problem = {"path": "messageId", "code": "missing", "message": "Field required"}
-            raise InvalidParamsError("messageId is needed to remove a message", (problem,))
-        context.hold(live.id)
-        live.conversation.remove_queued(params.message_id)
-    with live.conversation.changed:
-        return {"queue": list(live.conversation.state.queue)}
+    conversation, message_id = live.conversation, params.message_id or ""
+    for name in _NEEDED[params.op] - params.model_dump(by_alias=True, exclude_none=True).keys():
+        problem = {"path": name, "code": "missing", "message": "Field required"}
+        raise InvalidParamsError(f"{name} is needed to {params.op}", (problem,))
+    context.hold(live.id)
+    with conversation.changed:
+        match params.op:
+            case "edit":
+                conversation.edit_queued(message_id, content=params.content)
+            case "move":
+                conversation.edit_queued(message_id, position=params.position)
+            case "remove":
+                conversation.remove_queued(message_id)
+            case "sendNow":
+                conversation.send_queued(message_id)
+            case "list":
+                pass
+        return once_durable(live, {"queue": list(conversation.state.queue)})
+
+
+_NEEDED = {
+    "list": set[str](),
+    "edit": {"messageId", "content"},
+    "move": {"messageId", "position"},
+    "remove": {"messageId"},
+    "sendNow": {"messageId"},
+}
 
 
 @on_open
@@ -273,6 +315,8 @@ def _ignore(_future: object) -> None:
 HANDLERS: dict[str, Handler] = {
     "conversation/start": start,
     "conversation/close": close,
+    "conversation/update": update,
+    "conversation/delete": delete,
     "conversation/sendMessage": send_message,
     "conversation/pause": pause,
     "conversation/resume": resume,

@@ -28,7 +28,7 @@ _PAGE_BYTES = 1 << 20
 
 def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
     conversation_id, folders = params.conversation_id, daemon.folders()
-    opening = daemon.open_later(
+    opening = daemon.in_turn(
         conversation_id, lambda: daemon.conversations.open(conversation_id, folders)
     )
 
@@ -73,7 +73,7 @@ def list_(daemon: Daemon, params: m.ListParams, folders: list[Path]) -> m.ListRe
     only = None if params.folder is None else parse_folder(params.folder, "folder")
     found = daemon.conversations.listed(folders if only is None else [only])
     found = [i for i in found if only is None or uri_from_path(only) in i.folders]
-    found = [i for i in found if query in i.title.casefold()]
+    found = [i for i in found if query in i.title.casefold() and i.archived == params.archived]
     first = 0
     if params.cursor is not None:
         ids = [info.id for info in found]

@@ -12,7 +12,7 @@ from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.events import ErrorInfo
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import describe
+from oh_daemon.fronts.conversations import describe, describe_state
 from oh_daemon.fronts.lsp.asker import Asker
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
@@ -41,6 +41,17 @@ class Publisher:
         self.subscribed.add(journal.id)
         for approval in journal.state.approvals.values():
             self.asker.ask(journal, approval)
+
+    def unsubscribe(self, journal: Journal) -> None:
+        """It was closed: it sends no more, and its questions are withdrawn."""
+        self.subscribed.discard(journal.id)
+        self.asker.withdraw(journal.state.approvals)
+
+    def on_deleted(self, journal: Journal) -> None:
+        self.unsubscribe(journal)
+        gone = describe_state(journal.state, mine=False)
+        body = encode({"conversation": gone, "change": "deleted"})
+        self._outbox.notify("conversation/changed", body)
 
     def on_record(self, journal: Journal, line: bytes, record: Json) -> None:
         kind = record["event"]["type"]

@@ -1,0 +1,51 @@
+"""What becomes of a message that comes now, and what may be resumed: pure decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from oh_daemon.contract.errors import OverloadedError
+from oh_daemon.contract.items import Delivery, Part
+from oh_daemon.core.state import State
+
+MAX_QUEUE = 32
+_MAX_TITLE = 60
+BUSY = frozenset({"running", "waiting", "pausing", "interrupting"})
+
+Disposition = Literal["started", "steered", "queued", "interruptedAndStarted"]
+
+
+def plan_delivery(state: State, delivery: Delivery, *, run: bool) -> Disposition:
+    """What becomes of a message that comes now.
+
+    Raises `OverloadedError` when the queue is full.
+    """
+    is_busy = state.status in BUSY
+    waits = delivery == "queue" and (is_busy or state.status == "paused")
+    if not run or waits:
+        if len(state.queue) < MAX_QUEUE:
+            return "queued"
+        raise OverloadedError(
+            f"{MAX_QUEUE} messages are queued already; remove one with conversation/queue",
+            retry_after_ms=1000,
+        )
+    if (is_busy and delivery == "interrupt") or state.status == "interrupting":
+        return "interruptedAndStarted"
+    return "steered" if state.turn is not None else "started"
+
+
+DELIVERED: dict[Disposition, Delivery] = {"steered": "steer", "interruptedAndStarted": "interrupt"}
+
+
+def may_resume(state: State) -> bool:
+    """A turn is on hold, or the last one ended early."""
+    ended_early = (state.last_turn or {}).get("status") in {"interrupted", "failed"}
+    return state.status == "paused" or (state.status in {"idle", "error"} and ended_early)
+
+
+def title_of(content: Sequence[Part]) -> str:
+    """The first line of a first message, shortened."""
+    texts = (part.text for part in content if part.type == "text")
+    line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= _MAX_TITLE else line[: _MAX_TITLE - 1] + "…"
