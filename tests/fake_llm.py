@@ -156,6 +156,29 @@ def first_user_text(request: Json) -> str:
     return "".join(part.get("text", "") for part in content)
 
 
+# Requests
+
+
+def malformed(messages: Sequence[Json]) -> str | None:
+    """What OpenAI refuses with status 400: calls without their results, results without a call."""
+    waiting: list[str] = []
+    for n, message in enumerate(messages):
+        if message["role"] == "tool" and "tool_call_id" in message:
+            if message["tool_call_id"] not in waiting:
+                return f"messages[{n}] is the result of no call before it"
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            return f"messages[{n}] stands where the results of {waiting} are missing"
+        calls_made = message.get("tool_calls") or ()
+        for made in calls_made:
+            json.loads(made["function"]["arguments"])
+        waiting = [made["id"] for made in calls_made]
+        if len(set(waiting)) < len(waiting):
+            return f"messages[{n}] has calls with the same id"
+    return f"the results of {waiting} are missing" if waiting else None
+
+
 # Bodies
 
 
@@ -362,6 +385,8 @@ class FakeLLM:
     def _step(self, request: Recorded) -> Step:
         with self._changed:
             script = self._script
+        if problem := malformed(request.body.get("messages", ())):
+            return error(400, f"fake_llm: {problem}")
         if callable(script):
             return script(request.body)
         if request.index < len(script):
