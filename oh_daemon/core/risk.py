@@ -24,6 +24,8 @@ class Rating(NamedTuple):
 
     risk: Risk
     reasons: tuple[str, ...]
+    scripts: tuple[str, ...] = ()
+    """Files of the workspace that it runs: what they hold is a part of what it does."""
 
 
 def rate_command(
@@ -45,7 +47,8 @@ def rate_command(
         findings.append(Finding("high", "runs code after it fetched something"))
     worst = max((Finding("low", ""), *findings), key=lambda found: RISK_ORDER[found.risk]).risk
     reasons = (finding.reason for finding in findings if finding.risk == worst)
-    return Rating(worst, tuple(dict.fromkeys(reasons)))
+    scripts = filter(None, (finding.script for finding in findings))
+    return Rating(worst, tuple(dict.fromkeys(reasons)), tuple(dict.fromkeys(scripts)))
 
 
 def display_escaped(text: str) -> str:

@@ -15,11 +15,12 @@ from oh_daemon.core.risk_rules import MEANINGS, VALUED, find_effect, find_progra
 
 
 class Finding(NamedTuple):
-    """What one part of a command means; `kind` is the program's."""
+    """What one part of a command means; `kind` is the program's, `script` a file that is run."""
 
     risk: Risk
     reason: str
     kind: str = "text"
+    script: str | None = None
 
 
 class Words(NamedTuple):
@@ -160,7 +161,7 @@ def _rate_script(path: str, ground: Ground) -> Iterator[Finding]:
     elif ground.place(path, writing=False) != "inside":
         yield Finding("high", f"runs {path} from outside the workspace")
     else:
-        yield Finding("medium", f"runs {path} of the workspace", "run")
+        yield Finding("medium", f"runs {path} of the workspace", "run", ground.absolute(path))
 
 
 def rate_paths(words: Sequence[str], ground: Ground, *, writing: bool) -> Iterator[Finding]:

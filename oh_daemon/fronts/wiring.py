@@ -18,7 +18,6 @@ from typing import Literal
 from oh_daemon.contract import events as e
 from oh_daemon.contract.items import (
     FileChange,
-    Risk,
     SaveDocumentsSubject,
     Scope,
     TrustSubject,
@@ -129,7 +128,7 @@ class Workbench:
         self.documents, self.shells = documents, shells
         terminal = TerminalTool(
             shells,
-            rate=lambda command, cwd: _rate(command, folders, cwd),
+            rate=lambda command, cwd: rate_command(command, folders.roots, cwd),
             put_blob_file=log.put_blob_file,
             masker=shared.masker,
             before_run=self._unsaved_note,
@@ -154,11 +153,6 @@ class Workbench:
                     self.documents.remember(path)
             for change in item.get("changes", ()):
                 self.documents.history.remember(FileChange.model_validate(change))
-
-
-def _rate(command: str, folders: Folders, cwd: Path | None) -> tuple[Risk, tuple[str, ...]]:
-    rating = rate_command(command, folders.roots, cwd)
-    return rating.risk, rating.reasons
 
 
 class Live:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from oh_daemon.contract.items import CommandSubject, Risk
+from oh_daemon.contract.items import CommandSubject
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.risk import Rating
 from oh_daemon.core.secrets import MaskedStream, Masker
 from oh_daemon.workspace.bash import CommandOutcome
+from oh_daemon.workspace.files import fingerprint
 from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.pty import KEYS
@@ -52,7 +54,7 @@ _SCHEMA: Json = {
     "required": ["command"],
 }
 
-Rate = Callable[[str, Path | None], tuple[Risk, tuple[str, ...]]]
+Rate = Callable[[str, Path | None], Rating]
 
 
 class TerminalTool:
@@ -79,14 +81,18 @@ class TerminalTool:
     def plan(self, args: Json) -> Intent:
         command, terminal_id = args["command"], self._terminal_id(args)
         cwd = self._shells.cwd(terminal_id)
-        risk, reasons, footprint = self._rated(args, cwd)
+        rating, footprint = self._rated(args, cwd)
         return Intent(
             title=_title(args, terminal_id),
             subject=CommandSubject(command=command, cwd=str(cwd)),
-            risk=risk,
-            reasons=reasons,
+            risk=rating.risk,
+            reasons=rating.reasons,
             footprint=footprint,
-            digest_material=(args.get("terminal_id", ""), str(bool(args.get("is_input")))),
+            digest_material=(
+                args.get("terminal_id", ""),
+                str(bool(args.get("is_input"))),
+                *(fingerprint(Path(script)) for script in rating.scripts),
+            ),
             editable=True,
             item_fields={
                 "kind": "command",
@@ -123,16 +129,16 @@ class TerminalTool:
         default = self._shells.free_name() if args.get("background") else "main"
         return str(args.get("terminal_id", default))
 
-    def _rated(self, args: Json, cwd: Path) -> tuple[Risk, tuple[str, ...], Footprint]:
+    def _rated(self, args: Json, cwd: Path) -> tuple[Rating, Footprint]:
         command, is_input = args["command"], args.get("is_input")
         if is_input and not command:
-            return "low", (), Footprint(writes=False, paths=frozenset())
+            return Rating("low", ()), Footprint(writes=False, paths=frozenset())
         if is_input and command in KEYS:
-            return "low", (), Footprint()
-        risk, reasons = self._rate(command, cwd)
-        if is_input and risk == "low":
-            return "medium", ("typed into a running program",), Footprint()
-        return risk, reasons, Footprint(writes=risk != "low")
+            return Rating("low", ()), Footprint()
+        rating = self._rate(command, cwd)
+        if is_input and rating.risk == "low":
+            return Rating("medium", ("typed into a running program",)), Footprint()
+        return rating, Footprint(writes=rating.risk != "low")
 
     def _result(self, outcome: CommandOutcome, terminal_id: str, note: str | None) -> ToolResult:
         output, code = outcome.output, outcome.exit_code

@@ -43,6 +43,21 @@ def sha256_of(data: bytes | str) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
+def fingerprint(path: Path) -> str:
+    """Where a file really lies and what it holds, to notice a change; a link counts as its target.
+
+    Also for what lies outside the folders or is gone: nothing of it is shown to anybody.
+    """
+    try:
+        real = path.resolve(strict=True)
+        with open(os.open(real, _READ), "rb") as file:  # noqa: PTH123 - a pipe must not block.
+            is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            digest = hashlib.file_digest(file, "sha256").hexdigest() if is_regular else ""
+    except OSError:
+        return "no such file"
+    return f"{real} {digest}"
+
+
 @dataclass(frozen=True, slots=True)
 class FileText:
     """A text file: `text` without the byte order mark and with the line ends of the file."""

@@ -1,6 +1,8 @@
 """Approvals as durable objects: nothing runs that nobody allowed, and no question is lost."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -361,6 +363,42 @@ def test_what_changed_while_it_waited_is_shown_again_before_it_runs(world: World
     respond(client, second, "allow-once")
     world.turn(client)
     assert target.read_text() == "ONE\n2\n"
+
+
+CHANGES = {
+    "its text": lambda project: (project / "build.sh").write_text("touch theirs\n"),
+    "where its link leads": lambda project: relink(project / "linked.sh", "theirs.sh"),
+    "it is gone": lambda project: (project / "build.sh").unlink(),
+}
+
+
+def relink(link: Path, target: str) -> None:
+    link.unlink()
+    link.symlink_to(target)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_script_that_changed_while_it_waited_is_not_run_but_shown_again(
+    world: World, change: Callable[[Path], object]
+) -> None:
+    """A03."""
+    (world.project / "build.sh").write_text("touch mine\n")
+    (world.project / "theirs.sh").write_text("touch theirs\n")
+    (world.project / "linked.sh").symlink_to("build.sh")
+    world.script(call("terminal", command="cd . && bash ./linked.sh"), say("Done."))
+    client = world.daemon()
+    world.start(client, **ASK)
+    first = asked(client)
+    change(world.project)
+    respond(client, first, "allow-once")
+    second = asked(client, nth=2)
+    assert second["subject"] == first["subject"]
+    assert second["digest"] != first["digest"]
+    assert "changed after you allowed it" in second["reason"]
+    respond(client, second, "reject")
+    world.turn(client)
+    made = {path.name for path in world.project.iterdir()}
+    assert not made & {"mine", "theirs"}
 
 
 def test_a_folder_nobody_judged_is_read_only_until_it_is_trusted(world: World) -> None:
