@@ -1,13 +1,22 @@
 """How turns and daemons end in the middle of something, and what can be done right after."""
 
+import os
 import signal
+import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 from fake_llm import call, hang, say
+from faults.leftovers import seconds_until_gone
+from raw_client import RawClient
 from world import World, items, text, wait_for_status
 
 Json = dict[str, Any]
+WITHIN_S = 4.0
+"""Twice the promise: what is measured here are also the other tests on the machine."""
 
 
 def test_a_message_sent_while_the_turn_is_being_stopped_starts_the_next_one(world: World) -> None:
@@ -67,25 +76,71 @@ def test_waiting_for_a_turn_that_is_interrupted_or_closed_is_answered_with_its_e
     assert client.result_of(second)["turn"]["status"] == "interrupted"
 
 
-@pytest.mark.parametrize("end", ["eof", "exit", "SIGTERM", "SIGINT"])
-def test_a_daemon_that_is_ended_records_what_it_stopped_and_leaves_nothing(
-    world: World, end: str
+# Two that get away from their parent, their session and the tag in their environment; one is deaf.
+FUGITIVES = """
+rest='echo $BASHPID >> pids; exec sleep 1000'
+away() { (setsid nohup env -i PATH="$PATH" bash -c "$1; $rest" &); }
+away true; away 'trap "" TERM HUP INT'
+while [ "$(wc -l < pids)" -lt 2 ]; do read -t 0.01 < /dev/zero; done 2>/dev/null
+echo started; sleep 300
+"""
+# The pipes are the test's own, so they stay open when this editor dies.
+EDITOR = """
+import subprocess, sys
+daemon = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1)
+sys.stderr.write(f"pid {daemon.pid}\\n")
+sys.stderr.flush()
+daemon.wait()
+"""
+
+
+def end_of_input(client: RawClient, _daemon: int) -> None:
+    client.close_stdin()
+
+
+def exit_in_order(client: RawClient, _daemon: int) -> None:
+    client.request("shutdown")
+    client.notify("exit")
+
+
+def sigterm(_client: RawClient, daemon: int) -> None:
+    os.kill(daemon, signal.SIGTERM)
+
+
+def sigkill(_client: RawClient, daemon: int) -> None:
+    os.kill(daemon, signal.SIGKILL)
+
+
+def editor_killed(client: RawClient, _daemon: int) -> None:
+    client.process.kill()
+
+
+ENDS = (end_of_input, exit_in_order, sigterm, sigkill, editor_killed)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_daemon_that_ends_in_any_way_leaves_nothing_and_a_true_record(
+    world: World, end: Callable[[RawClient, int], None]
 ) -> None:
-    command = "(setsid sleep 300 &); echo started; sleep 300"
-    world.script(call("terminal", command=command, timeout_s=600))
-    client = world.daemon()
+    (world.project / "pids").touch()
+    world.script(call("terminal", command=FUGITIVES, timeout_s=600))
+    is_watched = end is editor_killed
+    client = world.raw(prefix=(sys.executable, "-c", EDITOR) if is_watched else ())
+    trust = [{"folder": world.project.as_uri(), "trusted": True}]
+    block = {"features": {"approvalRequests": True}, "trust": trust}
+    editor = {"processId": client.process.pid if is_watched else None}
+    client.initialize([world.project], params=editor, **block)
+    daemon = client.request("daemon/status")["pid"]
     conversation = world.start(client)
     client.wait_for(lambda m: "started" in (m.get("params") or {}).get("text", ""))
-    match end:
-        case "eof":
-            client.close_stdin()
-        case "exit":
-            client.request("shutdown")
-            client.notify("exit")
-        case name:
-            client.process.send_signal(signal.Signals[name])
-    assert client.exit_code() == 0
-    assert client.survivors() == []
+    started = [child.pid for child in psutil.Process(daemon).children(recursive=True)]
+    fugitives = [int(pid) for pid in (world.project / "pids").read_text().split()]
+    assert set(fugitives) < set(started)
+    since = time.monotonic()
+    end(client, daemon)
+    assert seconds_until_gone([daemon, *started], since) < WITHIN_S
+    if end is sigkill:
+        return
     events = [record["event"] for record in world.records_of(conversation)]
     ended = [event for event in events if event["type"] == "turn.completed"]
     assert [event["turn"]["status"] for event in ended] == ["interrupted"]
@@ -95,10 +150,10 @@ def test_a_daemon_that_is_ended_records_what_it_stopped_and_leaves_nothing(
         if event["type"] == "item.completed" and event["item"]["kind"] == "command"
     ]
     assert item["status"] == "cancelled"
-    second = world.daemon()
-    opened = second.request("conversation/open", {"conversationId": conversation})
-    info = opened["conversation"]
-    assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
+    if end is end_of_input:
+        named = {"conversationId": conversation}
+        info = world.daemon().request("conversation/open", named)["conversation"]
+        assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
 
 
 def test_a_turn_stops_at_its_limit_of_steps_and_resume_goes_on(world: World) -> None:

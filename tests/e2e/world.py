@@ -44,10 +44,14 @@ class World:
     def script(self, *steps: Step) -> None:
         self.llm.add(*steps)
 
-    def raw(self, *, reading: bool = True) -> RawClient:
-        """A daemon that is not initialized yet; checked and ended after the test."""
+    def raw(self, *, reading: bool = True, prefix: Sequence[str] = ()) -> RawClient:
+        """A daemon that is not initialized yet; checked and ended after the test.
+
+        `prefix` is a program that starts it.
+        """
+        argv = (*prefix, *PRODUCT)
         client = self.stack.enter_context(
-            RawClient.start(PRODUCT, self.project, self.environment, reading=reading)
+            RawClient.start(argv, self.project, self.environment, reading=reading)
         )
         self.daemons.append(client)
         return client

@@ -1,0 +1,133 @@
+"""The log's disk against a daemon at work: full, read-only, and with a log that others damaged."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_llm import FakeLLM, Step, call, say
+from world import World
+
+Json = dict[str, Any]
+GOLDEN = Path(__file__).parents[1] / "golden/v1/plain.jsonl"
+N_STEPS = 8
+
+
+def in_mounts(script: str) -> tuple[str, ...]:
+    """A prefix that runs the daemon in a mount namespace of its own, after `script`."""
+    prefix = ("unshare", "-Urm", "sh", "-ec", f'{script}; exec "$@"', "sh")
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this machine does not allow mounts in a namespace, also not for root")
+    return prefix
+
+
+def block(world: World) -> Json:
+    trust = [{"folder": world.project.as_uri(), "trusted": True}]
+    return {"features": {"approvalRequests": True}, "trust": trust}
+
+
+def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> None:
+    """P06."""
+    n_asked = 0
+
+    def step(_request: Json) -> Step:
+        nonlocal n_asked
+        n_asked += 1
+        return call("think", thought="x" * 20_000) if n_asked <= N_STEPS else say("Done.")
+
+    world.llm = world.stack.enter_context(FakeLLM(step))
+    home = world.project / ".openhands"
+    home.mkdir()
+    client = world.raw(prefix=in_mounts(f"mount -t tmpfs -o size=128k none '{home}'"))
+    client.initialize([world.project], **block(world))
+    conversation = world.start(client)
+    named = {"conversationId": conversation}
+    told = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")["params"]
+    assert "the disk is full; free some space, then resume" in told["message"]
+    opened = client.request("conversation/open", {**named, "replay": "none"})
+    info = opened["conversation"]
+    assert (info["status"], info["statusReason"]) == ("paused", "storage")
+    other = world.start(client, "elsewhere", ephemeral=True)
+    client.wait_for_event(
+        lambda params: (
+            params["conversationId"] == other and params["event"]["type"] == "item.completed"
+        )
+    )
+    inside = ("nsenter", "-t", str(client.process.pid), "-U", "-m", "--preserve-credentials")
+    subprocess.run([*inside, "mount", "-o", "remount,size=8m", str(home)], check=True)
+    client.request("conversation/resume", named)
+    client.wait_for_event(
+        lambda params: (
+            params["conversationId"] == conversation
+            and params["event"]["type"] == "turn.completed"
+            and params["event"]["turn"]["finalText"] == "Done."
+        )
+    )
+    log = Path(f"/proc/{client.process.pid}/root{world.log_of(conversation)}")
+    lines = [json.loads(line) for line in log.read_bytes().split(b"\n")[:-1]]
+    records = [line for line in lines if "seq" in line]
+    assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+    for event in client.events:
+        if event["conversationId"] == conversation:
+            shown = {k: v for k, v in event.items() if k not in ("conversationId", "epoch")}
+            assert shown == records[event["seq"] - 1]
+
+
+def test_a_folder_that_cannot_be_written_starts_no_conversation(world: World) -> None:
+    """P09."""
+    home = world.project / ".openhands"
+    home.mkdir()
+    client = world.raw(prefix=in_mounts(f"mount -t tmpfs -o ro none '{home}'"))
+    client.initialize([world.project], **block(world))
+    error = client.error("conversation/start")
+    assert (error.code, error.data["kind"]) == (-31023, "readOnly")
+    assert "make the folder writable for you, or open a folder that is" in error.message
+    assert client.request("daemon/status")["conversations"] == []
+
+
+def plant(world: World, name: str, *more: bytes) -> Path:
+    """A log of an earlier version of the daemon, with these bytes after it."""
+    log = world.log_of(name)
+    log.parent.mkdir(parents=True)
+    shutil.copy(GOLDEN, log)
+    log.write_bytes(b"".join((log.read_bytes(), *more)))
+    return log
+
+
+def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(world: World) -> None:
+    """P13."""
+    lines = GOLDEN.read_bytes().splitlines(keepends=True)
+    last = max(json.loads(line).get("seq", 0) for line in lines)
+
+    def record(seq: int, **changes: Any) -> bytes:
+        event = {"type": "weather.changed", "to": "rain"}
+        whole = {"v": 1, "seq": seq, "ts": "2026-01-02T03:04:05.678Z", "event": event}
+        return json.dumps({**whole, **changes}).encode() + b"\n"
+
+    whole = (b"\0 no event {{\n", record(last + 1))
+    damaged = plant(world, "a" * 32, *whole, record(last + 2)[:40])
+    newer = plant(world, "b" * 32, record(last + 1, v=2))
+    empty = plant(world, "c" * 32)
+    empty.write_bytes(b"")
+    kept = {log: log.read_bytes() for log in (damaged, newer, empty)}
+    client = world.daemon()
+    opened = client.request("conversation/open", {"conversationId": "a" * 32})
+    assert opened["lastSeq"] == last + 1
+    assert [text.split(" ", 1)[1] for text in opened["repaired"]] == [
+        f"bytes at byte {len(b''.join(lines))} are no event; left out",
+        f"last line was not finished; it was moved to torn-{len(b''.join((*lines, *whole)))}",
+    ]
+    [event] = client.request(
+        "conversation/events", {"conversationId": "a" * 32, "afterSeq": last, "limit": 1}
+    )["events"]
+    assert event["event"] == {"type": "weather.changed", "to": "rain"}
+    assert damaged.read_bytes().startswith(kept[damaged][:-40])
+    error = client.error("conversation/open", {"conversationId": "b" * 32})
+    assert (error.code, error.data["kind"]) == (-31023, "readOnly")
+    assert client.request("conversation/read", {"conversationId": "b" * 32})["items"]
+    error = client.error("conversation/open", {"conversationId": "c" * 32})
+    assert error.code < 0
+    assert "the log has no beginning" in error.message
+    assert newer.read_bytes() == kept[newer]
