@@ -30,7 +30,7 @@ from oh_daemon.contract.errors import StorageError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.consent import Policy
-from oh_daemon.core.ports import Intent, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.ports import Footprint, Intent, ToolContext, ToolResult, ToolSpec
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.function import FunctionTool
 
@@ -283,6 +283,35 @@ def test_calls_after_finish_are_skipped_and_cut_calls_never_run():
         reasons = [item.get("reason") for item in work.items("toolCall")]
     assert reasons == ["cutOff", None, "skipped"]
     assert ran == []
+
+
+class Narrow(FunctionTool):
+    """A tool that touches one file only."""
+
+    def plan(self, args: Json) -> Intent:
+        footprint = Footprint(paths=frozenset({"/a"}))
+        return replace(super().plan(args), risk="medium", footprint=footprint)
+
+
+def test_finish_waits_for_the_calls_before_it_also_over_a_pause():
+    narrow = Narrow(ToolSpec("narrow", "Writes.", {"type": "object"}), lambda: "written")
+    script = [calls(call("narrow"), call("finish", message="Bye"))]
+    options, policy = {**ASKING, "approval": "askRisky"}, Policy(can_ask=lambda: True)
+    with at_work(script, narrow, policy=policy, options=options) as work:
+        work.conversation.send(text("go"))
+        work.heard.wait_for(lambda _heard: work.conversation.state.status == "waiting")
+        assert [item["status"] for item in work.items("toolCall")] == [
+            "awaitingApproval",
+            "pending",
+        ]
+        work.conversation.pause("step")
+        work.heard.event("turn.paused")
+        answer(work, "allow")
+        work.conversation.resume()
+        turn = work.heard.event("turn.completed")["turn"]
+        assert (turn["stopReason"], turn["finalText"]) == ("finished", "Bye")
+        assert [result_of(item) for item in work.items("toolCall")] == ["written", "Bye"]
+        assert len(work.llm.requests) == 1
 
 
 # Approvals
