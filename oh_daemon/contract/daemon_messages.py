@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, SecretStr
 
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import Approval, Contract, ConversationState, Subject
@@ -101,6 +101,47 @@ class ConfigReadResult(Contract):
     value: dict[str, Any]
     sources: dict[str, str]
     problems: tuple[str, ...]
+
+
+class ConfigValidateParams(Contract):
+    """What is wrong with settings that are not in force yet."""
+
+    settings: dict[str, Any]
+    source: Literal["client", "project", "user"] = "client"
+    """Where they are to be kept; a project's may only tighten."""
+
+
+class ConfigValidateResult(Contract):
+    problems: tuple[str, ...]
+
+
+SecretName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
+
+
+class SecretSetParams(Contract):
+    """Lend the daemon a key from the editor's secret store, until it ends."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    name: SecretName
+    """The variable that would hold it, such as `ANTHROPIC_API_KEY`."""
+    value: Annotated[SecretStr, Field(min_length=8, max_length=16_384)]
+
+
+class SecretRemoveParams(Contract):
+    """Forget a key; it stays masked."""
+
+    name: SecretName
+
+
+class SecretListParams(Empty):
+    """Which keys the editor has lent."""
+
+
+class SecretNames(Contract):
+    """Never the values."""
+
+    names: tuple[str, ...]
 
 
 class ConversationLoad(Contract):

@@ -68,6 +68,10 @@ REQUESTS: tuple[Method, ...] = (
     Method("tool/list", "ToolListParams", "ToolListResult"),
     Method("model/list", "ModelListParams", "ModelListResult"),
     Method("config/read", "ConfigReadParams", "ConfigReadResult"),
+    Method("config/validate", "ConfigValidateParams", "ConfigValidateResult"),
+    Method("secret/set", "SecretSetParams", "SecretNames"),
+    Method("secret/remove", "SecretRemoveParams", "SecretNames"),
+    Method("secret/list", "SecretListParams", "SecretNames"),
     Method("daemon/status", "DaemonStatusParams", "DaemonStatusResult"),
     Method("workspace/setTrust", "SetTrustParams", "SetTrustResult"),
 )

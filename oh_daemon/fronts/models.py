@@ -6,7 +6,10 @@ A provider's key in the environment is enough: then its default model is used, a
 from __future__ import annotations
 
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Mapping
+
+from pydantic import SecretStr
 
 from oh_daemon.contract.daemon_messages import ModelInfo
 from oh_daemon.contract.errors import AuthRequiredError
@@ -35,7 +38,9 @@ class Models:
 
     def __init__(self, settings: Callable[[], Settings], environment: Mapping[str, str]) -> None:
         self._settings = settings
-        self._environment = environment
+        self.secrets: dict[str, str] = {}
+        """What the editor has lent, by variable; held here and by the masker only."""
+        self._environment = ChainMap(self.secrets, dict(environment))
         self._lock = threading.Lock()
         self._made: dict[str, tuple[LLMSettings, Model]] = {}
 
@@ -61,13 +66,25 @@ class Models:
         """The model of this name under the present settings."""
         if name == DEMO.name:
             return DEMO
-        settings = llm_settings(self._settings(), name)
+        settings = self._with_key(llm_settings(self._settings(), name))
         with self._lock:
             made = self._made.get(name)
             # Two `SecretStr` compare by their values, so a new key makes a new client.
             if made is None or made[0] != settings:
                 made = self._made[name] = (settings, connect(settings))
             return made[1]
+
+    def _with_key(self, settings: LLMSettings) -> LLMSettings:
+        """With the provider's own key when the settings have none.
+
+        litellm looks into the environment only, where a key from an editor's secret store is not.
+        """
+        provider = settings.custom_llm_provider or settings.model.partition("/")[0]
+        names = (f"{provider.upper()}_API_KEY", "OH_DAEMON_API_KEY")
+        key = next(filter(None, map(self._environment.get, names)), None)
+        if settings.api_key is not None or key is None:
+            return settings
+        return settings.model_copy(update={"api_key": SecretStr(key)})
 
     def listed(self) -> tuple[ModelInfo, ...]:
         default = self.default_name()

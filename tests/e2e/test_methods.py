@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import call, hang, held, say
+from fake_llm import call, error, hang, held, say
 from raw_client import RawClient, RpcError
-from world import KEY, World, content_of, items, text
+from world import KEY, PRODUCT, World, content_of, items, text
 
 from oh_daemon.contract.protocol import CLIENT_REQUESTS, COMMANDS, NOTIFICATIONS, REQUESTS
 
@@ -46,6 +46,40 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     assert any("nonsense" in problem for problem in config["problems"])
     assert KEY not in str(config)
     assert client.request("config/read", {"section": "mode"})["value"] == {"mode": "ask"}
+
+
+def test_a_key_that_the_editor_lends_is_used_and_shown_nowhere(world: World) -> None:
+    lent = "lent-key-0123456789"
+    world.script(error(401, "no key"), say(f"It is {lent}, is it?"))
+    environment = {**world.environment, "OH_DAEMON_API_KEY": "", "OPENAI_API_KEY": ""}
+    client = world.stack.enter_context(RawClient.start(PRODUCT, world.project, environment))
+    client.initialize([world.project])
+    named = {"conversationId": world.start(client)}
+    assert world.turn(client)["error"]["kind"] == "authRequired"
+    for wrong in ({"name": "a b", "value": lent}, {"name": "OPENAI_API_KEY", "value": "brief"}):
+        refused = client.error("secret/set", wrong)
+        assert (refused.code, refused.data["kind"]) == (-32602, "invalidParams")
+        assert wrong["value"] not in str(refused)
+    names = client.request("secret/set", {"name": "OPENAI_API_KEY", "value": lent})["names"]
+    assert names == client.request("secret/list")["names"] == ["OPENAI_API_KEY"]
+    client.request("conversation/resume", named)
+    assert world.turn(client, nth=2)["status"] == "completed"
+    assert world.llm.requests[-1].headers["authorization"] == f"Bearer {lent}"
+    files = [path for root in (world.home, world.project) for path in root.rglob("*")]
+    assert [path for path in files if path.is_file() and lent.encode() in path.read_bytes()] == []
+    assert lent not in str(client.events)
+    assert client.request("secret/remove", {"name": "OPENAI_API_KEY"})["names"] == []
+
+
+def test_settings_are_checked_before_they_are_kept(world: World) -> None:
+    client = world.daemon()
+    assert client.request("config/validate", {"settings": {"maxSteps": 7}})["problems"] == []
+    wrong = {"maxSteps": 0, "modle": "x", "llm": {"temperature": 9}}
+    problems = client.request("config/validate", {"settings": wrong})["problems"]
+    expected = ("maxSteps: Input", "'modle'", "temperature: Input")
+    assert [part in text for part, text in zip(expected, problems, strict=True)] == [True] * 3
+    loose = {"settings": {"approval": "askNever"}, "source": "project"}
+    assert "loosen" in str(client.request("config/validate", loose)["problems"])
 
 
 def test_a_long_output_is_read_in_pieces(world: World) -> None:
@@ -254,6 +288,9 @@ BAD: list[tuple[str, Json, str]] = [
     ("output/read", {"conversationId": "c", "outputRef": "../../etc"}, "outputRef"),
     ("tool/list", {"conversationId": {}}, "conversationId"),
     ("config/read", {"section": "colour"}, "section"),
+    ("config/validate", {"settings": []}, "settings"),
+    ("secret/set", {"name": "KEY"}, "value"),
+    ("secret/remove", {}, "name"),
     ("workspace/setTrust", {"folder": "/x", "trusted": "maybe"}, "trusted"),
     ("workspace/setTrust", {"folder": "x", "trusted": "full"}, "folder"),
 ]

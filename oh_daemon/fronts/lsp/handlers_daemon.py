@@ -18,6 +18,7 @@ from oh_daemon.contract.errors import ApprovalNotFoundError, InvalidParamsError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import Approval
 from oh_daemon.contract.protocol import COMMANDS
+from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import describe
 from oh_daemon.fronts.lsp.asker import chosen_option
@@ -129,6 +130,31 @@ def config_read(
     return m.ConfigReadResult(value=value, sources=merged.sources, problems=merged.problems)
 
 
+def config_validate(
+    _daemon: Daemon, params: m.ConfigValidateParams, _context: RequestContext
+) -> m.ConfigValidateResult:
+    merged = merge_settings([Layer(params.source, params.settings)])
+    return m.ConfigValidateResult(problems=merged.problems)
+
+
+def secret_set(daemon: Daemon, params: m.SecretSetParams, context: RequestContext) -> m.SecretNames:
+    value = params.value.get_secret_value()
+    daemon.shared.masker.add(value)
+    daemon.models.secrets[params.name] = value
+    return secret_list(daemon, params, context)
+
+
+def secret_remove(
+    daemon: Daemon, params: m.SecretRemoveParams, context: RequestContext
+) -> m.SecretNames:
+    daemon.models.secrets.pop(params.name, None)
+    return secret_list(daemon, params, context)
+
+
+def secret_list(daemon: Daemon, _params: object, _context: RequestContext) -> m.SecretNames:
+    return m.SecretNames(names=tuple(sorted(daemon.models.secrets)))
+
+
 def daemon_status(
     daemon: Daemon, _params: m.DaemonStatusParams, _context: RequestContext
 ) -> m.DaemonStatusResult:
@@ -172,6 +198,10 @@ HANDLERS: dict[str, Handler] = {
     "tool/list": tool_list,
     "model/list": model_list,
     "config/read": config_read,
+    "config/validate": config_validate,
+    "secret/set": secret_set,
+    "secret/remove": secret_remove,
+    "secret/list": secret_list,
     "daemon/status": daemon_status,
     "workspace/setTrust": set_trust,
 }
