@@ -195,10 +195,8 @@ class Conversation(Journal):
             self.halted = error
             for listener in tuple(self.listeners):
                 listener.on_halted(self, error)
-            # The log cannot take this event, yet whoever waits for the turn must not wait for ever.
-            turn_id = self.state.turn["id"] if self.state.turn else None
-            paused = {"type": "turn.paused", "reason": "storage"}
-            self.tell_waiters({"ts": self.clock.now(), "turnId": turn_id, "event": paused})
+            # No event can tell of it, yet whoever waits for a turn must not wait for ever.
+            self.abandon_waiters(error)
 
     def _unhalt(self) -> None:
         """Try the log again; what was under way when it failed has no known outcome."""

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import orjson
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.errors import StorageError, UserError
+from oh_daemon.contract.errors import DaemonError, StorageError, UserError
 from oh_daemon.contract.items import (
     Contract,
     ConversationState,
@@ -113,13 +113,16 @@ class Journal:
         apply(self.state, record)
         for listener in tuple(self.listeners):
             listener.on_record(self, line, record)
-        self.tell_waiters(record)
-
-    def tell_waiters(self, record: Json) -> None:
-        """Show a record, in the log or not, to those who wait for one."""
         for waiter in tuple(self._waiters):
             if _is_answered(*waiter, record):
                 self._waiters.remove(waiter)
+
+    def abandon_waiters(self, reason: DaemonError) -> None:
+        """No record comes any more: tell why to those who still wait for one."""
+        with self.changed:
+            abandoned, self._waiters = self._waiters, []
+            for _, found in abandoned:
+                found.set_exception(reason)
 
     def publish_delta(self, item_id: str, channel: str, offset: int, text: str) -> None:
         """Pass on streamed text; it is never logged."""

@@ -191,8 +191,6 @@ class Conversation:
                 sent = conversation.send((TextPart(text=message),))
             ended = conversation.turn_ended(sent["messageId"], sent.get("turnId"))
         turn = Turn.model_validate(ended.result(timeout_s))
-        if conversation.halted is not None:
-            raise conversation.halted
         self._calls.drain(timeout_s)
         return turn
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.items import (
     FileChange,
     SaveDocumentsSubject,
@@ -216,6 +217,8 @@ class Live:
         if self.workbench.shells is not None:
             self.workbench.shells.close()
         self.conversation.log.close()
+        closed = "the conversation was closed; conversation/open opens it again"
+        self.conversation.abandon_waiters(InvalidStateError(closed))
 
 
 def render_tool_info(spec: ToolSpec) -> Json:

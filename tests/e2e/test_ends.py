@@ -3,13 +3,14 @@
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import psutil
 import pytest
-from fake_llm import call, hang, say
+from fake_llm import call, hang, held, say
 from faults.leftovers import seconds_until_gone
 from raw_client import RawClient
 from world import World, items, text, wait_for_status
@@ -74,6 +75,46 @@ def test_waiting_for_a_turn_that_is_interrupted_or_closed_is_answered_with_its_e
     world.llm.wait_for_requests(2)
     client.request("conversation/close", {**named, "ifRunning": "pause"})
     assert client.result_of(second)["turn"]["status"] == "interrupted"
+
+
+def test_waiting_for_a_queued_message_is_answered_when_the_conversation_is_closed(
+    world: World,
+) -> None:
+    world.script(hang())
+    client = world.daemon()
+    conversation = world.start(client)
+    world.llm.wait_for_requests(1)
+    named = {"conversationId": conversation}
+    message = {**named, "content": text("later"), "delivery": "queue", "wait": "completed"}
+    request = client.send_request("conversation/sendMessage", message)
+    client.wait_for_event("message.queued")
+    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    error = client.error_of(request)
+    assert (error.code, error.data["kind"]) == (-31006, "invalidState")
+    assert "closed" in error.message
+
+
+def test_everybody_who_waits_is_answered_when_the_log_is_lost(world: World) -> None:
+    gate = threading.Event()
+    world.script(held(call("think", thought="x"), gate))
+    client = world.daemon()
+    conversation = client.request("conversation/start")["conversation"]["id"]
+    named = {"conversationId": conversation}
+    message = {**named, "content": text("go"), "wait": "completed"}
+    running = client.send_request("conversation/sendMessage", message)
+    world.llm.wait_for_requests(1)
+    queued = client.send_request("conversation/sendMessage", {**message, "delivery": "queue"})
+    client.wait_for_event("message.queued")
+    log = world.log_of(conversation)
+    log.rename(log.with_name("away"))
+    gate.set()
+    for waiting in (running, queued):
+        error = client.error_of(waiting)
+        assert (error.code, error.data["kind"]) == (-31031, "storage")
+    assert client.error("conversation/interrupt", named).data["kind"] == "storage"
+    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    log.with_name("away").rename(log)
+    client.request("conversation/open", named)
 
 
 # Two that get away from their parent, their session and the tag in their environment; one is deaf.

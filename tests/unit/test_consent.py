@@ -209,7 +209,8 @@ def test_the_users_own_version_runs_instead() -> None:
 
 
 def test_an_edited_action_is_described_as_what_it_became() -> None:
-    world = World(**{"make -n": "low"})
+    world = World()
+    world.tool.risks["make -n"] = "low"
     world.settle()
     world.answer(edited_subject=CommandSubject(command="make -n", cwd="/p"))
     world.settle()

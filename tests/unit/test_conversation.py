@@ -316,9 +316,15 @@ def test_control_requests_keep_their_cause(act: str):
 
 def test_after_a_full_disk_resume_goes_on_with_the_turn():
     conversation = running()
-    ended = conversation.turn_ended("none", (conversation.state.turn or {})["id"])
+    queued = conversation.send(text("later"), delivery="queue")
+    waiting = [
+        conversation.turn_ended("none", (conversation.state.turn or {})["id"]),
+        conversation.turn_ended(queued["messageId"], None),
+    ]
     conversation.halt(StorageError("the disk is full"))
-    assert ended.result(0)["status"] == "paused"
+    for each in waiting:
+        with pytest.raises(StorageError, match="the disk is full"):
+            each.result(0)
     assert conversation.resume() == {"turnId": (conversation.state.turn or {})["id"]}
     assert conversation.halted is None
     assert types(conversation)[-5:] == [

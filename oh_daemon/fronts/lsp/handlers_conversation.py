@@ -189,18 +189,23 @@ def interrupt(
             return {"turnId": params.turn_id, "status": conversation.state.status}
     answer: Future[Json] = Future()
 
-    def settle(result: Json) -> None:
-        with contextlib.suppress(InvalidStateError):  # The other one was first.
-            answer.set_result(result)
-
     unfinished = {"turnId": turn_id, "status": "interrupting"}
-    late = threading.Timer(_INTERRUPT_ANSWER_S, settle, (unfinished,))
+
+    def answer_early() -> None:
+        with contextlib.suppress(InvalidStateError):  # The end was first.
+            answer.set_result(unfinished)
+
+    late = threading.Timer(_INTERRUPT_ANSWER_S, answer_early)
     late.daemon = True
     late.start()
 
     def on_ended(done: Future[Json]) -> None:
         late.cancel()
-        settle(done.result())
+        with contextlib.suppress(InvalidStateError):  # It was answered early.
+            if error := done.exception():
+                answer.set_exception(error)
+            else:
+                answer.set_result(done.result())
 
     conversation.interrupt(clear_queue=params.clear_queue).add_done_callback(on_ended)
     return answer
