@@ -213,6 +213,8 @@ class ToolItemBase(ItemBase):
     locations: tuple[Location, ...] = ()
     content: tuple[dict[str, Any], ...] = ()
     """MCP content blocks, exactly as the model gets them."""
+    meta: dict[str, Any] | None = None
+    """MCP's `_meta` of the result: from the tool for clients, the model does not see it."""
     output_ref: str | None = None
     """Names the whole output for `output/read` when `content` was cut."""
     duration_ms: int | None = None

@@ -207,7 +207,7 @@ class Actions:
         conversation = self._conversation
         ended = {**item, **{to_camel(key): value for key, value in (fields or {}).items()}}
         ended |= {"status": status, "endedAt": conversation.clock.now(), "reason": reason}
-        ended["content"] = list(result.content)
+        ended |= {"content": list(result.content), "meta": dict(result.meta) or None}
         observation = e.ItemCompleted(item=ITEM.validate_python(ended))
         with conversation.changed:
             # What was shown cannot run any more, so nobody needs to answer for it.

@@ -94,7 +94,8 @@ def _content_text(part: Json) -> str:
         case "text":
             return part["text"]
         case "resource":
-            return str(part.get("resource", {}).get("text", "(a resource without text)"))
+            resource: Json = part["resource"] if isinstance(part.get("resource"), dict) else {}
+            return str(resource.get("text", "(a resource without text)"))
         case kind:
             return f"({kind} content, not shown to the model)"
 

@@ -156,8 +156,7 @@ class TerminalTool:
             "truncated": output.n_cut_bytes > 0 or None,
             "output_ref": blob,
         }
-        meta = {"exitCode": code, "state": outcome.state, "terminalId": terminal_id}
-        return ToolResult(({"type": "text", "text": text},), meta=meta, item_fields=facts)
+        return ToolResult.of(text, **facts)
 
     def _keep(self, spill: Path) -> str:
         """All of the output as a blob, without the secrets."""

@@ -148,8 +148,19 @@ def _raise() -> None:
         (lambda: ToolResult.of("a result"), "a result"),
         (lambda: {"content": [{"type": "text", "text": "as in MCP"}]}, "as in MCP"),
         (_raise, "the lamp is out"),
+        (lambda: b"bytes", "b'bytes'"),
+        (lambda: {"content": "no list"}, "no list"),
+        (lambda: {"content": [{"type": "text"}, 7]}, '{"type": "text"}\n7'),
+        (lambda: {"content": [{"type": "resource", "resource": b"?"}]}, "b'?'"),
+        (lambda: {"content": [{"type": "resource", "resource": "?"}]}, "a resource without text"),
+        (lambda: {"content": [], "_meta": {1: {"a set"}}}, "(no output)"),
+        (lambda: ToolResult(({"type": "text", "text": 7},)), '"text": 7'),
+        (lambda: ToolResult.of("x" * (50 << 20)), "characters cut]"),
     ],
-    ids=["text", "json", "nothing", "ToolResult", "MCP", "raises"],
+    ids=[
+        *("text", "json", "nothing", "ToolResult", "MCP", "raises", "no JSON", "content no list"),
+        *("no blocks", "no JSON in a block", "no resource", "meta no JSON", "no text", "50 MB"),
+    ],
 )
 def test_what_a_callback_gives_is_told_to_the_model(
     fake: FakeLLM, llm: LLM, callback: Callable[..., object], told: str
@@ -158,6 +169,21 @@ def test_what_a_callback_gives_is_told_to_the_model(
     with Conversation(Agent(llm=llm, tools=(tool(callback),))) as conversation:
         assert conversation.run("go").status == "completed"
     assert told in results(fake)[0]
+
+
+def test_a_result_says_in_mcps_words_that_it_is_an_error_and_keeps_what_it_has_for_clients(
+    fake: FakeLLM, llm: LLM
+) -> None:
+    part = {"type": "text", "text": "no lamp"}
+    gave = {"content": [part], "isError": True, "_meta": {"lamp": 7}}
+    fake.add(call("probe"), say("ok"))
+    with Conversation(Agent(llm=llm, tools=(tool(lambda: gave),))) as conversation:
+        conversation.run("go")
+        history = [record.model_dump(mode="json", by_alias=True) for record in conversation.history]
+    ended = [r["event"]["item"] for r in history if r["event"]["type"] == "item.completed"]
+    [item] = [item for item in ended if item["kind"] == "toolCall"]
+    assert (item["status"], item["content"], item["meta"]) == ("failed", [part], {"lamp": 7})
+    assert "lamp" not in str(fake.requests[1].body).replace("no lamp", "")
 
 
 def test_tool_choice_required_holds_for_the_first_request_of_each_turn(
