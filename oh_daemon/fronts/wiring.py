@@ -147,13 +147,25 @@ class Workbench:
         """Take up what an earlier run saw and changed, so that it can be edited and undone."""
         if self.documents is None:
             return
-        done = [i for i in items if i.get("tool") == "edit" and i["status"] == "completed"]
-        for item in done:
-            for location in item["locations"]:
-                if path := path_from_uri(location["uri"]):
-                    self.documents.remember(path)
-            for change in item.get("changes", ()):
-                self.documents.history.remember(FileChange.model_validate(change))
+        for item in items:
+            is_edit = item.get("tool") == "edit"
+            if is_edit and item["status"] == "completed":
+                self._learn_edit(self.documents, item)
+            elif is_edit and item["status"] == "running":
+                for path in _paths_of(item):
+                    self.documents.sweep(path)
+
+    @staticmethod
+    def _learn_edit(documents: Documents, item: Json) -> None:
+        for path in _paths_of(item):
+            documents.remember(path)
+        for change in item.get("changes", ()):
+            documents.history.remember(FileChange.model_validate(change))
+
+
+def _paths_of(item: Json) -> list[Path]:
+    found = (path_from_uri(location["uri"]) for location in item["locations"])
+    return [path for path in found if path is not None]
 
 
 class Live:

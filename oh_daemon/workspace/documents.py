@@ -124,6 +124,10 @@ class Documents:
         """The agent knows this file from an earlier run, though not what it held then."""
         self._seen_earlier.add(real_path(path))
 
+    def sweep(self, path: Path) -> None:
+        """An edit of this file was cut short by the end of an earlier run."""
+        self._files.sweep(real_path(path))
+
     def read(self, path: Path) -> TextView:
         """The newest text; from now on the agent knows it. Raises `ToolError`."""
         state = self._look(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
@@ -78,10 +79,16 @@ class EditHistory:
         )
 
     def text(self, sha256: str | None) -> str:
-        """A text by the hash in a change; that of no file is empty."""
+        """A text by the hash in a change; that of no file is empty.
+
+        Raises `ToolError` when the disk gives back something else, which must not reach a file.
+        """
         if sha256 is None:
             return ""
-        return self.blobs.read_blob(sha256).decode("utf-8", "surrogatepass")
+        kept = self.blobs.read_blob(sha256)
+        if sha256_of(kept) != sha256:
+            raise ToolError("the text that was kept for undo is damaged; nothing was changed")
+        return kept.decode("utf-8", "surrogatepass")
 
     def _remember_at(self, path: Path, change: FileChange) -> None:
         changes = self._changes.setdefault(path, [])

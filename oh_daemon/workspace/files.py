@@ -135,6 +135,11 @@ class Files:
                 ) from exc
             os.fsync(folder)
 
+    def sweep(self, path: Path) -> None:
+        """Remove what a writer of `path` left beside it when it died."""
+        with suppress(OSError, ToolError), self._folders.holding(path) as folder:
+            _sweep(folder)
+
     def delete(self, path: Path, expected_sha256: str) -> None:
         with _rejecting(path), self._folders.holding(path) as folder:
             _read_expected(folder, path, expected_sha256)

@@ -131,3 +131,20 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
     assert error.code < 0
     assert "the log has no beginning" in error.message
     assert newer.read_bytes() == kept[newer]
+
+
+def test_opening_removes_what_a_kill_inside_a_write_left_beside_the_file(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text("old\n")
+    change = {"command": "replace", "path": "a.txt", "old_text": "old", "new_text": "new"}
+    world.script(call("edit", command="view", path="a.txt"), call("edit", **change))
+    inject = ("-e", "trace=renameat", "-e", "inject=renameat:signal=KILL")
+    client = world.raw(prefix=("strace", "-f", "-qq", "-o", "/dev/null", *inject))
+    trust = [{"folder": world.project.as_uri(), "trusted": True}]
+    client.initialize([world.project], trust=trust)
+    conversation = world.start(client)
+    client.process.wait(60)
+    assert path.read_text() == "old\n"
+    assert len(list(world.project.glob(".oh-*.tmp"))) == 1
+    world.daemon().request("conversation/open", {"conversationId": conversation})
+    assert list(world.project.glob(".oh-*.tmp")) == []

@@ -228,6 +228,16 @@ def test_undo_survives_a_restart(desk: Desk) -> None:
     assert path.read_bytes() == b"one\r\n"
 
 
+def test_undo_writes_no_text_that_the_disk_has_damaged(desk: Desk) -> None:
+    path = desk.seen("a.py", "one\n")
+    desk.run("replace", "a.py", old_text="one", new_text="two")
+    for name, kept in desk.blobs.data.items():
+        desk.blobs.data[name] = kept.replace(b"one", b"oNe")
+    with pytest.raises(ToolError, match="damaged; nothing was changed"):
+        desk.run("undo", "a.py")
+    assert path.read_text() == "two\n"
+
+
 def test_undo_refuses_when_the_user_changed_the_file_since(desk: Desk) -> None:
     path = desk.seen("a.py", "one\n")
     desk.run("replace", "a.py", old_text="one", new_text="two")
