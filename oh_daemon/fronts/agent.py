@@ -29,13 +29,13 @@ from oh_daemon.tools.function import FunctionTool
 
 BuiltinName = Literal["terminal", "edit", "grep", "glob", "list", "todo", "think", "finish"]
 BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
-_NO_KEY = SecretStr("none")
 
 
 class LLM(LLMSettings):
     """A model and how it is reached. Frozen; its JSON leaves the key out.
 
-    Without `api_key` none is sent: the variables of the providers are not read here.
+    Without `api_key` none is sent: the variables of the providers are not read here. Platforms that
+    know their callers (Bedrock, SageMaker, Vertex) identify the machine as they always do.
     """
 
     if TYPE_CHECKING:
@@ -132,9 +132,7 @@ def recipe_of(agent: Agent) -> Recipe:
 
 def model_for(llm: LLM) -> Callable[[str], Model]:
     """Finds the one model of an agent by its name."""
-    # Without any key litellm would look for one in the environment.
-    keyed = llm if llm.api_key else llm.model_copy(update={"api_key": _NO_KEY})
-    model = DEMO if llm.model == DEMO.name else connect(keyed)
+    model = DEMO if llm.model == DEMO.name else connect(llm, finds_key=False)
 
     def find(name: str) -> Model:
         if name != llm.model:

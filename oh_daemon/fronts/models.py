@@ -106,8 +106,8 @@ class Models:
         )
 
 
-def connect(settings: LLMSettings) -> Model:
+def connect(settings: LLMSettings, *, finds_key: bool = True) -> Model:
     """A model behind an endpoint. Nothing is imported or sent before its first call."""
     from oh_daemon.model.client import LiteLLM  # noqa: PLC0415 - keeps `initialize` quick.
 
-    return LiteLLM(settings)
+    return LiteLLM(settings, finds_key=finds_key)

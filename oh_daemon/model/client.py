@@ -38,6 +38,11 @@ _SAME_NAME = {
     *("temperature", "top_p", "top_k", "reasoning_effort"),
 }
 """Settings that litellm takes as they are."""
+_KNOW_THEIR_CALLERS = frozenset(
+    {"bedrock", "sagemaker", "sagemaker_chat", "sagemaker_nova", "vertex_ai", "vertex_ai_beta"}
+)
+"""Platforms that identify the machine or its user; a key in the request would take its place."""
+_NO_KEY = "none"
 _ERROR_STATUSES = range(400, 600)
 _NO_ENDLESS_LOOP_CHECK = 1 << 60
 
@@ -80,8 +85,16 @@ def load_litellm() -> Any:
 class LiteLLM:
     """A model behind an endpoint. Thread-safe."""
 
-    def __init__(self, settings: LLMSettings, *, first_delay_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        settings: LLMSettings,
+        *,
+        finds_key: bool = True,
+        first_delay_s: float = 1.0,
+    ) -> None:
+        """`finds_key`: without a key in the settings, the provider's own variable is looked up."""
         self._settings = settings
+        self._finds_key = finds_key
         self._first_delay_s = first_delay_s
         self.name = settings.model
         self.label = settings.model
@@ -181,14 +194,13 @@ class LiteLLM:
 
     def _parameters(self, request: ModelRequest) -> Json:
         settings = self._settings
-        key = settings.api_key
         provider = self._provider()
         given: Json = {
             "messages": prepare_messages(request.messages, self._capabilities),
             "tools": list(request.tools) or None,
             "tool_choice": "required" if request.tool_choice == "required" else None,
             **settings.model_dump(include=_SAME_NAME, by_alias=False),
-            "api_key": key.get_secret_value() if key else None,
+            "api_key": self._key(provider),
             "max_tokens": settings.max_output_tokens,
             "extra_headers": settings.extra_headers or None,
             "extra_body": settings.extra_body or None,
@@ -205,6 +217,13 @@ class LiteLLM:
             # Else litellm imports the mcp package for every request with tools, and needs it.
             "_skip_mcp_handler": True,
         }
+
+    def _key(self, provider: str) -> str | None:
+        key = self._settings.api_key
+        if key is not None:
+            return key.get_secret_value()
+        # Without any key litellm looks for one in the environment.
+        return None if self._finds_key or provider in _KNOW_THEIR_CALLERS else _NO_KEY
 
     def _provider(self) -> str:
         settings = self._settings

@@ -396,6 +396,27 @@ with Conversation(Agent(llm=llm)) as conversation:
     assert [path for path in home.rglob("*") if "openhands" in path.name] == []
 
 
+def test_a_platform_that_knows_its_callers_gets_no_made_up_key(fake: FakeLLM) -> None:
+    code = f"""
+from oh_daemon import LLM, Agent, Conversation
+model = "bedrock/anthropic.claude-sonnet-4-20250514-v1:0"
+llm = LLM(model=model, base_url="{fake.url}", max_attempts=1)
+with Conversation(Agent(llm=llm)) as conversation:
+    conversation.run("go")
+"""
+    fake.add(say("this is not what Bedrock answers"))
+    machine = {
+        "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI",
+        "AWS_REGION": "eu-west-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    subprocess.run(
+        [sys.executable, "-c", code], check=False, env={**os.environ, **machine}, timeout=120
+    )
+    assert fake.requests[0].headers["authorization"].startswith("AWS4-HMAC-SHA256 ")
+
+
 def test_the_library_reads_no_file_and_no_variable(fake: FakeLLM, tmp_path: Path) -> None:
     settings = {"model": "openai/other", "maxSteps": 1, "instructions": "From a file."}
     for folder in (tmp_path / "home/.openhands", tmp_path / "work/.openhands"):
