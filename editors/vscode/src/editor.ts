@@ -1,0 +1,48 @@
+/** Answers the daemon's `editor/*` requests from the open documents. The user's text always wins. */
+
+import { Range as CodeRange, type TextDocument, Uri, WorkspaceEdit, workspace } from "vscode";
+import type { Range, TextEdit } from "./protocol";
+
+export interface ApplyEditParams {
+  label: string;
+  edit: { documentChanges: readonly { textDocument: { uri: string; version: number }; edits: readonly TextEdit[] }[] };
+  save: "ifWasClean" | "never";
+}
+export interface ApplyEditResult { applied: boolean; saved?: boolean; failureReason?: "stale" | "readonly" | "rejected" | "missing" }
+
+/** One undo step in one document, if it still is the version that the edit was made for. */
+export async function applyEdit(params: ApplyEditParams): Promise<ApplyEditResult> {
+  const change = params.edit.documentChanges[0];
+  const document = change && openDocument(change.textDocument.uri);
+  if (!change || !document) return { applied: false, failureReason: "missing" };
+  if (document.version !== change.textDocument.version) return { applied: false, failureReason: "stale" };
+  const wasClean = !document.isDirty;
+  const edit = new WorkspaceEdit();
+  for (const each of change.edits) edit.replace(document.uri, toCodeRange(each.range), each.newText);
+  const applied = await workspace.applyEdit(edit);
+  if (!applied) return { applied, failureReason: "rejected" };
+  return { applied, saved: wasClean && params.save === "ifWasClean" && (await document.save()) };
+}
+
+export function readDocument(params: { uri: string }): { text: string; version: number; dirty: boolean } {
+  const document = openDocument(params.uri);
+  if (!document) throw new Error(`${params.uri} is not open`);
+  return { text: document.getText(), version: document.version, dirty: document.isDirty };
+}
+
+export async function saveDocuments(params: { uris: readonly string[] }): Promise<{ saved: string[] }> {
+  const saved: string[] = [];
+  for (const uri of params.uris) {
+    if (await openDocument(uri)?.save()) saved.push(uri);
+  }
+  return { saved };
+}
+
+export function openDocument(uri: string): TextDocument | undefined {
+  const wanted = Uri.parse(uri).toString();
+  return workspace.textDocuments.find((document) => document.uri.toString() === wanted);
+}
+
+export function toCodeRange(range: Range): CodeRange {
+  return new CodeRange(range.start.line, range.start.character, range.end.line, range.end.character);
+}

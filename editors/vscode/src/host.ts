@@ -1,0 +1,79 @@
+/** What the panel asks of the editor: open, copy, insert, find files. Everything else goes to the daemon. */
+
+import { commands, env, type TextEditor, Uri, window, workspace } from "vscode";
+import type { Agent } from "./agent";
+import type { DiffTexts } from "./diff";
+import { toCodeRange } from "./editor";
+import type { HostRequests } from "./protocol";
+
+const MAX_FILES = 30;
+const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings"];
+
+type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
+
+export function hostHandlers(agent: Agent, diffs: DiffTexts): Handlers {
+  return {
+    "host/openFile": async ({ uri, range }) => {
+      const selection = range && toCodeRange(range);
+      await window.showTextDocument(Uri.parse(uri), { preview: true, ...(selection && { selection }) });
+      return null;
+    },
+    "host/openDiff": async ({ change, isDone }) => {
+      await diffs.open(change, isDone);
+      return null;
+    },
+    "host/openOutput": async ({ conversationId, outputRef }) => {
+      const content = await readOutput(agent, conversationId, outputRef);
+      await window.showTextDocument(await workspace.openTextDocument({ content }));
+      return null;
+    },
+    "host/openLink": async ({ href }) => {
+      // A model's text may name any scheme; only what a browser shows is opened.
+      if (/^https?:\/\//i.test(href)) await env.openExternal(Uri.parse(href, true));
+      return null;
+    },
+    "host/insert": async ({ text }) => {
+      const editor = lastEditor();
+      if (!editor) throw new Error("There is no open editor to insert into.");
+      await editor.edit((edit) => edit.replace(editor.selection, text));
+      return null;
+    },
+    "host/copy": async ({ text }) => {
+      await env.clipboard.writeText(text);
+      return null;
+    },
+    "host/command": async ({ command }) => {
+      if (COMMANDS.includes(command)) await commands.executeCommand(command);
+      return null;
+    },
+    "host/files": async ({ query }) => ({ files: await findFiles(query) }),
+  };
+}
+
+/** The editor that the user worked in: a click into the panel leaves none active. */
+export function lastEditor(): TextEditor | undefined {
+  return window.activeTextEditor ?? window.visibleTextEditors.find((each) => each.document.uri.scheme === "file");
+}
+
+async function readOutput(agent: Agent, conversationId: string, outputRef: string): Promise<string> {
+  let text = "";
+  let offset = 0;
+  for (;;) {
+    const page = await agent.request("output/read", { conversationId, outputRef, offset });
+    text += page.text;
+    if (page.nextOffset >= page.total || page.nextOffset <= offset) return text;
+    offset = page.nextOffset;
+  }
+}
+
+/** Open files first, then those of the folders whose names hold the query. */
+async function findFiles(query: string): Promise<{ uri: string; name: string }[]> {
+  const glob = `**/*${query.replace(/[[\]{}?*!]/g, "")}*`;
+  const open = workspace.textDocuments.filter((each) => each.uri.scheme === "file").map((each) => each.uri);
+  const found = await workspace.findFiles(glob, "**/{node_modules,.git,.venv,.openhands}/**", MAX_FILES);
+  const names = new Map([...open, ...found].map((uri) => [uri.toString(), workspace.asRelativePath(uri)]));
+  return [...names]
+    .map(([uri, name]) => ({ uri, name }))
+    .filter(({ name }) => name.toLowerCase().includes(query.toLowerCase()))
+    .slice(0, MAX_FILES);
+}

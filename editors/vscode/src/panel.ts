@@ -1,0 +1,185 @@
+/** The side panel's webview: hands requests through to the daemon and its notifications back, in batches.
+ * It keeps nothing of a conversation but the streamed text of items under way, which no log has yet. */
+
+import { randomBytes } from "node:crypto";
+import { type Disposable, type ExtensionContext, Uri, type WebviewView, type WebviewViewProvider } from "vscode";
+import type { Agent } from "./agent";
+import type { DiffTexts } from "./diff";
+import { hostHandlers } from "./host";
+import type { ErrorInfo, FromPanel, HostRequests, Item, Notification, Opened, PanelMemory, Requests, ToPanel } from "./protocol";
+
+const BATCH_MS = 16;
+const MEMORY = "oh.panel";
+const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
+  "conversation/start", "conversation/open", "conversation/list", "conversation/read", "conversation/events",
+  "conversation/sendMessage", "conversation/pause", "conversation/resume", "conversation/interrupt",
+  "conversation/queue", "conversation/setOption", "approval/respond", "model/list", "config/read",
+]);
+
+export class Panel implements WebviewViewProvider, Disposable {
+  private view: WebviewView | undefined;
+  private isReady = false;
+  private batch: Notification[] = [];
+  private timer: NodeJS.Timeout | undefined;
+  private unsent: ToPanel[] = [];
+  /** Item id to its text so far, while it streams. */
+  private readonly live = new Map<string, string>();
+  private readonly listeners: Disposable[];
+  private readonly host: ReturnType<typeof hostHandlers>;
+
+  constructor(
+    private readonly context: ExtensionContext,
+    private readonly agent: Agent,
+    diffs: DiffTexts,
+  ) {
+    this.host = hostHandlers(agent, diffs);
+    this.listeners = [
+      agent.onNotification((notification) => this.forward(notification)),
+      agent.onState((daemon) => {
+        if (daemon.kind !== "running") this.live.clear();
+        this.post({ type: "daemon", daemon });
+      }),
+    ];
+  }
+
+  get isVisible(): boolean {
+    return this.view?.visible ?? false;
+  }
+
+  get conversationId(): string | undefined {
+    return this.memory.conversationId;
+  }
+
+  showBadge(count: number): void {
+    if (!this.view) return;
+    const tooltip = count === 1 ? "1 action waits for approval" : `${count} actions wait for approval`;
+    this.view.badge = count > 0 ? { value: count, tooltip } : undefined;
+  }
+
+  /** Sent at once, or when the panel has opened. */
+  tell(message: ToPanel): void {
+    if (this.isReady) this.post(message);
+    else this.unsent.push(message);
+  }
+
+  resolveWebviewView(view: WebviewView): void {
+    this.view = view;
+    const root = this.context.extensionUri;
+    const folder = Uri.joinPath(root, "dist", "webview");
+    view.webview.options = { enableScripts: true, localResourceRoots: [folder] };
+    view.webview.onDidReceiveMessage((message: FromPanel) => void this.receive(message));
+    view.onDidDispose(() => {
+      this.view = undefined;
+      this.isReady = false;
+    });
+    view.webview.html = page(view, folder);
+    void this.agent.start();
+  }
+
+  dispose(): void {
+    for (const each of this.listeners) each.dispose();
+    clearTimeout(this.timer);
+  }
+
+  private get memory(): PanelMemory {
+    return this.context.workspaceState.get<PanelMemory>(MEMORY, {});
+  }
+
+  private async receive(message: FromPanel): Promise<void> {
+    if (message.type === "memory") {
+      await this.context.workspaceState.update(MEMORY, message.memory);
+      return;
+    }
+    if (message.type === "ready") {
+      this.isReady = true;
+      this.post({ type: "init", memory: this.memory, daemon: this.agent.state });
+      for (const each of this.unsent.splice(0)) this.post(each);
+      return;
+    }
+    try {
+      this.post({ type: "answer", id: message.id, result: await this.answer(message.method, message.params) });
+    } catch (error) {
+      this.post({ type: "answer", id: message.id, error: errorInfo(error) });
+    }
+  }
+
+  /** The message edge: the panel is ours, and `Calls` types its requests where they are made. */
+  private async answer(method: string, params: unknown): Promise<unknown> {
+    if (method in this.host) {
+      const handler = this.host[method as keyof HostRequests] as (params: unknown) => Promise<unknown>;
+      return handler(params);
+    }
+    if (!DAEMON_METHODS.has(method)) throw new Error(`the panel may not call ${method}`);
+    const result = await this.agent.request(method as keyof Requests, params as Requests[keyof Requests][0]);
+    this.flush();
+    return method === "conversation/open" ? this.withLiveText(result as Opened) : result;
+  }
+
+  private withLiveText(opened: Opened): Opened {
+    const items = (opened.items ?? []).map((item): Item => {
+      const text = this.live.get(item.id);
+      if (text === undefined) return item;
+      if ("text" in item) return { ...item, text };
+      return item.kind === "command" ? { ...item, content: [{ type: "text", text }] } : item;
+    });
+    return { ...opened, items };
+  }
+
+  private forward(notification: Notification): void {
+    this.remember(notification);
+    if (!this.isReady) return;
+    const last = this.batch.at(-1);
+    // Pieces of one text that follow each other become one.
+    if (notification.method === "conversation/delta" && last?.method === "conversation/delta"
+      && last.params.itemId === notification.params.itemId && last.params.channel === notification.params.channel) {
+      last.params = { ...last.params, text: last.params.text + notification.params.text };
+    } else {
+      this.batch.push(notification);
+    }
+    this.timer ??= setTimeout(() => this.flush(), BATCH_MS);
+  }
+
+  private remember({ method, params }: Notification): void {
+    if (method === "conversation/delta") {
+      this.live.set(params.itemId, (this.live.get(params.itemId) ?? "") + params.text);
+    }
+    if (method === "conversation/event" && params.event.type === "item.completed") this.live.delete(params.event.item.id);
+  }
+
+  private flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const batch = this.batch;
+    this.batch = [];
+    if (batch.length > 0) this.post({ type: "notifications", batch });
+  }
+
+  private post(message: ToPanel): void {
+    if (this.isReady) void this.view?.webview.postMessage(message);
+  }
+}
+
+function errorInfo(error: unknown): ErrorInfo {
+  if (!(error instanceof Error)) return { code: 0, kind: "client", message: String(error) };
+  const data = "data" in error ? (error.data as { kind?: string; hint?: string } | undefined) : undefined;
+  const code = "code" in error && typeof error.code === "number" ? error.code : 0;
+  return { code, kind: data?.kind ?? "client", message: error.message, ...(data?.hint && { hint: data.hint }) };
+}
+
+function page(view: WebviewView, folder: Uri): string {
+  const { webview } = view;
+  const nonce = randomBytes(16).toString("base64");
+  const file = (name: string) => webview.asWebviewUri(Uri.joinPath(folder, name)).toString();
+  const policy = `default-src 'none'; style-src ${webview.cspSource}; font-src ${webview.cspSource}; img-src ${webview.cspSource} data:; script-src 'nonce-${nonce}'`;
+  return `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="${file("panel.css")}">
+<title>oh</title>
+</head>
+<body><script nonce="${nonce}" src="${file("main.js")}"></script></body>
+</html>`;
+}

@@ -1,0 +1,58 @@
+/** Applies a unified diff to a text, forwards or backwards, exactly or not at all. */
+
+interface Hunk { start: number; before: string[]; after: string[] }
+
+/** The text with the patch applied, or undefined when it does not fit. Lines keep their endings. */
+export function patched(text: string, patch: string, direction: "apply" | "undo"): string | undefined {
+  const lines = text.split(/(?<=\n)/);
+  const result: string[] = [];
+  let at = 0;
+  for (const hunk of hunksOf(patch, direction)) {
+    const from = findHunk(lines, hunk.before, Math.max(at, hunk.start));
+    if (from === undefined || from < at) return undefined;
+    const ending = lines[from]?.endsWith("\r\n") ? "\r\n" : "\n";
+    result.push(...lines.slice(at, from), ...hunk.after.map((line) => line.replace(/\n$/, ending)));
+    at = from + hunk.before.length;
+  }
+  return [...result, ...lines.slice(at)].join("");
+}
+
+function hunksOf(patch: string, direction: "apply" | "undo"): Hunk[] {
+  const hunks: Hunk[] = [];
+  const removed = direction === "apply" ? "-" : "+";
+  for (const line of patch.split("\n")) {
+    const head = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
+    if (head) {
+      const first = Number(direction === "apply" ? head[1] : head[2]);
+      hunks.push({ start: Math.max(0, first - 1), before: [], after: [] });
+      continue;
+    }
+    const hunk = hunks.at(-1);
+    if (!hunk || line === "") continue;
+    const sign = line[0];
+    if (sign === "\\") dropLastNewline(hunk);
+    else if (sign === " ") for (const side of [hunk.before, hunk.after]) side.push(`${line.slice(1)}\n`);
+    else (sign === removed ? hunk.before : hunk.after).push(`${line.slice(1)}\n`);
+  }
+  return hunks;
+}
+
+/** Git's mark for a file that does not end in a newline belongs to the line above it. */
+function dropLastNewline(hunk: Hunk): void {
+  for (const side of [hunk.before, hunk.after]) {
+    const last = side.at(-1);
+    if (last !== undefined) side[side.length - 1] = last.replace(/\n$/, "");
+  }
+}
+
+/** Where the hunk stands: at its line, or at the only other place that has this text. */
+function findHunk(lines: string[], before: string[], start: number): number | undefined {
+  const fits = (at: number) => before.every((line, i) => sameLine(lines[at + i], line));
+  if (fits(start)) return start;
+  const places = lines.flatMap((_, at) => (fits(at) ? [at] : []));
+  return places.length === 1 ? places[0] : undefined;
+}
+
+function sameLine(line: string | undefined, wanted: string): boolean {
+  return line?.replace(/\r?\n$/, "") === wanted.replace(/\n$/, "");
+}

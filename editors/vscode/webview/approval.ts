@@ -1,0 +1,99 @@
+/** The question that waits longest: exactly what is asked, its risk, and the answers the daemon offers. */
+
+import type { Approval, Subject } from "../src/protocol";
+import { fileDiff, fileName } from "./diff";
+import { h, icon } from "./dom";
+import { call } from "./host";
+
+/** A click or key meant for something else must not answer a question that has just appeared. */
+const INERT_MS = 400;
+
+export function approvalCard(approval: Approval, nWaiting: number, onError: (error: unknown) => void): HTMLElement {
+  const note = h("input.note-input", { type: "text", placeholder: "Note to the agent (optional)", "aria-label": "Note to the agent" });
+  const subject = subjectView(approval);
+  const answer = (optionId: string) => {
+    const edited = subject.edited();
+    const feedback = note.value.trim();
+    call("approval/respond", {
+      approvalId: approval.id,
+      digest: approval.digest,
+      optionId,
+      ...(feedback !== "" && { feedback }),
+      ...(edited && { editedSubject: edited }),
+    }).catch(onError);
+  };
+  // The two answers of every day come first, those that last behind them.
+  const options = [...approval.options].sort((a, b) => Number(a.scope !== "once") - Number(b.scope !== "once"));
+  const buttons = options.map((option) =>
+    h(option.id === "allow-once" ? "button.primary" : "button.secondary",
+      { disabled: true, "data-option": option.id, onclick: () => answer(option.id) }, option.label));
+  setTimeout(() => {
+    for (const button of buttons) button.disabled = false;
+  }, INERT_MS);
+  const more = nWaiting > 1 && h("span.count", {}, `1 of ${nWaiting}`);
+  return h("section.approval", { role: "group", "aria-label": `Approval: ${approval.title}`, "data-id": approval.id },
+    h("div.approval-head", {},
+      icon("hand"), h("h2", {}, headline(approval.subject)), more,
+      h("span.risk", { "data-risk": approval.risk }, approval.risk === "unknown" ? "risk unknown" : `${approval.risk} risk`)),
+    approval.reason !== undefined && h("p.why", {}, approval.reason),
+    subject.element,
+    approval.description !== undefined && h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),
+    note,
+    h("div.actions", {}, ...buttons));
+}
+
+function headline(subject: Subject): string {
+  switch (subject.kind) {
+    case "command":
+      return "Run this command?";
+    case "fileChange":
+      return "Make this edit?";
+    case "tool":
+      return `Use ${subject.tool}?`;
+    case "path":
+      return subject.access === "write" ? "Write to this file?" : "Read this file?";
+    case "trust":
+      return "May the agent act in this folder?";
+    case "saveDocuments":
+      return "Save these files first?";
+  }
+}
+
+interface SubjectView { element: HTMLElement; edited: () => Subject | undefined }
+
+function subjectView({ subject, title, editable }: Approval): SubjectView {
+  const fixed = (element: HTMLElement): SubjectView => ({ element, edited: () => undefined });
+  switch (subject.kind) {
+    case "command":
+      return editable ? editableCommand(subject) : fixed(exact(subject.command));
+    case "fileChange":
+      return fixed(h("div", {}, ...subject.changes.map((change) => fileDiff(change, false))));
+    case "tool":
+      return fixed(exact(`${title}\n${JSON.stringify(subject.args, undefined, 2)}`));
+    case "path":
+      return fixed(exact(decodeURIComponent(subject.uri.replace(/^file:\/\//, ""))));
+    case "trust":
+      return fixed(exact(decodeURIComponent(subject.folder.replace(/^file:\/\//, ""))));
+    case "saveDocuments":
+      return fixed(exact(subject.uris.map(fileName).join("\n")));
+  }
+}
+
+function editableCommand(subject: Extract<Subject, { kind: "command" }>): SubjectView {
+  const field = h("textarea.exact", { rows: 1, spellcheck: "false", "aria-label": "Command, can be edited before it runs" });
+  field.value = subject.command;
+  // All of the command is in sight, at every width: what is allowed must be what was read.
+  new ResizeObserver(() => {
+    field.style.height = "auto";
+    field.style.height = `${field.scrollHeight + 2}px`;
+  }).observe(field);
+  field.addEventListener("input", () => {
+    field.style.height = `${field.scrollHeight + 2}px`;
+  });
+  const edited = () => (field.value === subject.command ? undefined : { ...subject, command: field.value });
+  return { element: h("div", {}, field, h("p.cwd", {}, `in ${subject.cwd}`)), edited };
+}
+
+function exact(text: string): HTMLElement {
+  return h("pre.exact", { tabindex: 0, role: "group", "aria-label": "What is asked" }, text);
+}

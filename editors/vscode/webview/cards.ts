@@ -1,0 +1,124 @@
+/** One element per item of the transcript. */
+
+import type { Item, NoticeItem, Part, ToolItem } from "../src/protocol";
+import { fileDiff, fileName } from "./diff";
+import { h, type IconName, icon } from "./dom";
+import { call } from "./host";
+import { markdown } from "./markdown";
+
+const STATUS: Record<Item["status"], { icon: IconName; label: string }> = {
+  pending: { icon: "circle", label: "pending" },
+  awaitingApproval: { icon: "hand", label: "waits for approval" },
+  running: { icon: "arc", label: "running" },
+  completed: { icon: "check", label: "done" },
+  failed: { icon: "cross", label: "failed" },
+  rejected: { icon: "minus", label: "rejected" },
+  cancelled: { icon: "minus", label: "cancelled" },
+};
+const REASONS: Record<string, string> = {
+  outcomeUnknown: "The daemon ended meanwhile, so nobody knows whether this happened.",
+  interrupted: "interrupted",
+  superseded: "your message came instead",
+};
+
+/** The element, or undefined for what is not shown. */
+export function card(item: Item, conversationId: string): HTMLElement | undefined {
+  if (item.reason === "retried") return undefined;
+  switch (item.kind) {
+    case "userMessage":
+      return h("article.user", { "aria-label": "You" }, ...item.content.map(part));
+    case "agentMessage":
+      return item.text === "" ? undefined : h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
+    case "reasoning":
+      return item.text === "" ? undefined : folded("Thought", item.status === "running", markdown(item.text));
+    case "notice":
+      return noticeCard(item);
+    default:
+      return toolCard(item, conversationId);
+  }
+}
+
+export function noticeCard({ severity, title, description }: Pick<NoticeItem, "severity" | "title" | "description">): HTMLElement {
+  return h("div.notice", { "data-severity": severity }, h("strong", {}, title), description ? ` ${description}` : "");
+}
+
+export function part(value: Part): HTMLElement {
+  switch (value.type) {
+    case "text":
+      return h("div.text", {}, value.text);
+    case "image":
+      return h("img", { src: `data:${value.mimeType};base64,${value.data}`, alt: "attached image" });
+    case "selection":
+      return fileChip(value.uri, `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`);
+    case "resourceLink":
+      return fileChip(value.uri, value.name ?? fileName(value.uri));
+    default:
+      return fileChip(value.uri, fileName(value.uri));
+  }
+}
+
+function fileChip(uri: string, label: string): HTMLElement {
+  return h("button.chip", { title: uri, onclick: () => void call("host/openFile", { uri }).catch(() => undefined) }, icon("file"), label);
+}
+
+function toolCard(item: ToolItem, conversationId: string): HTMLElement {
+  const status = STATUS[item.status];
+  const isFailed = item.status === "failed" || (item.exitCode ?? 0) !== 0;
+  const head = [
+    h("span.state", { role: "img", "aria-label": isFailed ? "failed" : status.label }, icon(isFailed ? "cross" : status.icon)),
+    item.kind === "command" ? h("code.title", {}, item.command ?? item.title) : h("span.title", {}, item.title),
+    h("span.meta", {}, meta(item)),
+  ];
+  const body = toolBody(item, conversationId);
+  const attributes = { "data-kind": item.kind, "data-status": isFailed ? "failed" : item.status, "aria-label": item.title };
+  if (item.kind === "toolCall" && body.length > 0) {
+    return h("details.card", attributes, h("summary.card-head", {}, ...head), ...body);
+  }
+  return h("article.card", attributes, h("div.card-head", {}, ...head), ...body);
+}
+
+function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
+  const reason = item.reason === undefined ? undefined : REASONS[item.reason];
+  const note = reason === undefined ? [] : [h("p.note", {}, reason)];
+  if (item.kind === "plan" && item.entries?.length) return [plan(item), ...note];
+  if (item.kind === "fileChange" && item.changes?.length && item.status !== "failed") {
+    return [...item.changes.map((change) => fileDiff(change, item.status === "completed")), ...note];
+  }
+  const text = output(item);
+  const pre = h("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, text);
+  const { outputRef } = item;
+  const whole = outputRef !== undefined
+    && h("button.quiet", { onclick: () => void call("host/openOutput", { conversationId, outputRef }) }, "Open the whole output");
+  return [...(text === "" ? [] : [pre]), ...(whole ? [whole] : []), ...note];
+}
+
+/** The last line of a command's text repeats what the head of the card says. */
+function output(item: ToolItem): string {
+  const text = item.content.map((each) => each.text ?? "").join("\n");
+  return item.kind === "command" ? text.replace(/\n?\[exit code [^\n]*\]\s*$/, "").trimEnd() : text.trimEnd();
+}
+
+function meta(item: ToolItem): string {
+  const duration = item.durationMs === undefined ? "" : formatDuration(item.durationMs);
+  const exit = item.exitCode === undefined ? "" : `exit ${item.exitCode}`;
+  const ended = ["rejected", "cancelled", "awaitingApproval"].includes(item.status) ? STATUS[item.status].label : "";
+  return [ended, exit, item.kind === "command" ? duration : ""].filter(Boolean).join(" · ");
+}
+
+function plan(item: ToolItem): HTMLElement {
+  const marks = { pending: "circle", inProgress: "arc", completed: "check" } as const;
+  const labels = { pending: "to do", inProgress: "in progress", completed: "done" } as const;
+  const entries = (item.entries ?? []).map((entry) =>
+    h("li", { "data-status": entry.status },
+      h("span.state", { role: "img", "aria-label": labels[entry.status] }, icon(marks[entry.status])), h("span", {}, entry.text)));
+  return h("ul.plan", {}, ...entries);
+}
+
+function folded(title: string, isOpen: boolean, body: HTMLElement): HTMLElement {
+  return h("details.reasoning", { open: isOpen }, h("summary", {}, title), body);
+}
+
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}

@@ -1,0 +1,49 @@
+/** Builds elements from values; text stays text. */
+
+type Child = Node | string | undefined | false;
+type Attributes = Record<string, string | boolean | number | ((event: never) => void) | undefined>;
+
+/** `h("button.primary", {title, onclick}, "Send")`. A function is a listener, `true` an empty attribute. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  selector: K | `${K}.${string}`,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[K] {
+  const [tag, ...classes] = selector.split(".");
+  const element = document.createElement(tag as K);
+  if (classes.length > 0) element.className = classes.join(" ");
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value as unknown as EventListener);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.filter((child) => child !== undefined && child !== false));
+  return element;
+}
+
+const ICONS = {
+  check: "M3 8.5l3.2 3.2L13 4.8",
+  cross: "M4 4l8 8M12 4l-8 8",
+  circle: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11z",
+  arc: "M8 2.5a5.5 5.5 0 0 1 5.5 5.5",
+  hand: "M8 4.5v4M8 11.2v.3M8 1.8 14.4 13.4H1.6z",
+  minus: "M3.5 8h9",
+  send: "M8 13V3M3.8 7.2 8 3l4.2 4.2",
+  stop: "M4.5 4.5h7v7h-7z",
+  pause: "M5.5 3.5v9M10.5 3.5v9",
+  play: "M5 3.2 12.6 8 5 12.8z",
+  back: "M9.8 3.5 5.2 8l4.6 4.5",
+  file: "M4 2h5l3 3v9H4zM9 2v3h3",
+} as const;
+export type IconName = keyof typeof ICONS;
+
+export function icon(name: IconName): SVGElement {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("class", `icon ${name}`);
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  path.setAttribute("d", ICONS[name]);
+  svg.append(path);
+  return svg;
+}

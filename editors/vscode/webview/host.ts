@@ -1,0 +1,39 @@
+/** The panel's only way out: messages to the extension, with typed answers. */
+
+import type { Calls, ErrorInfo, FromPanel, PanelMemory, ToPanel } from "../src/protocol";
+
+declare function acquireVsCodeApi(): { postMessage(message: FromPanel): void };
+
+const vscode = acquireVsCodeApi();
+const waiting = new Map<number, { resolve: (value: unknown) => void; reject: (error: CallError) => void }>();
+let lastId = 0;
+
+export class CallError extends Error {
+  constructor(readonly info: ErrorInfo) {
+    super(info.message);
+  }
+}
+
+export function call<M extends keyof Calls>(method: M, params: Calls[M][0]): Promise<Calls[M][1]> {
+  const id = ++lastId;
+  return new Promise((resolve, reject) => {
+    // The message edge: the daemon's contract and `Calls` say what this method answers.
+    waiting.set(id, { resolve: (value) => resolve(value as Calls[M][1]), reject });
+    vscode.postMessage({ type: "call", id, method, params });
+  });
+}
+
+export function remember(memory: PanelMemory): void {
+  vscode.postMessage({ type: "memory", memory });
+}
+
+export function listen(onMessage: (message: Exclude<ToPanel, { type: "answer" }>) => void): void {
+  window.addEventListener("message", ({ data }: MessageEvent<ToPanel>) => {
+    if (data.type !== "answer") return onMessage(data);
+    const call = waiting.get(data.id);
+    waiting.delete(data.id);
+    if (data.error) call?.reject(new CallError(data.error));
+    else call?.resolve(data.result);
+  });
+  vscode.postMessage({ type: "ready" });
+}

@@ -1,0 +1,387 @@
+/** The panel: takes what the extension sends, folds it into the store, and draws what changed, once a frame. */
+
+import type { DaemonState, ErrorInfo, Notification, Option, PanelMemory, Part, ToPanel } from "../src/protocol";
+import { approvalCard } from "./approval";
+import { card } from "./cards";
+import { Composer, type Delivery } from "./composer";
+import { h, icon } from "./dom";
+import { CallError, call, listen, remember } from "./host";
+import { conversationList, formatCost } from "./list";
+import { draftOptions, picker } from "./pickers";
+import { button, host, problem, remedies, retryNotice, secondsUntil, welcome, withoutModel } from "./state";
+import { Store } from "./store";
+
+const PAGE = 200;
+/** Enough to hold the end of a turn. */
+const LAST_EVENTS = 20;
+const NEAR_END_PX = 60;
+const STATUS: Record<string, string> = {
+  running: "Working", waiting: "Waits for you", pausing: "Pausing after this step", interrupting: "Stopping",
+  paused: "Paused", error: "Stopped by an error", finished: "Done", closed: "Closed", idle: "",
+};
+const PAUSED: Record<string, string> = {
+  budget: "Paused at the limit of steps or cost", network: "Paused: the model cannot be reached",
+  rateLimit: "Paused: the provider asks to wait", storage: "Paused: the log cannot be written",
+  daemonRestarted: "Paused: the daemon was restarted",
+};
+
+let daemon: DaemonState = { kind: "starting" };
+let memory: PanelMemory = {};
+let store: Store | undefined;
+let draft: readonly Option[] = [];
+let view: "chat" | "list" = "chat";
+let failure: ErrorInfo | undefined;
+let isFrameAsked = false;
+
+const title = h("h1");
+const status = h("span.status", { role: "status" });
+const controls = h("span.controls");
+const earlier = h("button.quiet.earlier", { onclick: () => void loadEarlier().catch(fail) }, "Show earlier messages");
+const log = h("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
+const page = h("div.page", {}, earlier, log);
+const stateBox = h("div.state-box");
+const approvalBox = h("div.approval-box");
+const queueBox = h("ul.queue-box", { "aria-label": "Queued messages" });
+const pickers = h("div.pickers");
+const usage = h("span.usage");
+const composer = new Composer({
+  send,
+  stop: () => withConversation((conversationId) => call("conversation/interrupt", { conversationId })),
+  draft: (change) => keep(change),
+  lastMessages: () => [...(store?.items.values() ?? [])].flatMap((item) =>
+    item.kind === "userMessage" ? [textOf(item.content)] : []),
+});
+const scroller = h("main.scroller", {}, page, stateBox);
+const elements = new Map<string, HTMLElement>();
+
+document.body.append(
+  h("header", {}, title, status, controls), scroller,
+  h("footer", {}, approvalBox, queueBox, composer.element, h("div.below", {}, pickers, usage)));
+// The end stays in sight, whatever grows or shrinks, until the user scrolls away from it.
+let isFollowing = true;
+scroller.addEventListener("scroll", () => {
+  isFollowing = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END_PX;
+});
+const follow = new ResizeObserver(() => {
+  if (isFollowing && view === "chat") scroller.scrollTop = scroller.scrollHeight;
+});
+for (const element of [scroller, page, stateBox]) follow.observe(element);
+listen(onMessage);
+
+function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
+  switch (message.type) {
+    case "init":
+      memory = message.memory;
+      composer.restore(memory.draft ?? "");
+      return onDaemon(message.daemon);
+    case "daemon":
+      return onDaemon(message.daemon);
+    case "notifications":
+      for (const notification of message.batch) onNotification(notification);
+      return draw();
+    case "attach":
+      return composer.attach(message.part);
+    case "show":
+      return show(message.what);
+  }
+}
+
+function onDaemon(state: DaemonState): void {
+  daemon = state;
+  if (daemon.kind === "running") {
+    if (memory.conversationId !== undefined) void open(memory.conversationId);
+    else void loadDraft();
+  }
+  draw();
+}
+
+function onNotification(notification: Notification): void {
+  if (!store) return;
+  if (notification.method === "conversation/changed") {
+    const { conversation } = notification.params;
+    if (conversation.id === store.info.id) store.onChanged(conversation);
+    return;
+  }
+  if (notification.params.conversationId !== store.info.id) return;
+  if (notification.method === "conversation/delta") store.onDelta(notification.params);
+  else if (notification.method === "conversation/gap" || !store.onRecord(notification.params)) void open(store.info.id);
+}
+
+function show(what: "new" | "list" | "input"): void {
+  if (what === "new") {
+    store = undefined;
+    failure = undefined;
+    keep({ conversationId: undefined });
+    resetLog();
+    void loadDraft();
+  }
+  view = what === "list" ? "list" : "chat";
+  draw();
+  if (what !== "list") composer.focus();
+}
+
+async function open(conversationId: string): Promise<void> {
+  view = "chat";
+  try {
+    const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
+    store = new Store(opened);
+    failure = undefined;
+    if (["error", "paused"].includes(opened.conversation.status)) await loadError(store);
+  } catch (error) {
+    if (!(error instanceof CallError)) throw error;
+    if (!(await openReadOnly(conversationId, error))) keep({ conversationId: undefined });
+  }
+  if (store) keep({ conversationId: store.info.id });
+  resetLog();
+  draw();
+}
+
+/** Another window has it: its items can be read all the same. */
+async function openReadOnly(conversationId: string, error: CallError): Promise<boolean> {
+  store = undefined;
+  failure = error.info;
+  if (error.info.kind !== "conversationLocked") return false;
+  const { conversation, items, nextBefore } = await call("conversation/read", { conversationId, limit: PAGE });
+  const opened = { conversation, items, options: [], pending: [], queue: [], hasMore: nextBefore !== undefined };
+  store = new Store({ ...opened, lastSeq: conversation.lastSeq }, true);
+  return true;
+}
+
+/** The error is an event, not an item; after a reload the last one says why the conversation rests. */
+async function loadError(into: Store): Promise<void> {
+  const types = ["error.raised", "turn.started"];
+  const params = { conversationId: into.info.id, beforeSeq: into.lastSeq + 1, types, limit: LAST_EVENTS };
+  const { events } = await call("conversation/events", params);
+  const event = events.at(-1)?.event;
+  if (event?.type === "error.raised") into.error = event.error;
+}
+
+async function loadEarlier(): Promise<void> {
+  const first = store && [...store.items.keys()][0];
+  if (!store || first === undefined) return;
+  const before = scroller.scrollHeight - scroller.scrollTop;
+  const read = await call("conversation/read", { conversationId: store.info.id, before: first, limit: PAGE });
+  store.hasMore = read.nextBefore !== undefined;
+  store.prepend(read.items);
+  resetLog();
+  drawNow();
+  scroller.scrollTop = scroller.scrollHeight - before;
+}
+
+async function loadDraft(): Promise<void> {
+  try {
+    draft = await draftOptions(memory);
+    draw();
+  } catch (error) {
+    fail(error);
+  }
+}
+
+async function send(content: Part[], delivery: Delivery): Promise<void> {
+  failure = undefined;
+  const clientRequestId = crypto.randomUUID();
+  try {
+    if (store) {
+      await call("conversation/sendMessage", { conversationId: store.info.id, content, delivery, clientRequestId });
+    } else {
+      const options = Object.fromEntries(draft.map(({ id, value }) => [id, value]));
+      const { conversation } = await call("conversation/start", { content, options, clientRequestId });
+      await open(conversation.id);
+    }
+    isFollowing = true;
+    scroller.scrollTop = scroller.scrollHeight;
+  } catch (error) {
+    fail(error);
+    throw error;
+  }
+}
+
+function pick(option: Option, value: string): void {
+  if (store) {
+    void withConversation((conversationId) => call("conversation/setOption", { conversationId, optionId: option.id, value }));
+    return;
+  }
+  keep({ options: { ...memory.options, [option.id]: value } });
+  draft = draft.map((each) => (each.id === option.id ? { ...each, value } : each));
+  draw();
+}
+
+function withConversation(action: (conversationId: string) => Promise<unknown>): void {
+  if (store) action(store.info.id).catch(fail);
+}
+
+function fail(error: unknown): void {
+  failure = error instanceof CallError ? error.info : { code: 0, kind: "panel", message: String(error) };
+  draw();
+}
+
+function keep(change: { [K in keyof PanelMemory]: PanelMemory[K] | undefined }): void {
+  const merged = { ...memory, ...change };
+  memory = Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));
+  remember(memory);
+}
+
+// Drawing
+
+function draw(): void {
+  if (isFrameAsked) return;
+  isFrameAsked = true;
+  requestAnimationFrame(drawNow);
+}
+
+function drawNow(): void {
+  isFrameAsked = false;
+  const isList = view === "list";
+  document.body.dataset.view = view;
+  drawHeader(isList);
+  drawLog();
+  drawState(isList);
+  drawApproval();
+  drawQueue();
+  composer.setBusy(store?.isBusy ?? false, store?.isReadOnly ?? false);
+  drawPickers();
+  drawUsage();
+}
+
+function drawHeader(isList: boolean): void {
+  title.textContent = isList ? "Conversations" : (store?.info.title ?? "New conversation");
+  title.title = title.textContent;
+  const info = store?.info;
+  const words = info ? (PAUSED[info.status === "paused" ? (info.statusReason ?? "") : ""] ?? STATUS[info.status] ?? info.status) : "";
+  const text = isList ? "" : daemon.kind === "starting" ? "Starting" : words;
+  if (status.textContent !== text) status.textContent = text;
+  status.dataset.status = info?.status ?? "";
+  const wanted = isList ? "back" : info?.status === "running" ? "pause" : info?.status === "paused" ? "resume" : "";
+  if (controls.dataset.shown === wanted) return;
+  controls.dataset.shown = wanted;
+  controls.replaceChildren(...controlButtons(wanted));
+}
+
+function controlButtons(wanted: string): HTMLElement[] {
+  const pause = () => withConversation((conversationId) => call("conversation/pause", { conversationId }));
+  const buttons = {
+    back: () => h("button.quiet", { onclick: () => show("input"), title: "Back to the conversation" }, icon("back"), "Back"),
+    pause: () => h("button.quiet", { onclick: pause, title: "Pause after this step" }, icon("pause"), "Pause"),
+    resume: () => h("button.quiet", { onclick: resume, title: "Go on" }, icon("play"), "Resume"),
+  };
+  return wanted in buttons ? [buttons[wanted as keyof typeof buttons]()] : [];
+}
+
+function resume(): void {
+  failure = undefined;
+  withConversation((conversationId) => call("conversation/resume", { conversationId }));
+}
+
+function resetLog(): void {
+  elements.clear();
+  log.replaceChildren();
+  store?.prepend([...store.items.values()]);
+  isFollowing = true;
+}
+
+function drawLog(): void {
+  earlier.hidden = !store?.hasMore;
+  if (!store) return;
+  for (const id of store.takeChanged()) {
+    const item = store.items.get(id);
+    const old = elements.get(id);
+    const made = item && card(item, store.info.id);
+    if (!made) {
+      old?.remove();
+      elements.delete(id);
+      continue;
+    }
+    if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
+    made.dataset.item = id;
+    if (old) old.replaceWith(made);
+    else log.append(made);
+    elements.set(id, made);
+    followOutput(made);
+  }
+}
+
+/** Live output shows its end. */
+function followOutput(element: HTMLElement): void {
+  const output = element.dataset.status === "running" ? element.querySelector(".output") : null;
+  if (output) output.scrollTop = output.scrollHeight;
+}
+
+let shownState = "";
+
+function drawState(isList: boolean): void {
+  const retry = store?.retry;
+  const key = JSON.stringify([isList, daemon, failure, store?.error, retry?.at, retry && secondsUntil(retry.at), store?.info.id, draft.length > 0 && draft[0]?.id]);
+  if (retry) setTimeout(draw, 250);
+  if (key === shownState) return;
+  const wasList = shownState.startsWith("[true");
+  shownState = key;
+  if (isList) {
+    if (!wasList) stateBox.replaceChildren(conversationList((id) => void open(id), fail));
+    return;
+  }
+  stateBox.replaceChildren(...stateCards());
+}
+
+function stateCards(): HTMLElement[] {
+  if (daemon.kind === "failed") return [problem({ message: daemon.message, hint: daemon.details }, [host("Try again", "oh.restart"), host("Settings", "oh.settings"), host("Log", "oh.log")])];
+  const cards: HTMLElement[] = [];
+  if (!store && daemon.kind === "running" && !failure) cards.push(hasModel() ? welcome() : withoutModel(useDemo));
+  if (store?.retry) cards.push(retryNotice(store.retry));
+  if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
+  if (failure) cards.push(problem(failure, remedies(failure)));
+  return cards;
+}
+
+function hasModel(): boolean {
+  return draft.length === 0 || draft[0]?.id === "model";
+}
+
+function useDemo(): void {
+  keep({ options: { ...memory.options, model: "demo" } });
+  void loadDraft();
+}
+
+function drawApproval(): void {
+  const pending = [...(store?.pending.values() ?? [])];
+  const key = pending.length > 0 ? `${pending[0]?.id} ${pending.length}` : "";
+  if (approvalBox.dataset.key === key) return;
+  approvalBox.dataset.key = key;
+  const first = pending[0];
+  approvalBox.replaceChildren(...(first ? [approvalCard(first, pending.length, fail)] : []));
+}
+
+function drawQueue(): void {
+  const queue = [...(store?.queue.values() ?? [])];
+  const key = queue.map((each) => each.messageId).join(" ");
+  if (queueBox.dataset.key === key) return;
+  queueBox.dataset.key = key;
+  queueBox.replaceChildren(...queue.map(({ messageId, content, delivery }) => {
+    const remove = () => withConversation((conversationId) => call("conversation/queue", { conversationId, op: "remove", messageId }));
+    return h("li", {}, h("span.when", {}, delivery === "queue" ? "Next" : "Soon"), h("span.queued", {}, textOf(content)),
+      h("button.quiet", { "aria-label": "Remove from the queue", onclick: remove }, icon("cross")));
+  }));
+}
+
+function drawPickers(): void {
+  const options = store?.options ?? draft;
+  const key = JSON.stringify(options);
+  if (pickers.dataset.key === key) return;
+  pickers.dataset.key = key;
+  pickers.replaceChildren(...options.map((option) => picker(option, (value) => pick(option, value))));
+}
+
+function drawUsage(): void {
+  const info = store?.info;
+  const tokens = info?.usage && `${compact(info.usage.inputTokens + info.usage.outputTokens)} tokens`;
+  const size = info?.context.size;
+  const filled = size && `${Math.round((100 * (info?.context.used ?? 0)) / size)} % of the context`;
+  usage.textContent = [tokens, filled, info && formatCost(info)].filter(Boolean).join(" · ");
+}
+
+function compact(n: number): string {
+  return n < 1000 ? String(n) : `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k`;
+}
+
+function textOf(content: readonly Part[]): string {
+  return content.map((each) => (each.type === "text" ? each.text : "")).join("").trim();
+}

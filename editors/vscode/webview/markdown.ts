@@ -1,0 +1,95 @@
+/** Markdown to elements. Models are not trusted: HTML stays visible text, and images are links. */
+
+import { marked, type Token, type Tokens } from "marked";
+import { h } from "./dom";
+import { call } from "./host";
+
+export function markdown(text: string): HTMLElement {
+  return h("div.markdown", {}, ...marked.lexer(text).map(block));
+}
+
+function block(token: Token): Node | string {
+  switch (token.type) {
+    case "paragraph":
+      return h("p", {}, ...inline(token.tokens));
+    case "heading":
+      // The panel has its own h1 and h2; a message starts below them.
+      return h(token.depth < 2 ? "h3" : "h4", {}, ...inline(token.tokens));
+    case "code":
+      return codeBlock(token.text, token.lang);
+    case "blockquote":
+      return h("blockquote", {}, ...(token.tokens ?? []).map(block));
+    case "list":
+      return list(token as Tokens.List);
+    case "table":
+      return table(token as Tokens.Table);
+    case "hr":
+      return h("hr");
+    case "space":
+      return "";
+    case "text":
+      return token.tokens ? h("span", {}, ...inline(token.tokens)) : token.text;
+    default:
+      return h("p", {}, token.raw);
+  }
+}
+
+function inline(tokens: readonly Token[] = []): (Node | string)[] {
+  return tokens.map((token) => {
+    switch (token.type) {
+      case "strong":
+        return h("strong", {}, ...inline(token.tokens));
+      case "em":
+        return h("em", {}, ...inline(token.tokens));
+      case "del":
+        return h("del", {}, ...inline(token.tokens));
+      case "codespan":
+        return h("code", {}, token.text);
+      case "br":
+        return h("br");
+      case "link":
+        return link(token.href, ...inline(token.tokens));
+      case "image":
+        return link(token.href, token.text || token.href);
+      case "escape":
+        return token.text;
+      case "text":
+        return token.tokens ? h("span", {}, ...inline(token.tokens)) : token.text;
+      default:
+        return token.raw;
+    }
+  });
+}
+
+function link(href: string, ...children: (Node | string)[]): HTMLElement {
+  if (!/^https?:\/\//i.test(href)) return h("span", { title: href }, ...children);
+  const open = (event: MouseEvent) => {
+    event.preventDefault();
+    void call("host/openLink", { href });
+  };
+  return h("a", { href, title: href, onclick: open }, ...children);
+}
+
+function codeBlock(text: string, language: string | undefined): HTMLElement {
+  return h("div.code-block", {},
+    h("div.code-head", {},
+      h("span", {}, language ?? ""),
+      h("button.quiet", { onclick: () => void call("host/copy", { text }) }, "Copy"),
+      h("button.quiet", { onclick: () => void call("host/insert", { text }) }, "Insert")),
+    h("pre", { tabindex: 0, role: "group", "aria-label": `${language ?? ""} code`.trim() }, h("code", {}, text)));
+}
+
+function list(token: Tokens.List): HTMLElement {
+  const items = token.items.map((item) => {
+    const mark = item.task ? `${item.checked ? "☑" : "☐"} ` : "";
+    return h("li", {}, mark, ...item.tokens.filter((each) => each.type !== "checkbox").map(block));
+  });
+  return token.ordered ? h("ol", { start: Number(token.start) || 1 }, ...items) : h("ul", {}, ...items);
+}
+
+function table(token: Tokens.Table): HTMLElement {
+  const head = h("tr", {}, ...token.header.map((cell) => h("th", { scope: "col" }, ...inline(cell.tokens))));
+  const rows = token.rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, ...inline(cell.tokens)))));
+  return h("div.table", { tabindex: 0, role: "group", "aria-label": "table" },
+    h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
+}

@@ -1,0 +1,44 @@
+/** The pickers of model, mode and approval, of the conversation or of the one that comes next. */
+
+import type { Option, PanelMemory } from "../src/protocol";
+import { h } from "./dom";
+import { call } from "./host";
+
+/** As protocol.md lists them; an open conversation brings its own. */
+const MODES: Option = {
+  id: "mode", name: "Mode", value: "ask",
+  choices: [
+    { value: "plan", label: "Plan: read only" }, { value: "ask", label: "Ask" },
+    { value: "autoEdit", label: "Edit without asking" }, { value: "full", label: "Full: run everything without asking" },
+  ],
+};
+const APPROVAL: Option = {
+  id: "approval", name: "Approval", value: "askRisky",
+  choices: [
+    { value: "askAlways", label: "Ask before every action" },
+    { value: "askRisky", label: "Ask before risky actions" },
+    { value: "askNever", label: "Never ask" },
+  ],
+};
+
+/** Options for a conversation that has not started. Without a model its picker is left out. */
+export async function draftOptions(memory: PanelMemory): Promise<Option[]> {
+  const [{ models, default: standard }, { value }] = await Promise.all([call("model/list", {}), call("config/read", {})]);
+  const chosen = (option: Option, setting: unknown): Option => ({
+    ...option,
+    value: memory.options?.[option.id] ?? (typeof setting === "string" ? setting : option.value),
+  });
+  const choices = models.filter((each) => each.available).map((each) => ({ value: each.id, label: each.label }));
+  const model = memory.options?.model ?? standard;
+  const picker: Option[] = model === undefined ? [] : [{ id: "model", name: "Model", value: model, choices }];
+  return [...picker, chosen(MODES, value.mode), chosen(APPROVAL, value.approval)];
+}
+
+export function picker(option: Option, onPick: (value: string) => void): HTMLElement {
+  const known = option.choices.some((choice) => choice.value === option.value);
+  const choices = known ? option.choices : [{ value: option.value, label: option.value }, ...option.choices];
+  const select = h("select.picker", { "aria-label": option.name, title: option.name, "data-option": option.id },
+    ...choices.map(({ value, label }) => h("option", { value, selected: value === option.value }, label)));
+  select.addEventListener("change", () => onPick(select.value));
+  return select;
+}

@@ -1,0 +1,47 @@
+/** What stands in the place of a conversation, or below it: a welcome, an error with its ways out, a retry. */
+
+import type { ErrorInfo } from "../src/protocol";
+import { noticeCard } from "./cards";
+import { h } from "./dom";
+import { call } from "./host";
+import { markdown } from "./markdown";
+import type { Retry } from "./store";
+
+type Kind = "primary" | "secondary";
+
+export function welcome(): HTMLElement {
+  return h("div.welcome", {}, h("h2", {}, "What shall we do?"),
+    h("p", {}, "The agent reads the files you have open, with what you have not saved, edits them in place, and asks before anything risky."),
+    h("p", {}, h("kbd", {}, "@"), " adds a file, ", h("kbd", {}, "Shift"), " + ", h("kbd", {}, "Enter"), " starts a new line."));
+}
+
+export function withoutModel(onDemo: () => void): HTMLElement {
+  return h("div.welcome", {}, h("h2", {}, "First, a model"),
+    h("p", {}, "Give the key of a provider; it is kept in the editor's secret storage. Or look around with the demo, a script that needs no key."),
+    h("div.actions", {}, host("Set an API key", "oh.setKey", "primary"), button("Use the demo", onDemo)));
+}
+
+export function remedies(error: Pick<ErrorInfo, "kind">): HTMLElement[] {
+  return error.kind === "authRequired" ? [host("Set an API key", "oh.setKey", "primary")] : [];
+}
+
+export function problem({ message, hint }: { message: string; hint?: string }, actions: HTMLElement[]): HTMLElement {
+  return h("div.problem", { role: "alert" }, h("p", {}, message), hint !== undefined && h("div.hint", {}, markdown(hint)), h("div.actions", {}, ...actions));
+}
+
+export function button(label: string, onclick: () => void, kind: Kind = "secondary"): HTMLElement {
+  return h(`button.${kind}`, { onclick }, label);
+}
+
+export function host(label: string, command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings", kind: Kind = "secondary"): HTMLElement {
+  return button(label, () => void call("host/command", { command }), kind);
+}
+
+export function retryNotice({ attempt, maxAttempts, at, error }: Retry): HTMLElement {
+  const title = `Trying again in ${secondsUntil(at)} s (${attempt} of ${maxAttempts}).`;
+  return noticeCard({ severity: "warning", title, description: error.message });
+}
+
+export function secondsUntil(at: number): number {
+  return Math.max(0, Math.ceil((at - Date.now()) / 1000));
+}
