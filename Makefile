@@ -25,11 +25,20 @@ endif
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
 PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
 # The programs that the tests start, each with the Debian package that has it.
-PROGRAMS := bash:bash git:git luacheck:lua-check rg:ripgrep strace:strace tmux:tmux
+PROGRAMS := bash:bash git:git luacheck:lua-check rg:ripgrep strace:strace tmux:tmux node:nodejs npm:npm \
+	chromium-headless-shell:chromium-headless-shell
 TEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help setup system demo test test-full check coverage bench fix lock schema picture wheel clean
+# The VS Code extension, and the VS Code that its tests drive.
+EXTENSION := editors/vscode
+MODULES := $(EXTENSION)/node_modules/.made-$(call hash,$(EXTENSION)/package-lock.json)
+VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeignore src/* webview/* media/*))
+CODE_SERVER := tests/editors/vscode/host
+HOST := $(CODE_SERVER)/node_modules/.made-$(call hash,$(CODE_SERVER)/package-lock.json)
+NPM := npm --no-fund --no-audit --ignore-scripts --loglevel=error
+
+.PHONY: help setup system vsix pictures demo test test-full check coverage bench fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -37,18 +46,22 @@ help: ## list the targets
 demo: $(READY) ## fix a small project with the built-in script; needs no key
 	@.venv/bin/oh-daemon demo
 
-test: check system ## the gate, then all tests but the long loops
+test: check system $(HOST) $(EXTENSION)/oh.vsix ## the gate, then all tests but the long loops
 	$(PYTEST) $(TEST_ARGS)
 
-test-full: check system ## the gate, then all tests with the long loops
+test-full: check system $(HOST) $(EXTENSION)/oh.vsix ## the gate, then all tests with the long loops
 	$(PYTEST) --full $(TEST_ARGS)
 
-check: $(DEV) ## format, lint, types, architecture, generated documents
+check: $(DEV) system $(MODULES) ## format, lint, types, architecture, generated documents
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/pyright --pythonpath .venv/bin/python
 	.venv/bin/pytest -q tests/unit/test_architecture.py tests/unit/test_repository.py
 	.venv/bin/oh-daemon schema --check
+	npm --prefix $(EXTENSION) run --silent check
+
+vsix: system $(EXTENSION)/oh.vsix ## the VS Code extension, editors/vscode/oh.vsix
+	@ls $(EXTENSION)/oh.vsix
 
 coverage: $(DEV) system ## 90 % of the branches of core
 	$(PYTEST) --cov --cov-report term-missing:skip-covered --cov-fail-under 90 tests/unit
@@ -66,6 +79,9 @@ schema: $(DEV) ## write docs/schema.json and the tables of the documents from co
 picture: $(DEV) ## write the picture of the README from a run of the demo
 	.venv/bin/python docs/img/demo.py
 
+pictures: $(DEV) system $(HOST) $(EXTENSION)/oh.vsix ## write the pictures of the VS Code panel, docs/img/vscode-*.png
+	OH_TEST_PICTURES=docs/img $(PYTEST) tests/editors/vscode/test_looks.py
+
 lock: $(DEV) ## write both lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	$(call compile,requirements.lock)
 	$(call compile,requirements-dev.lock --group dev)
@@ -82,8 +98,25 @@ setup: $(DEV) ## only make the development environment
 system:
 	@.ci/system-packages $(PROGRAMS)
 
+$(EXTENSION)/oh.vsix: $(MODULES) $(VSIX_SOURCES)
+	@cp LICENSE $(EXTENSION)/LICENSE
+	@cd $(EXTENSION) && npm run --silent package >/dev/null
+
+$(MODULES):
+	@echo "installing what $(EXTENSION)/package-lock.json lists"
+	@cd $(EXTENSION) && $(NPM) ci && touch $(CURDIR)/$@
+
+# code-server's own two folders come with their own lists of exact versions.
+$(HOST):
+	@echo "installing the VS Code for the tests"
+	@cd $(CODE_SERVER) && $(NPM) ci
+	@cd $(CODE_SERVER)/node_modules/code-server/lib/vscode && $(NPM) install --omit=dev
+	@cd $(CODE_SERVER)/node_modules/code-server/lib/vscode/extensions && $(NPM) install --omit=dev
+	@touch $@
+
 clean: ## remove what was made here
-	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage \
+		$(EXTENSION)/{node_modules,dist,oh.vsix,LICENSE} $(CODE_SERVER)/node_modules
 
 $(VENV):
 	@rm -rf .venv

@@ -1,0 +1,64 @@
+"""The list, the way back to an older conversation, a start without a model or a daemon."""
+
+import subprocess
+
+from fake_llm import say
+from playwright.async_api import expect
+from window import Server, VSCode
+
+
+async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
+    vscode: VSCode,
+) -> None:
+    vscode.script(say("First answer."), say("Second answer."), say("Third answer."))
+    await vscode.open()
+    await vscode.say("the first task")
+    await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
+    await vscode.page.get_by_role("button", name="New Conversation").click()
+    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await vscode.say("another one")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Second answer.")
+
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await expect(vscode.panel.locator(".row-title")).to_have_text(["another one", "the first task"])
+    await vscode.panel.get_by_label("Search conversations").fill("first")
+    await expect(vscode.panel.locator(".row-title")).to_have_text(["the first task"])
+    await vscode.panel.locator(".row").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
+    await vscode.choose("mode", "plan")
+    await vscode.say("go on")
+    await expect(vscode.panel.locator(".agent")).to_have_text(["First answer.", "Third answer."])
+    await expect(vscode.panel.locator(".usage")).to_contain_text("220 tokens")
+    assert "First answer." in str(vscode.llm.requests[-1].body["messages"])
+
+
+async def test_without_a_key_the_panel_offers_one_or_the_demo(
+    server: Server, vscode_without_model: VSCode
+) -> None:
+    vscode = vscode_without_model
+    await vscode.open()
+    await expect(vscode.panel.get_by_role("heading", name="First, a model")).to_be_visible()
+    await vscode.panel.get_by_role("button", name="Set an API key").click()
+    field = vscode.page.locator(".quick-input-widget input").first
+    await field.fill("OPENAI")
+    await expect(vscode.page.locator(".quick-input-list .monaco-list-row")).to_have_count(1)
+    await field.press("Enter")
+    secret = vscode.page.locator('.quick-input-widget input[type="password"]')
+    await secret.fill("sk-test-abcdefghijklmnop123456")
+    await secret.press("Enter")
+    await expect(vscode.panel.locator('select[data-option="model"]')).to_have_value("openai/gpt-5")
+    # grep, since files come and go while the editor runs.
+    search = ["grep", "-rlsa", "sk-test-abc", str(server.home)]
+    assert subprocess.run(search, check=False, capture_output=True, text=True).stdout == ""
+
+
+async def test_a_daemon_that_cannot_start_says_so_and_starts_after_the_setting_is_mended(
+    server: Server, vscode_without_daemon: VSCode
+) -> None:
+    vscode = vscode_without_daemon
+    await vscode.open()
+    problem = vscode.panel.get_by_role("alert")
+    await expect(problem).to_contain_text("could not start")
+    server.write_settings({})
+    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await expect(problem).to_have_count(0)

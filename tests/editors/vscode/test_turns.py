@@ -1,0 +1,130 @@
+"""A task from the keystroke to the file: streamed, run, edited in the open document, undone."""
+
+import re
+import threading
+
+import psutil
+from fake_llm import call, calls, error, held, say
+from playwright.async_api import expect
+from window import VSCode
+
+VIEW = call("edit", command="view", path="calc.py")
+EDIT = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
+
+
+async def test_a_task_streams_runs_and_edits_the_dirty_document_in_one_undo_step(
+    vscode: VSCode,
+) -> None:
+    vscode.script(
+        calls(say("Let me **look** at `calc.py`."), call("terminal", command="echo one; echo two")),
+        VIEW,
+        EDIT,
+        say("Done: `add` adds.\n\n```python\nadd(1, 2)\n```"),
+    )
+    before = (vscode.project / "calc.py").read_text()
+    await vscode.open(file="calc.py")
+    await vscode.type_in_editor("# \U0001f600 mine\n")
+    await vscode.tab("calc.py").and_(vscode.page.locator(".dirty")).wait_for()
+
+    await vscode.choose("mode", "full")
+    await vscode.say("Fix add")
+
+    await expect(vscode.panel.locator(".agent strong")).to_have_text("look")
+    await expect(vscode.commands.locator(".meta")).to_contain_text("exit 0")
+    await expect(vscode.commands.locator(".output")).to_have_text("one\ntwo")
+    await expect(vscode.panel.locator(".diff .add")).to_contain_text("return a + b")
+    await expect(vscode.panel.locator(".agent pre")).to_have_text("add(1, 2)")
+    await vscode.expect_editor("return a + b")
+    assert (vscode.project / "calc.py").read_text() == before
+
+    await vscode.page.locator(".editor-instance .view-lines").first.click()
+    await vscode.page.keyboard.press("Control+z")
+    await vscode.expect_editor("return a - b")
+    await vscode.expect_editor("mine")
+
+
+async def test_stop_ends_a_running_command_and_its_live_output_stays(vscode: VSCode) -> None:
+    vscode.script(call("terminal", command="echo started; sleep 300"))
+    await vscode.open()
+    await vscode.choose("mode", "full")
+    await vscode.say("wait")
+    await expect(vscode.commands.locator(".output")).to_contain_text("started")
+    await vscode.input.press("Escape")
+    await expect(vscode.commands).to_have_attribute("data-status", re.compile("cancelled|failed"))
+    await expect(vscode.panel.get_by_label("Stop", exact=True)).to_be_hidden()
+    assert [
+        p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "300"]
+    ] == []
+
+
+async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn(
+    vscode: VSCode,
+) -> None:
+    gate = threading.Event()
+    first = held(calls(say("Working on it."), call("think", thought="hm")), gate)
+    vscode.script(first, say("Steered."), say("Second turn."))
+    await vscode.open()
+    await vscode.say("one")
+    await expect(vscode.panel.locator(".agent")).to_contain_text("Working")
+    await vscode.say("two, please", key="Alt+Enter")
+    await expect(vscode.panel.locator(".queued")).to_have_text(["two, please"])
+    await vscode.say("but in French")
+    gate.set()
+    await expect(vscode.panel.locator(".agent")).to_have_text(
+        ["Working on it.", "Steered.", "Second turn."]
+    )
+    users = await vscode.panel.locator(".user").all_text_contents()
+    assert users == ["one", "but in French", "two, please"]
+
+
+async def test_pause_holds_the_turn_and_resume_goes_on(vscode: VSCode) -> None:
+    gate = threading.Event()
+    vscode.script(
+        held(calls(say("Step one."), call("think", thought="hm")), gate), say("Step two.")
+    )
+    await vscode.open()
+    await vscode.say("go")
+    await expect(vscode.panel.locator(".agent")).to_contain_text("Step one")
+    await vscode.panel.get_by_role("button", name="Pause").click()
+    await vscode.expect_status("Pausing after this step")
+    gate.set()
+    await vscode.expect_status("Paused")
+    await vscode.panel.get_by_role("button", name="Resume").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text(["Step one.", "Step two."])
+
+
+async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode: VSCode) -> None:
+    vscode.script(
+        error(429, "slow down", {"retry-after": "2"}), error(401, "wrong key"), say("Back again.")
+    )
+    await vscode.open()
+    await vscode.say("go")
+    await expect(vscode.panel.locator(".notice")).to_contain_text(
+        re.compile(r"Trying again in \d s \(2 of 4\)")
+    )
+    problem = vscode.panel.get_by_role("alert")
+    await expect(problem).to_contain_text("wrong key")
+    await expect(problem.get_by_role("button", name="Set an API key")).to_be_visible()
+    await vscode.reload()
+    await problem.get_by_role("button", name="Try again").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text("Back again.")
+    await expect(problem).to_have_count(0)
+
+
+async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) -> None:
+    (vscode.project / "RULES.md").write_text("Be brief.\n")
+    vscode.script(say("Read."))
+    await vscode.open(file="calc.py")
+    await vscode.page.locator(".editor-instance .view-lines").first.click()
+    await vscode.page.keyboard.press("Control+a")
+    await vscode.run_command("oh: Add to Conversation")
+    await expect(vscode.panel.locator(".attached .chip")).to_have_text("calc.py:1–3")
+    await vscode.input.press_sequentially("Follow @RUL")
+    await expect(vscode.panel.locator(".mentions li")).to_have_text("RULES.md")
+    await vscode.input.press("Enter")
+    await vscode.input.press_sequentially("now")
+    await vscode.input.press("Enter")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Read.")
+    sent = str(vscode.llm.requests[0].body["messages"])
+    assert "return a - b" in sent
+    assert "RULES.md" in sent

@@ -1,0 +1,228 @@
+"""One VS Code with the extension installed, driven by a browser: workbench, panel, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+import playwright
+from fake_llm import FakeLLM, Step
+from playwright.async_api import Browser, Frame, FrameLocator, Locator, Page, expect
+
+HOST = Path(__file__).parent / "host/node_modules/code-server"
+NODE = str(Path(playwright.__file__).parent / "driver/node")
+"""Playwright's own Node: code-server needs a newer one than distributions have."""
+WAIT_MS = 60_000
+"""Generous: a slow machine is not a failure."""
+
+SETTINGS = {
+    "oh.daemon.command": [sys.executable, "-m", "oh_daemon"],
+    "workbench.startupEditor": "none",
+    "workbench.tips.enabled": False,
+    "workbench.reduceMotion": "on",
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "workbench.colorTheme": "Default Dark Modern",
+    "chat.disableAIFeatures": True,
+    "telemetry.telemetryLevel": "off",
+    "update.mode": "none",
+    "extensions.autoUpdate": False,
+    "extensions.autoCheckUpdates": False,
+    "git.enabled": False,
+    "files.autoSave": "off",
+    "files.hotExit": "off",
+    "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
+    "window.restoreWindows": "none",
+}
+
+
+@dataclass
+class Server:
+    """A code-server with a home of its own; every daemon in it inherits the environment."""
+
+    home: Path
+    extensions: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
+
+    def start(self) -> str:
+        """Returns `127.0.0.1:PORT`."""
+        self.write_settings(self.settings)
+        options = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry"]
+        options += ["--disable-update-check", "--disable-workspace-trust", "--disable-proxy"]
+        options += ["--disable-getting-started-override", "--reconnection-grace-time", "5"]
+        self.process = subprocess.Popen(
+            code_server(self.home, self.extensions, *options),
+            env=host_environment(self.home) | self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if found := re.search(r"HTTP server listening on http://(127\.0\.0\.1:\d+)", line):
+                return found[1]
+        raise AssertionError("code-server ended before it listened")
+
+    def write_settings(self, settings: dict[str, object]) -> None:
+        """A served window reads what has machine scope from a place of its own."""
+        for scope in ("User", "Machine"):
+            (self.home / scope).mkdir(parents=True, exist_ok=True)
+            (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
+
+    def stop(self) -> None:
+        os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.communicate(timeout=20)
+
+
+def code_server(home: Path, extensions: Path, *options: str) -> list[str]:
+    config = home / "code-server.yaml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("{}")
+    entry = str(HOST / "out/node/entry.js")
+    folders = ["--user-data-dir", str(home), "--extensions-dir", str(extensions)]
+    return [NODE, entry, "--config", str(config), *folders, *options]
+
+
+def host_environment(home: Path) -> dict[str, str]:
+    """Without an extension gallery, so that nothing is looked up."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("VSCODE_", "NODE_OPTIONS"))}
+    return kept | {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "EXTENSIONS_GALLERY": "{}"}
+
+
+@dataclass
+class VSCode:
+    """What one test has: a project, a scripted model, and a window on it."""
+
+    project: Path
+    llm: FakeLLM
+    address: str
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    """What the browser refused, for instance by the content policy."""
+
+    @property
+    def panel(self) -> FrameLocator:
+        return self.page.frame_locator(
+            'iframe.webview.ready[src*="extensionId=oh-daemon.oh-daemon"]'
+        ).frame_locator("iframe#active-frame")
+
+    def frame(self) -> Frame:
+        """The panel's own frame, for scripts."""
+        return next(f for f in self.page.frames if f.name == "active-frame" or "fake.html" in f.url)
+
+    def script(self, *steps: Step) -> None:
+        self.llm.add(*steps)
+
+    async def open(self, *, file: str | None = None, is_agent_shown: bool = True) -> None:
+        """Open the project, with one of its files, and the side panel."""
+        root = f"vscode-remote://{self.address}{self.project}"
+        payload = json.dumps([["openFile", f"{root}/{file}"]]) if file else "[]"
+        await self.page.goto(
+            f"http://{self.address}/?folder={self.project}&payload={quote(payload)}",
+            wait_until="commit",
+        )
+        await self.page.locator(".monaco-workbench").wait_for()
+        if file:
+            await self.tab(file).wait_for()
+        if is_agent_shown:
+            await self.show_agent()
+
+    async def show_agent(self) -> None:
+        if not await self.page.locator('iframe.webview[src*="oh-daemon"]').count():
+            await self.page.get_by_role("tab", name="oh", exact=True).click()
+        await self.input.wait_for()
+
+    async def reload(self) -> None:
+        await self.page.reload(wait_until="commit")
+        await self.page.locator(".monaco-workbench").wait_for()
+        await self.show_agent()
+
+    @property
+    def input(self) -> Locator:
+        return self.panel.get_by_label("Message to the agent")
+
+    @property
+    def approval(self) -> Locator:
+        return self.panel.locator(".approval")
+
+    @property
+    def commands(self) -> Locator:
+        return self.panel.locator('.card[data-kind="command"]')
+
+    def tab(self, name: str) -> Locator:
+        return self.page.locator(f'.tab[data-resource-name="{name}"]')
+
+    async def say(self, text: str, *, key: str = "Enter") -> None:
+        await self.input.fill(text)
+        await self.input.press(key)
+
+    async def choose(self, option: str, value: str) -> None:
+        await self.panel.locator(f'select[data-option="{option}"]').select_option(value)
+
+    async def answer(self, option: str) -> None:
+        """Waits until the buttons take clicks."""
+        await self.approval.locator(f'[data-option="{option}"]').click()
+
+    async def expect_status(self, text: str) -> None:
+        await expect(self.panel.locator(".status")).to_have_text(text)
+
+    async def set_width(self, width: int) -> None:
+        """Of the side panel, by its border."""
+        box = await self.page.locator(".part.sidebar").bounding_box()
+        assert box
+        x, y = box["x"] + box["width"], box["y"] + box["height"] - 80
+        await self.page.mouse.move(x, y)
+        await self.page.mouse.down()
+        await self.page.mouse.move(box["x"] + width, y, steps=4)
+        await self.page.mouse.up()
+        await self.page.mouse.move(box["x"] + width + 300, y)
+
+    async def run_command(self, title: str) -> None:
+        await self.page.keyboard.press("F1")
+        field = self.page.locator('.quick-input-widget input[type="text"]')
+        await field.fill(f">{title}")
+        row = self.page.locator(".quick-input-list .monaco-list-row").first
+        await expect(row).to_contain_text(title)
+        await field.press("Enter")
+
+    async def expect_editor(self, text: str) -> None:
+        """The rendered lines of the open editor."""
+        lines = self.page.locator(".editor-instance .view-lines").first
+        await expect(lines).to_contain_text(text.replace(" ", "\u00a0"))
+
+    async def type_in_editor(self, text: str, *, at: str = "Control+End") -> None:
+        await self.page.locator(".editor-instance .view-lines").first.click()
+        await self.page.keyboard.press(at)
+        await self.page.keyboard.insert_text(text)
+
+
+async def new_page(browser: Browser, complaints: list[str], *, width: int, height: int) -> Page:
+    context = await browser.new_context(viewport={"width": width, "height": height})
+    context.set_default_timeout(WAIT_MS)
+    page = await context.new_page()
+
+    def on_console(message: object) -> None:
+        text = str(getattr(message, "text", ""))
+        if "Content Security Policy" in text or "Refused to" in text:
+            complaints.append(text)
+
+    page.on("console", on_console)
+    return page
+
+
+def browser_options() -> Sequence[str]:
+    return (
+        "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--disable-dev-shm-usage",
+    )  # fmt: skip
