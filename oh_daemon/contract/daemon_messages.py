@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, SecretStr
 
 from oh_daemon.contract.events import Decision
-from oh_daemon.contract.items import Approval, Contract, ConversationState, Subject
+from oh_daemon.contract.items import Approval, Contract, ConversationState, FileChange, Subject
 from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
 
 Trust = Literal["full", "readOnly", "none"]
@@ -37,6 +37,83 @@ class ApprovalRespondParams(Contract):
 class ApprovalRespondResult(Contract):
     resolved: bool
     already_resolved: dict[str, Any] | None = None
+
+
+class ChangesListParams(OfConversation):
+    """Files that the agent changed, and what of it waits for review."""
+
+
+class ReviewedFile(FileChange):
+    """Everything that is not accepted yet, as one change."""
+
+    state: Literal["pending", "accepted", "reverted"]
+
+
+class ChangesListResult(Contract):
+    files: tuple[ReviewedFile, ...]
+
+
+class ChangesDiffParams(OfConversation):
+    """What of a file waits for review, with its hunks."""
+
+    uri: str
+
+
+class Hunk(Contract):
+    """Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+
+
+class ChangesDiffResult(Contract):
+    """Texts with LF as line end; one is absent where there is no file."""
+
+    old_text: str | None = None
+    new_text: str | None = None
+    patch: str
+    hunks: tuple[Hunk, ...]
+
+
+class NamedHunk(Hunk):
+    uri: str
+
+    @property
+    def hunk(self) -> Hunk:
+        return Hunk.model_validate(self.model_dump(exclude={"uri"}))
+
+
+class ReviewParams(OfConversation):
+    """Whole files, or hunks as `changes/diff` names them; without both, all that waits."""
+
+    uris: tuple[str, ...] = ()
+    hunks: tuple[NamedHunk, ...] = ()
+
+    def named(self) -> tuple[str, ...]:
+        """The files that are meant, each once."""
+        return tuple(dict.fromkeys((*self.uris, *(hunk.uri for hunk in self.hunks))))
+
+
+class AcceptParams(ReviewParams):
+    """Keep changes: they no longer wait for review."""
+
+
+class RevertParams(ReviewParams):
+    """Take changes back through the editor, around what the user changed since."""
+
+
+class ReviewConflict(Contract):
+    uri: str
+    reason: str
+
+
+class ReviewResult(Contract):
+    """Files that were settled, and those that stay as they are, with the reason."""
+
+    done: tuple[str, ...]
+    conflicts: tuple[ReviewConflict, ...]
 
 
 class OutputReadParams(OfConversation):

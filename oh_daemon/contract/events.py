@@ -241,6 +241,18 @@ class ChangesUpdated(Contract):
     files: tuple[FileChange, ...]
 
 
+class ChangesReviewed(Contract):
+    """The user kept or reverted changes of a file; hashes of texts, absent for no file."""
+
+    type: Literal["changes.reviewed"] = "changes.reviewed"
+    uri: str
+    decision: Literal["accepted", "reverted"]
+    base: str | None = None
+    """What counts as accepted from now on."""
+    now: str | None = None
+    """What the agent's changes come to from now on; the same when none is left to review."""
+
+
 class UsageUpdated(Contract):
     """One model call's usage; the totals are sums of these."""
 
@@ -316,6 +328,7 @@ KnownEvent = Annotated[
     | ApprovalResolved
     | ActionDecided
     | ChangesUpdated
+    | ChangesReviewed
     | UsageUpdated
     | OptionsChanged
     | RetryScheduled

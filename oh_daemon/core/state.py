@@ -55,6 +55,9 @@ class State:
     pause_requested: str | None = None
     changes: dict[str, Json] = field(default_factory=dict[str, Json])
     """The open turn's files by URI, each with its first and last hash."""
+    reviews: dict[str, Json] = field(default_factory=dict[str, Json])
+    """Changed files by URI, by hashes: `base` is accepted, `now` the agent's, and in the `gaps`
+    between its edits somebody else changed the file."""
     usage: Json = field(default_factory=dict[str, object])
     """Sum over the conversation; empty before the first model call."""
     context: Json = field(default_factory=dict[str, object])
@@ -176,10 +179,28 @@ def _item_completed(state: State, event: Json, _record: Json) -> None:
     item = event["item"]
     _put_item(state, item)
     state.decisions.pop(item["id"], None)
+    for change in item.get("changes", ()) if item["status"] == "completed" else ():
+        _changed(state, change)
     if item["kind"] == "userMessage":
         state.message_count += 1
     if item["kind"] == "agentMessage" and item["status"] == "completed":
         state.message_count += 1
+
+
+def _changed(state: State, change: Json) -> None:
+    before, after = change.get("sha256Before"), change.get("sha256After")
+    file = state.reviews.get(change["uri"])
+    if file is None or (file["base"] == file["now"] and not file["gaps"]):
+        state.reviews[change["uri"]] = {"base": before, "now": after, "gaps": []}
+        return
+    if before != file["now"]:
+        file["gaps"].append((file["now"], before))
+    file["now"] = after
+
+
+def _reviewed(state: State, event: Json, _record: Json) -> None:
+    file = {"base": event.get("base"), "now": event.get("now"), "decision": event["decision"]}
+    state.reviews[event["uri"]] = {**file, "gaps": []}
 
 
 def _put_item(state: State, item: Json) -> None:
@@ -273,6 +294,7 @@ _CHANGES: dict[str, Callable[[State, Json, Json], None]] = {
     "approval.resolved": _approval_resolved,
     "action.decided": _action_decided,
     "changes.updated": _changes_updated,
+    "changes.reviewed": _reviewed,
     "usage.updated": _usage,
     "options.changed": _options,
 }

@@ -31,8 +31,8 @@ from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.files import Files, FileText, sha256_of
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, real_path, shown
+from oh_daemon.workspace.review import Restore, Wanted
 from oh_daemon.workspace.text_changes import (
-    Change,
     Create,
     Insert,
     Replace,
@@ -136,7 +136,7 @@ class Documents:
         self._saw(state)
         return TextView(state.text, state.truth.note)
 
-    def plan(self, path: Path, change: Change) -> PlannedEdit:
+    def plan(self, path: Path, change: Wanted) -> PlannedEdit:
         """What `change` would do to the newest text.
 
         Raises `StaleDocumentError` with that text when the agent has not seen it; a change of text
@@ -149,10 +149,12 @@ class Documents:
                 return self._planned_creation(state, change.text)
             case Undo():
                 return self._planned_undo(state)
+            case Restore():
+                return self._planned_restore(state, change)
             case Replace() | Insert():
                 return self._planned_change(state, change)
 
-    def edit(self, path: Path, change: Change, *, label: str, cancel: CancelToken) -> EditDone:
+    def edit(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
         """Plan again and write, the one way that is safe now; a second time if the text moved.
 
         Raises `StaleDocumentError` (with the new text) and `EditRejectedError`.
@@ -164,6 +166,16 @@ class Documents:
                 if done is not None:
                     return done
             raise self._stale(self._look(path), "it changed while it was being edited, twice")
+
+    def restore(self, path: Path, change: Restore, *, label: str, cancel: CancelToken) -> None:
+        """The same on behalf of the user: the agent has not seen it and cannot undo it."""
+        seen, planned = self._seen.get(path), self.plan(path, change)
+        if planned.before == planned.after:
+            return
+        done = self.edit(path, change, label=label, cancel=cancel)
+        self.history.forget(path, done.change)
+        if seen is not None:
+            self._seen[path] = seen
 
     def unsaved_agent_edits(self) -> tuple[Path, ...]:
         """Files whose text in the editor holds an edit of ours that commands do not see."""
@@ -280,10 +292,20 @@ class Documents:
             raise ToolError(f"no edit of {self._name(state.path)!r} is left to undo")
         before, after = (self.history.text(h) for h in (last.sha256_before, last.sha256_after))
         planned = self._planned(state, partial(restoring, before=before, after=after))
-        if last.op != "add" or state.file is None:
+        return self._removing(planned) if last.op == "add" else planned
+
+    def _planned_restore(self, state: Look, change: Restore) -> PlannedEdit:
+        if state.text is None:
+            raise ToolError(f"{self._name(state.path)!r} is gone")
+        planned = self._planned(state, change.edits)
+        return self._removing(planned) if change.target is None else planned
+
+    def _removing(self, planned: PlannedEdit) -> PlannedEdit:
+        """Take a file away that the agent made."""
+        if planned.state.file is None:
             return planned
-        if state.is_unsaved:
-            raise self._stale(state, "it changed since it was created")
+        if planned.state.is_unsaved:
+            raise self._stale(planned.state, "it changed since it was created")
         return replace(planned, after=None, route="disk")
 
     def _write(self, planned: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:

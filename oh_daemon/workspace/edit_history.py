@@ -68,6 +68,11 @@ class EditHistory:
         if path is not None:
             self._remember_at(real_path(path), change)
 
+    def forget(self, path: Path, change: FileChange) -> None:
+        """The user made this one, so the agent cannot undo it."""
+        if self.last(path) is change:
+            self._changes[path].pop()
+
     def last(self, path: Path) -> FileChange | None:
         changes = self._changes.get(path)
         return changes[-1] if changes else None

@@ -54,7 +54,7 @@ class Replace:
             if second.start < first.end:
                 line = line_of(plain, second.start)
                 raise ToolError(f"two edits overlap at line {line}; join them into one")
-        return _located(text, plain, found)
+        return located(text, plain, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Insert:
             offset, new = len(plain), "\n" + new.removesuffix("\n")
         else:
             offset, new = starts[self.line], new if new.endswith("\n") else new + "\n"
-        return _located(text, plain, [TextEdit(offset, offset, new)])
+        return located(text, plain, [TextEdit(offset, offset, new)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,14 @@ Change = Replace | Insert | Create | Undo
 def restoring(text: str, *, before: str, after: str) -> tuple[TextEdit, ...]:
     """Edits that go back from `after` to `before`. Raises `EditRejectedError` for other texts."""
     if text == after:
-        return tuple(_line_hunks(text, 0, before))
+        return tuple(line_hunks(text, 0, before))
     plain = with_newlines(text)
     if plain != with_newlines(after):
         raise EditRejectedError(
             "the text changed since that edit, and undo would lose the change; view it and"
             " edit it instead"
         )
-    return _located(text, plain, [TextEdit(0, len(plain), with_newlines(before))])
+    return located(text, plain, [TextEdit(0, len(plain), with_newlines(before))])
 
 
 def with_newlines(text: str) -> str:
@@ -140,7 +140,7 @@ def looks_applied(before: str, after: str, now: str, *, was_saved: bool) -> bool
 
 def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
     """A diff to be shown (hidden characters escaped, capped) and the lines added and removed."""
-    old, new = (_lines(with_newlines(text)) for text in (before, after))
+    old, new = (lines(with_newlines(text)) for text in (before, after))
     diff = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))[2:]
     added = sum(line.startswith("+") for line in diff)
     removed = sum(line.startswith("-") for line in diff)
@@ -199,12 +199,12 @@ def _nearest(plain: str, old: str) -> str:
     return f"The nearest is line {index + 1}:\n{capped(lines[index], 'this', 2048)}"
 
 
-def _located(text: str, plain: str, edits: Sequence[TextEdit]) -> tuple[TextEdit, ...]:
+def located(text: str, plain: str, edits: Sequence[TextEdit]) -> tuple[TextEdit, ...]:
     """Minimal edits of `text` that do to it what `edits` do to `plain`, its form with LF."""
     shortened = [found.start() - n for n, found in enumerate(re.finditer("\r\n", text))]
     located: list[TextEdit] = []
     for edit in edits:
-        for hunk in _line_hunks(plain[edit.start : edit.end], edit.start, edit.text):
+        for hunk in line_hunks(plain[edit.start : edit.end], edit.start, edit.text):
             part = _trimmed(plain, hunk)
             start = part.start + bisect_left(shortened, part.start)
             end = part.end + bisect_left(shortened, part.end)
@@ -216,9 +216,9 @@ def _located(text: str, plain: str, edits: Sequence[TextEdit]) -> tuple[TextEdit
     return tuple(located)
 
 
-def _line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
+def line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
     """The lines that differ between `old`, which starts at `offset`, and `new`."""
-    old_lines, new_lines = _lines(old), _lines(new)
+    old_lines, new_lines = lines(old), lines(new)
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines)
     ends = [offset]
     for line in old_lines:
@@ -256,7 +256,7 @@ def _distance(first: str, second: str) -> int:
     return len(one) + len(two) - 2 * sum(block.size for block in matcher.get_matching_blocks())
 
 
-def _lines(text: str) -> list[str]:
+def lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 

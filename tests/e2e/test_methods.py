@@ -287,6 +287,10 @@ BAD: list[tuple[str, Json, str]] = [
     ("conversation/unsubscribe", {}, "conversationId"),
     ("approval/list", {"conversationId": []}, "conversationId"),
     ("approval/respond", {"approvalId": "a"}, "digest"),
+    ("changes/list", {}, "conversationId"),
+    ("changes/diff", {"conversationId": "c"}, "uri"),
+    ("changes/accept", {"conversationId": "c", "hunks": [{"uri": "u"}]}, "hunks.0.oldStart"),
+    ("changes/revert", {"conversationId": "c", "uris": "u"}, "uris"),
     ("output/read", {"conversationId": "c", "outputRef": "../../etc"}, "outputRef"),
     ("tool/list", {"conversationId": {}}, "conversationId"),
     ("config/read", {"section": "colour"}, "section"),
@@ -308,6 +312,8 @@ UNKNOWN = [
     ("conversation/queue", -31002),
     ("conversation/subscribe", -31002),
     ("tool/list", -31002),
+    ("changes/list", -31002),
+    ("changes/revert", -31002),
     ("approval/list", -31002),
 ]
 

@@ -17,7 +17,12 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_diary
-from oh_daemon.fronts.lsp import handlers_conversation, handlers_daemon, handlers_history
+from oh_daemon.fronts.lsp import (
+    handlers_changes,
+    handlers_conversation,
+    handlers_daemon,
+    handlers_history,
+)
 from oh_daemon.fronts.lsp.client import ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
@@ -86,7 +91,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
 
 def _bind(daemon: Daemon) -> dict[str, Method]:
     """A handler for every method of the registry, and for nothing else."""
-    modules = (handlers_conversation, handlers_history, handlers_daemon)
+    modules = (handlers_conversation, handlers_history, handlers_changes, handlers_daemon)
     handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}
     is_warm = threading.Event()
 

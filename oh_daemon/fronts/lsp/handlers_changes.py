@@ -1,0 +1,181 @@
+"""The `changes/*` methods: the user looks through what the agent did to files, keeps or reverts it.
+
+The log knows where each file stood when it was last reviewed, and its texts are blobs; what the
+user changed in between belongs to the user and is never part of a review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
+from oh_daemon.contract.events import ChangesReviewed
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.delivery import BUSY
+from oh_daemon.core.ports import TextEdit
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open
+from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.wiring import Live
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.review import Restore, hunks_of, merged
+from oh_daemon.workspace.text_changes import applied, with_newlines
+
+
+@dataclass(frozen=True, slots=True)
+class _Review:
+    """One file: what the user has accepted so far, and what the agent made of it."""
+
+    uri: str
+    base: str | None
+    now: str | None
+    decision: str | None
+
+    @property
+    def hunks(self) -> dict[m.Hunk, TextEdit]:
+        return hunks_of(self.base or "", self.now or "")
+
+    @property
+    def is_pending(self) -> bool:
+        return self.base != self.now
+
+    def with_hunks(self, taken: Collection[m.Hunk]) -> str | None:
+        """The accepted text with some of what the agent made."""
+        edits = [edit for hunk, edit in self.hunks.items() if hunk in taken]
+        if len(edits) == len(self.hunks):
+            return self.now
+        return applied(self.base or "", edits) if edits else self.base
+
+
+def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
+    def text(sha256: str | None) -> str | None:
+        return None if sha256 is None else with_newlines(documents.history.text(sha256))
+
+    with live.conversation.changed:
+        files = deepcopy(live.conversation.state.reviews)
+    found: dict[str, _Review] = {}
+    for uri, file in files.items():
+        base = text(file["base"])
+        for before, after in file["gaps"]:
+            # The user's own changes count as accepted, also where they replaced the agent's.
+            base = merged(text(before) or "", base or "", text(after) or "")[0]
+        found[uri] = _Review(uri, base, text(file["now"]), file.get("decision"))
+    return found
+
+
+def list_(live: Live, documents: Documents, _params: m.ChangesListParams) -> m.ChangesListResult:
+    files: list[m.ReviewedFile] = []
+    for review in _reviews(live, documents).values():
+        path = documents.folders.resolve(review.uri, writing=False)
+        change = documents.history.describe(path, review.base, review.now)
+        state = "pending" if review.is_pending else review.decision or "accepted"
+        shown = change.model_dump(exclude={"patch", "uri"})
+        files.append(m.ReviewedFile.model_validate({**shown, "uri": review.uri, "state": state}))
+    return m.ChangesListResult(files=tuple(files))
+
+
+def diff(live: Live, documents: Documents, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
+    review = _reviews(live, documents).get(params.uri)
+    if review is None:
+        problem = {"path": "uri", "code": "unknown", "message": "not changed by the agent"}
+        raise InvalidParamsError("uri: the agent did not change that; see changes/list", (problem,))
+    path = documents.folders.resolve(review.uri, writing=False)
+    change = documents.history.describe(path, review.base, review.now)
+    return m.ChangesDiffResult(
+        old_text=review.base,
+        new_text=review.now,
+        patch=change.patch or "",
+        hunks=tuple(review.hunks),
+    )
+
+
+def accept(live: Live, documents: Documents, params: m.ReviewParams) -> m.ReviewResult:
+    def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
+        base = review.with_hunks(chosen)
+        return _Review(review.uri, base, review.now, "accepted")
+
+    return _settle(live, documents, params, act)
+
+
+def revert(live: Live, documents: Documents, params: m.ReviewParams) -> m.ReviewResult:
+    status = live.conversation.state.status
+    if status in BUSY:
+        raise ConversationBusyError(f"the agent is {status} and may edit the same files; wait")
+
+    def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
+        kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
+        path = documents.folders.resolve(review.uri, writing=True)
+        change = Restore(review.now or "", kept)
+        documents.restore(path, change, label=f"Revert in {path.name}"[:40], cancel=CancelToken())
+        return _Review(review.uri, review.base, kept, "reverted")
+
+    return _settle(live, documents, params, act)
+
+
+def _settle(
+    live: Live,
+    documents: Documents,
+    params: m.ReviewParams,
+    act: Callable[[_Review, Collection[m.Hunk]], _Review],
+) -> m.ReviewResult:
+    """Act on each file that is meant; one that does not fit stays as it is and says why."""
+    reviews = _reviews(live, documents)
+    pending = [uri for uri, review in reviews.items() if review.is_pending]
+    chosen = {uri: [h.hunk for h in params.hunks if h.uri == uri] for uri in params.named()}
+    done: list[str] = []
+    conflicts: list[m.ReviewConflict] = []
+    for uri in chosen or pending:
+        try:
+            _require_fitting(reviews.get(uri), chosen.get(uri, ()))
+            after = act(reviews[uri], chosen.get(uri) or reviews[uri].hunks)
+        except ToolError as exc:
+            reason = exc.message.partition("\n")[0]
+            conflicts.append(m.ReviewConflict(uri=uri, reason=reason))
+            continue
+        live.conversation.append(_reviewed(documents, after))
+        done.append(uri)
+    live.conversation.log.sync()
+    return m.ReviewResult(done=tuple(done), conflicts=tuple(conflicts))
+
+
+def _require_fitting(review: _Review | None, chosen: Collection[m.Hunk]) -> None:
+    if review is None or not review.is_pending:
+        raise ToolError("nothing of it waits for review; see changes/list")
+    if not all(hunk in review.hunks for hunk in chosen):
+        raise ToolError("these hunks are of an older state; ask changes/diff again")
+
+
+def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
+    put = documents.history.blobs.put_blob
+    base, now = (
+        None if text is None else put(text.encode("utf-8", "surrogatepass"))
+        for text in (after.base, after.now)
+    )
+    decision = "accepted" if after.decision == "accepted" else "reverted"
+    return ChangesReviewed(uri=after.uri, decision=decision, base=base, now=now)
+
+
+def _on_documents(handler: Callable[[Live, Documents, Any], Any]) -> Handler:
+    """A handler that works on the files of an open conversation, on a worker thread."""
+
+    @on_open
+    def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
+        documents = live.workbench.documents
+        if documents is None:
+            problem = {"path": "conversationId", "code": "noFolder", "message": "has no folder"}
+            raise InvalidParamsError("a conversation without a folder changes no files", (problem,))
+        context.hold(live.id)
+        return daemon.workers.submit(handler, live, documents, params)
+
+    return call
+
+
+HANDLERS: dict[str, Handler] = {
+    "changes/list": _on_documents(list_),
+    "changes/diff": _on_documents(diff),
+    "changes/accept": _on_documents(accept),
+    "changes/revert": _on_documents(revert),
+}

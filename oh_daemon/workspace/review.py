@@ -1,0 +1,67 @@
+"""What of the agent's changes the user keeps: hunks, and the way back around later changes.
+
+Pure values like `text_changes`; texts have LF as line end here. Invariant: where the user changed
+the same lines, theirs stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oh_daemon.contract.daemon_messages import Hunk
+from oh_daemon.contract.errors import EditRejectedError
+from oh_daemon.core.ports import TextEdit
+from oh_daemon.workspace.text_changes import (
+    Change,
+    applied,
+    line_hunks,
+    lines,
+    located,
+    with_newlines,
+)
+
+
+def hunks_of(old: str, new: str) -> dict[Hunk, TextEdit]:
+    """The lines that differ, as the client names them, and the edits of `old` they stand for."""
+    found: dict[Hunk, TextEdit] = {}
+    moved_by = 0
+    for edit in line_hunks(old, 0, new):
+        start, n_old = old.count("\n", 0, edit.start), len(lines(old[edit.start : edit.end]))
+        n_new = len(lines(edit.text))
+        hunk = Hunk(old_start=start, old_lines=n_old, new_start=start + moved_by, new_lines=n_new)
+        found[hunk] = edit
+        moved_by += n_new - n_old
+    return found
+
+
+def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:
+    """`theirs` with the changes from `origin` to `ours`, and how many of these do not fit."""
+    their_edits = list(line_hunks(origin, 0, theirs))
+    our_edits = [edit for edit in line_hunks(origin, 0, ours) if edit not in their_edits]
+    fitting = [
+        our
+        for our in our_edits
+        if not any(our.start <= their.end and their.start <= our.end for their in their_edits)
+    ]
+    both = sorted([*fitting, *their_edits], key=lambda edit: edit.start)
+    return applied(origin, both), len(our_edits) - len(fitting)
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Go back from `origin`, as the agent left it, to `target`, around what others changed."""
+
+    origin: str
+    target: str | None
+    """None is no file."""
+
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
+        plain = with_newlines(text)
+        wanted, n_lost = merged(self.origin, self.target or "", plain)
+        if n_lost or (self.target is None and wanted):
+            raise EditRejectedError("the same lines were changed since; nothing was reverted")
+        return located(text, plain, [TextEdit(0, len(plain), wanted)])
+
+
+Wanted = Change | Restore
+"""What an edit may be asked to do."""

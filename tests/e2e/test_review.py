@@ -1,0 +1,113 @@
+"""The user reviews what the agent did to files: keeps it, takes it back, and loses nothing."""
+
+from pathlib import Path
+from typing import Any
+
+from editor import Editor
+from fake_llm import Step, call, say
+from raw_client import RawClient
+from world import World
+
+Json = dict[str, Any]
+LINES = [f"line {n}" for n in range(12)]
+
+
+def text_of(**changed: str) -> str:
+    """The twelve lines, with those changed that are named like `l3`."""
+    return "".join(changed.get(f"l{n}", line) + "\n" for n, line in enumerate(LINES))
+
+
+def agent_edits(*numbers: int) -> list[Step]:
+    edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in numbers]
+    change = call("edit", command="replace", path="a.txt", edits=edits)
+    return [call("edit", command="view", path="a.txt"), change, say("Done.")]
+
+
+def reviewed(world: World, client: RawClient, *steps: Step) -> Json:
+    """A conversation after a turn of these steps, and its file."""
+    world.script(*steps)
+    conversation = world.start(client)
+    assert world.turn(client)["status"] == "completed"
+    return {"conversationId": conversation}
+
+
+def states(client: RawClient, named: Json) -> dict[str, str]:
+    files = client.request("changes/list", named)["files"]
+    return {Path(file["uri"]).name: file["state"] for file in files}
+
+
+def test_hunks_are_kept_and_reverted_around_what_the_user_changed(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text(text_of())
+    client = world.daemon()
+    named = reviewed(world, client, *agent_edits(1, 5, 9))
+    in_file = {**named, "uri": path.as_uri()}
+    shown = client.request("changes/diff", in_file)
+    assert shown["oldText"] == text_of()
+    assert shown["newText"] == path.read_text() == text_of(l1="agent 1", l5="agent 5", l9="agent 9")
+    first, second, third = shown["hunks"]
+    assert first == {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1}
+    hunk = {"uri": path.as_uri(), **first}
+    done = {"done": [path.as_uri()], "conflicts": []}
+    assert client.request("changes/accept", {**named, "hunks": [hunk]}) == done
+    users = "line 3, by the user"
+    path.write_text(text_of(l1="agent 1", l3=users, l5="agent 5", l9="the user again"))
+    hunk = {"uri": path.as_uri(), **second}
+    assert client.request("changes/revert", {**named, "hunks": [hunk]}) == done
+    kept = text_of(l1="agent 1", l3=users, l9="the user again")
+    assert path.read_text() == kept
+    [conflict] = client.request("changes/revert", named)["conflicts"]
+    assert "same lines" in conflict["reason"]
+    assert path.read_text() == kept
+    assert states(client, named) == {"a.txt": "pending"}
+    [conflict] = client.request("changes/accept", {**named, "hunks": [hunk]})["conflicts"]
+    assert "older" in conflict["reason"]
+    client.request("conversation/close", named)
+    client.request("conversation/open", named)
+    assert client.request("changes/diff", in_file)["hunks"] == [third]
+    assert client.request("changes/accept", named) == done
+    assert states(client, named) == {"a.txt": "accepted"}
+    assert client.error("changes/diff", {**named, "uri": "file:///else"}).code == -32602
+
+
+def test_what_the_user_changed_between_two_edits_is_not_part_of_the_review(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text(text_of())
+    client = world.daemon()
+    named = reviewed(world, client, *agent_edits(1))
+    path.write_text(text_of(l1="agent 1", l5="by the user"))
+    world.script(*agent_edits(9))
+    world.send(client, named["conversationId"], "more")
+    world.turn(client, nth=2)
+    shown = client.request("changes/diff", {**named, "uri": path.as_uri()})
+    assert shown["oldText"] == text_of(l5="by the user")
+    client.request("changes/revert", {**named, "uris": [path.as_uri()]})
+    assert path.read_text() == text_of(l5="by the user")
+    assert states(client, named) == {"a.txt": "reverted"}
+
+
+def test_an_open_document_is_reverted_by_the_editor_as_one_undo_step(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text(text_of())
+    editor = Editor(world)
+    buffer = editor.open(path, typed=text_of(l11="typed"))
+    named = reviewed(world, editor.client, *agent_edits(1, 5))
+    edited = text_of(l1="agent 1", l5="agent 5", l11="typed")
+    assert buffer.text == edited
+    assert editor.client.request("changes/revert", named)["done"] == [path.as_uri()]
+    assert buffer.text == text_of(l11="typed")
+    assert buffer.undo[-1] == edited
+    assert path.read_text() == text_of()
+
+
+def test_a_new_file_is_taken_away_unless_the_user_changed_it(world: World) -> None:
+    client = world.daemon()
+    steps = [call("edit", command="create", path=name, text="new\n") for name in ("b", "c")]
+    named = reviewed(world, client, *steps, say("Done."))
+    (world.project / "c").write_text("new\nmine\n")
+    result = client.request("changes/revert", named)
+    assert [Path(uri).name for uri in result["done"]] == ["b"]
+    assert [Path(conflict["uri"]).name for conflict in result["conflicts"]] == ["c"]
+    assert not (world.project / "b").exists()
+    assert (world.project / "c").read_text() == "new\nmine\n"
+    assert states(client, named) == {"b": "reverted", "c": "pending"}
