@@ -22,6 +22,7 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.live_text import LiveText
+from oh_daemon.core.observation import presentable
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
 from oh_daemon.core.recovery import ITEM, cancelled_approvals
 
@@ -234,22 +235,22 @@ def _call(action: _Ready, context: ToolContext) -> ToolResult:
     """Whatever a tool does wrong is an observation; the loop lives on."""
     name = action.tool.spec.name
     try:
-        return action.tool.run(action.item["args"], context)
+        return presentable(action.tool.run(action.item["args"], context))
     except Cancelled:
         return ToolResult.of("Interrupted by the user; it may have had effects.", is_error=True)
     except ToolError as exc:
         return _observed(exc)
-    except Exception as exc:
+    except BaseException as exc:  # A tool that calls `sys.exit` ends itself only.
         logger.exception("tool %s broke in conversation %s", name, context.conversation_id)
         text = f"{name} broke: {exc!r}. Its effects are unknown; try another way."
-        return ToolResult.of(text, is_error=True)
+        return presentable(ToolResult.of(text, is_error=True))
 
 
 def _observed(error: ToolError) -> ToolResult:
     """The failure as the model reads it; what it shows counts as seen from now on."""
     if error.on_shown is not None:
         error.on_shown()
-    return ToolResult.of(str(error), is_error=True)
+    return presentable(ToolResult.of(str(error), is_error=True))
 
 
 def merge_changes(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice, takewhile
 
 from oh_daemon.contract.items import ConversationState, PauseReason, StopReason
 from oh_daemon.core.ports import Json, ModelAnswer
 from oh_daemon.core.state import State
 
 MAX_NUDGES = 3
-MAX_SAME_ERRORS = 3
+MAX_WRONG_CALLS = 3
 NUDGE = (
     "Your last answer held neither text nor a tool call. Go on with the task, or call finish when "
     "it is done."
@@ -34,12 +36,16 @@ def rest_before_step(state: State) -> Rest | None:
     cost = turn["usage"].get("cost", {}).get("amount", 0.0)
     if state.max_cost_usd is not None and cost >= state.max_cost_usd:
         return Rest("maxCostUsd", "paused", "budget")
-    # Three wrong calls of one kind in a row: more of the same will not help.
-    recent = [item for item in state.items[-MAX_SAME_ERRORS:] if item.get("call")]
-    reasons = {item.get("reason") for item in recent}
-    if len(recent) == MAX_SAME_ERRORS and reasons in ({"unknownTool"}, {"invalidArguments"}):
-        return Rest("toolErrors")
-    return None
+    # So many wrong calls in a row: more of the same will not help.
+    recent = list(islice(_latest_calls(state.items), MAX_WRONG_CALLS))
+    is_wrong = [item.get("reason") in {"unknownTool", "invalidArguments"} for item in recent]
+    return Rest("toolErrors") if is_wrong == [True] * MAX_WRONG_CALLS else None
+
+
+def _latest_calls(items: list[Json]) -> Iterator[Json]:
+    """The calls since the user's last word, newest first."""
+    said = takewhile(lambda item: item["kind"] != "userMessage", reversed(items))
+    return (item for item in said if item.get("call"))
 
 
 def rest_after_answer(answer: ModelAnswer, items: list[Json]) -> Rest | None:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 from oh_daemon.contract.items import ToolSubject
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-
-MAX_RESULT_CHARS = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,50 +36,22 @@ class FunctionTool:
 
 
 def to_result(value: object) -> ToolResult:
-    """Bring whatever a callback returned into MCP's shape, capped, and such that it is JSON."""
+    """Bring whatever a callback returned into MCP's shape; `core/observation` makes it JSON."""
     if isinstance(value, ToolResult):
-        return replace(value, content=_blocks(value.content), meta=_plain(value.meta))
+        return value
     if isinstance(value, dict) and "content" in value:
         result = cast("Json", value)
+        content: Any = result["content"]
+        parts = cast("list[Json]", content if isinstance(content, list | tuple) else [content])
         meta = result.get("_meta", result.get("meta", {}))
-        return ToolResult(_blocks(result["content"]), bool(result.get("isError")), _plain(meta))
-    return ToolResult.of(_capped(_rendered(cast("object", value))))
+        return ToolResult(tuple(parts), bool(result.get("isError")), meta)
+    return ToolResult.of(value if isinstance(value, str) else _render(value))
 
 
-def _blocks(content: object) -> tuple[Json, ...]:
-    """MCP's content blocks; what is none becomes a text, so that log and model can take it."""
-    blocks = cast("list[object]", content if isinstance(content, list | tuple) else [content])
-    return tuple(_block(block) for block in blocks)
-
-
-def _block(block: object) -> Json:
-    plain = _plain(block)
-    kind, text = plain.get("type"), plain.get("text")
-    if isinstance(kind, str) and kind != "text":
-        return plain
-    known = text if kind == "text" and isinstance(text, str) else _rendered(block)
-    return {**plain, "type": "text", "text": _capped(known)}
-
-
-def _plain(value: object) -> Json:
-    """The object as JSON has it; empty when it is none."""
-    try:
-        return json.loads(json.dumps(dict(cast("Json", value))))
-    except (TypeError, ValueError):
-        return {}
-
-
-def _rendered(value: object) -> str:
+def _render(value: Any) -> str:
     if value is None:
         return "Done."
     try:
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         return repr(value)
-
-
-def _capped(text: str) -> str:
-    if len(text) <= MAX_RESULT_CHARS:
-        return text
-    half = MAX_RESULT_CHARS // 2
-    return f"{text[:half]}\n[{len(text) - MAX_RESULT_CHARS} characters cut]\n{text[-half:]}"

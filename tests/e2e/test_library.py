@@ -152,7 +152,7 @@ def _raise() -> None:
         (lambda: {"content": "no list"}, "no list"),
         (lambda: {"content": [{"type": "text"}, 7]}, '{"type": "text"}\n7'),
         (lambda: {"content": [{"type": "resource", "resource": b"?"}]}, "b'?'"),
-        (lambda: {"content": [{"type": "resource", "resource": "?"}]}, "a resource without text"),
+        (lambda: {"content": [{"type": "resource", "resource": "?"}]}, '"resource": "?"'),
         (lambda: {"content": [], "_meta": {1: {"a set"}}}, "(no output)"),
         (lambda: ToolResult(({"type": "text", "text": 7},)), '"text": 7'),
         (lambda: ToolResult.of("x" * (50 << 20)), "characters cut]"),

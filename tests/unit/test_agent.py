@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from core_world import DEADLINE_S, Heard, at_work, text, tool
@@ -28,6 +29,7 @@ from fake_llm import (
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import StorageError, ToolError
 from oh_daemon.contract.items import FileChange
+from oh_daemon.core.actions import MAX_PARALLEL
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.ports import Footprint, Intent, ToolContext, ToolResult, ToolSpec
@@ -62,6 +64,8 @@ def result_of(item: Json) -> str:
         ([reason("Hm.")] * 4, "noAnswer", "idle", None),
         ([call("fly")] * 3, "toolErrors", "idle", None),
         ([raw_call("echo", "{")] * 3, "toolErrors", "idle", None),
+        ([calls(say("I try."), call("fly"))] * 3, "toolErrors", "idle", None),
+        ([call("fly"), raw_call("echo", "{"), call("fly")], "toolErrors", "idle", None),
         ([call("echo", words="a")] * 3, "maxSteps", "paused", None),
     ],
 )
@@ -151,6 +155,60 @@ def test_calls_that_may_get_into_each_others_way_run_one_after_the_other():
     with at_work(script, write) as work:
         work.run()
         assert order == ["a", "b", "c"]
+
+
+ODD_RESULTS: dict[str, tuple[Callable[[], object], str]] = {
+    "text instead of parts": (lambda: {"content": "words"}, "words"),
+    "parts that are text": (lambda: {"content": ["some", "words"]}, "some\nwords"),
+    "a text without text": (lambda: {"content": [{"type": "text"}]}, '{"type": "text"}'),
+    "a text that is a number": (lambda: {"content": [{"type": "text", "text": 5}]}, '"text": 5'),
+    "a resource that is none": (lambda: {"content": [{"type": "resource", "resource": 1}]}, "1"),
+    "no JSON": (lambda: {"content": [{"type": "image", "data": b"\xff"}]}, "xff"),
+    "half a surrogate pair": (lambda: "a\ud800b", "a\ufffdb"),
+    "50 MB": (lambda: "x" * 50_000_000, "[49,934,464 characters cut]"),
+    "50 MB in MCP's form": (lambda: ToolResult.of("x" * 50_000_000), "characters cut]"),
+    "50 MB of error": (lambda: raised(ToolError("x" * 50_000_000)), "characters cut]"),
+    "the end of the program": (lambda: raised(SystemExit(3)), "probe broke: SystemExit(3)"),
+}
+
+
+def raised(error: BaseException) -> NoReturn:
+    raise error
+
+
+@pytest.mark.parametrize(("give", "told"), ODD_RESULTS.values(), ids=ODD_RESULTS)
+def test_whatever_a_tool_gives_the_model_hears_it_and_the_turn_goes_on(
+    give: Callable[[], object], told: str
+):
+    with at_work([call("probe"), say("Done.")], tool("probe", give)) as work:
+        assert work.run()["finalText"] == "Done."
+        heard = work.llm.requests[1].body["messages"][-1]["content"]
+        assert told in heard
+        assert len(heard) < 100_000
+
+
+def test_fifty_calls_of_one_id_run_a_few_at_a_time_and_each_gets_its_result():
+    lock, n_now, most = threading.Lock(), 0, 0
+
+    def read(n: int) -> str:
+        nonlocal n_now, most
+        with lock:
+            n_now += 1
+            most = max(most, n_now)
+        with lock:
+            n_now -= 1
+        return f"result {n}"
+
+    reader = tool("read", read, read_only=True, n={"type": "integer"})
+    same = [raw_call("read", f'{{"n": {n}}}', call_id="same") for n in range(50)]
+    with at_work([calls(*same), say("Done.")], reader) as work:
+        assert work.run()["finalText"] == "Done."
+        _, _, answer, *results = work.llm.requests[1].body["messages"]
+    assert [result["content"] for result in results] == [f"result {n}" for n in range(50)]
+    ids = [result["tool_call_id"] for result in results]
+    assert ids == [one["id"] for one in answer["tool_calls"]]
+    assert len(set(ids)) == 50
+    assert most <= MAX_PARALLEL
 
 
 def test_ids_that_a_provider_uses_again_are_made_unique():

@@ -1,0 +1,61 @@
+"""What a tool gave or raised, as the log, the wire and the model can take it.
+
+Tools of users return anything. What enters the log is read again for every later request, so a part
+of the wrong form or of many megabytes would end each turn from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from oh_daemon.core.ports import Json, ToolResult
+
+MAX_TEXT_CHARS = 64 << 10
+_MAX_PART_CHARS = 16 << 20
+
+
+def presentable(result: ToolResult) -> ToolResult:
+    """The same result with content that is JSON of MCP's form, and not too long."""
+    content: Iterable[object] = result.content
+    meta: Any = json.loads(_rendered(result.meta))
+    parts = tuple(_part(part) for part in content)
+    return replace(result, content=parts, meta=meta if isinstance(meta, dict) else {})
+
+
+def _rendered(value: object) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = json.dumps(repr(value))
+    # File names and output of programs may hold half surrogate pairs, which are not JSON.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _part(part: object) -> Json:
+    rendered = _rendered(part)
+    match json.loads(rendered):
+        case {"type": "text", "text": str(text)} as found:
+            return {**found, "text": _shortened(text)}
+        case str(text):
+            return {"type": "text", "text": _shortened(text)}
+        case {"type": "resource", "resource": dict()} as found if _is_bearable(rendered):
+            return found
+        case {"type": "image" | "audio" | "resource_link"} as found if _is_bearable(rendered):
+            return found
+        case _:
+            return {"type": "text", "text": _shortened(rendered)}
+
+
+def _is_bearable(rendered: str) -> bool:
+    return len(rendered) <= _MAX_PART_CHARS
+
+
+def _shortened(text: str) -> str:
+    cut = len(text) - MAX_TEXT_CHARS
+    if cut <= 0:
+        return text
+    half = MAX_TEXT_CHARS // 2
+    return f"{text[:half]}\n[{cut:,} characters cut]\n{text[-half:]}"
