@@ -30,6 +30,8 @@ class World:
     llm: FakeLLM
     stack: ExitStack
     daemons: list[RawClient] = field(default_factory=list[RawClient])
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    """More for the environment of its daemons."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -39,6 +41,7 @@ class World:
             "OH_DAEMON_MODEL": "openai/fake",
             "OH_DAEMON_BASE_URL": self.llm.url,
             "OH_DAEMON_API_KEY": KEY,
+            **self.variables,
         }
 
     def script(self, *steps: Step) -> None:

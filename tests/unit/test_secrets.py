@@ -9,44 +9,19 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planted_secrets import BODY, TOKENS
 
 from oh_daemon.core.secrets import HIDDEN, MaskedStream, Masker
 
-_B = "aB3dE5gH7jK9mN1pQ2sT4vX6zA8cF0hL"
-_JWT = f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTYifQ.{_B}"
-_KEY = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{_B}{_B}\n{_B}=\n-----END OPENSSH PRIVATE KEY-----"
-
-# The tokens are put together here, so that no scanner takes this file for a leak.
-_TOKENS = {
-    "openai": "sk-" + _B,
-    "openai project": "sk-proj-" + _B + "_" + _B,
-    "anthropic": "sk-ant-api03-" + _B + "-" + _B,
-    "github": "ghp_" + _B + "abcd",
-    "github fine grained": "github_pat_" + _B + "_" + _B,
-    "gitlab": "glpat-" + _B[:20],
-    "aws id": "AKIA" + "QWERTYUIOPASDFGH",
-    "google": "AIza" + _B + "abc",
-    "google oauth": "ya29." + _B,
-    "slack": "xoxb-" + "123456789012-" + _B,
-    "stripe": "sk_live_" + _B,
-    "npm": "npm_" + _B + "abcd",
-    "pypi": "pypi-AgEIcHlwaS5vcmc" + _B + _B,
-    "hugging face": "hf_" + _B,
-    "groq": "gsk_" + _B + _B,
-    "sendgrid": "SG." + _B[:22] + "." + _B + _B[:11],
-    "digitalocean": "dop_v1_" + "0123456789abcdef" * 4,
-    "jwt": _JWT,
-    "private key": _KEY,
-}
 _IN_CONTEXT = {
-    "bearer": ("Authorization: Bearer ", _B, ""),
+    "bearer": ("Authorization: Bearer ", BODY, ""),
     "basic": ("authorization: Basic ", "dXNlcjpodW50ZXIy", ""),
-    "aws secret": ('AWS_SECRET_ACCESS_KEY="', _B + "abcdEF/+", '"'),
-    "azure": ("AccountName=x;AccountKey=", _B + _B + "==", ";"),
+    "aws secret": ('AWS_SECRET_ACCESS_KEY="', BODY + "abcdEF/+", '"'),
+    "azure": ("AccountName=x;AccountKey=", BODY + BODY + "==", ";"),
     "url password": ("postgres://bob:", "s3cr3t-pw", "@db/x"),
-    "url query": ("https://h/x?a=1&access_token=", _B, "&b=2"),
-    "telegram": ("bot123456789:", "AA" + _B + "x", "/send"),
-    "slack hook": ("https://hooks.slack.com/services/", "T01ABCDEF/B01ABCDEF/" + _B, ""),
+    "url query": ("https://h/x?a=1&access_token=", BODY, "&b=2"),
+    "telegram": ("bot123456789:", "AA" + BODY + "x", "/send"),
+    "slack hook": ("https://hooks.slack.com/services/", "T01ABCDEF/B01ABCDEF/" + BODY, ""),
 }
 _ORDINARY = [
     'key = os.environ["API_KEY"]',
@@ -68,9 +43,9 @@ _ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("kind", _TOKENS)
+@pytest.mark.parametrize("kind", TOKENS)
 def test_a_well_known_token_is_masked_wherever_it_stands(kind: str) -> None:
-    token = _TOKENS[kind]
+    token = TOKENS[kind]
     for before, after in [
         ("x = '", "'"),
         ("", ""),
@@ -153,9 +128,9 @@ def _streamed(masker: Masker, pieces: list[str]) -> str:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
-@pytest.mark.parametrize("kind", [*_TOKENS, *_IN_CONTEXT])
+@pytest.mark.parametrize("kind", [*TOKENS, *_IN_CONTEXT])
 def test_a_token_split_over_pieces_is_masked_as_if_it_were_whole(kind: str, size: int) -> None:
-    before, token, after = _IN_CONTEXT.get(kind, ("key: ", _TOKENS.get(kind, ""), ""))
+    before, token, after = _IN_CONTEXT.get(kind, ("key: ", TOKENS.get(kind, ""), ""))
     text = f"some text {before}{token}{after} and more"
     pieces = [text[n : n + size] for n in range(0, len(text), size)]
     assert _streamed(Masker(), pieces) == f"some text {before}{HIDDEN}{after} and more"
