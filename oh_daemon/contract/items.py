@@ -71,7 +71,7 @@ class TextPart(Contract):
 class ImagePart(Contract):
     type: Literal["image"] = "image"
     mime_type: Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
-    data: Annotated[str, Field(max_length=7 * (1 << 20))]
+    data: Annotated[str, Field(max_length=-(-(5 << 20) // 3) * 4)]
     """Base64; 5 MiB once decoded."""
 
 
@@ -280,7 +280,6 @@ class CommandSubject(Contract):
     kind: Literal["command"] = "command"
     command: str
     cwd: str
-    env: dict[str, str] | None = None
 
 
 class FileChangeSubject(Contract):
@@ -292,7 +291,6 @@ class ToolSubject(Contract):
     kind: Literal["tool"] = "tool"
     tool: str
     args: dict[str, Any]
-    server: str | None = None
 
 
 class PathSubject(Contract):

@@ -77,7 +77,6 @@ class ConversationInfo(Contract):
     archived: bool = False
     queue_length: int
     pending_count: int
-    log_uri: str | None = None
     lock: LockInfo
 
 

@@ -47,7 +47,7 @@ class Settings(Contract):
     max_running_turns: Annotated[int, Field(ge=1)] = 64
     """More turns wait for their turn."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """Of the daemon's own log file; message bodies appear at DEBUG only, masked."""
+    """Of the daemon's own log file, which holds no message bodies and no secrets."""
 
 
 STRICTNESS: dict[str, tuple[str, ...]] = {

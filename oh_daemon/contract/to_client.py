@@ -85,7 +85,6 @@ class ReadDocumentParams(Contract):
 class ReadDocumentResult(Contract):
     text: str
     version: int | None = None
-    dirty: bool = False
 
 
 class SaveDocumentParams(Contract):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fake_llm import call, error, hang, held, say
 from raw_client import RawClient, RpcError
-from world import KEY, PRODUCT, World, content_of, items, text
+from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
 
 from oh_daemon.contract.protocol import CLIENT_REQUESTS, COMMANDS, NOTIFICATIONS, REQUESTS
 
@@ -387,3 +387,36 @@ def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(wo
     assert found[: gap["toSeq"] - gap["fromSeq"] + 1] == list(
         range(gap["fromSeq"], gap["toSeq"] + 1)
     )
+
+
+def test_a_panel_shows_questions_itself_and_gets_no_events_it_does_not_want(world: World) -> None:
+    world.script(call("terminal", command="touch made"), say("Done."))
+    client = world.daemon(
+        client={"name": "own", "kind": "panel"},
+        features={"approvalRequests": False},
+        events={"optOut": ["usage.updated", "item.updated"]},
+    )
+    asked: list[Json] = []
+    client.answer("approval/request", asked.append)
+    world.start(client, options={"approval": "askRisky"})
+    approval = client.wait_for_event("approval.requested")["event"]["approval"]
+    wait_for_status(client, "waiting")
+    answer = {"approvalId": approval["id"], "digest": approval["digest"]}
+    client.request("approval/respond", {**answer, "optionId": "allow-once"})
+    world.turn(client)
+    assert (world.project / "made").exists()
+    assert asked == []
+    assert not {"usage.updated", "item.updated"} & {e["event"]["type"] for e in client.events}
+
+
+def test_settings_limit_the_open_conversations_and_choose_the_log_level(world: World) -> None:
+    client = world.daemon(settings={"maxOpenConversations": 1, "logLevel": "DEBUG"})
+    first = client.request("conversation/start")["conversation"]["id"]
+    error = client.error("conversation/start")
+    assert (error.code, error.data["kind"]) == (-31013, "overloaded")
+    client.request("conversation/close", {"conversationId": first})
+    client.request("conversation/start")
+    client.notify("editor/unknown", {})
+    client.close_stdin()
+    client.exit_code()
+    assert "DEBUG" in (world.home / "daemon.log").read_text()

@@ -8,9 +8,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
+
+from oh_daemon.contract import items, messages, protocol
+from oh_daemon.contract.settings import Settings
+from oh_daemon.core import delivery
+from oh_daemon.fronts.lsp import rpc, stdio, sync
+from oh_daemon.workspace import output
 
 PACKAGE = "oh_daemon"
 ROOT = Path(__file__).parents[2] / PACKAGE
@@ -301,3 +309,78 @@ def test_the_lists_of_exceptions_name_modules_that_exist() -> None:
     names = {module.name for module in _modules()}
     stale = (LAST_RESORTS.keys() | LONG_DOCSTRINGS) - names
     _check(f"{name} is listed here and does not exist; remove the entry" for name in stale)
+
+
+NOT_SET_YET = {"PlanEntry.priority": "in every log of format 1; editors' plans have it"}
+
+
+def _words_of(path: Path) -> Iterator[str]:
+    """Attributes, keywords and strings: every way in which code can name a field."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Attribute(attr=word) | ast.keyword(arg=str(word)) | ast.Constant(str(word)):
+                yield word
+            case _:
+                pass
+
+
+def test_every_field_of_the_contract_is_set_or_read_somewhere() -> None:
+    paths = [path for path in ROOT.rglob("*.py") if "contract" not in path.parts]
+    words = {word for path in paths for word in _words_of(path)}
+    unused = [
+        f"{model.__name__}.{name}"
+        for model in _contract_models()
+        for name, field in model.model_fields.items()
+        if not {name, field.alias} & words
+    ]
+    assert unused == list(NOT_SET_YET)
+
+
+def test_every_setting_and_parameter_is_read() -> None:
+    paths = [path for path in ROOT.rglob("*.py") if "contract" not in path.parts]
+    read = {
+        node.attr
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+    taken: list[type[BaseModel]] = [Settings, *(method.params for method in protocol.REQUESTS)]
+    unread = [
+        f"{model.__name__}.{name}"
+        for model in taken
+        for name in model.model_fields
+        if name not in read
+    ]
+    assert unread == []
+
+
+def _contract_models() -> Iterator[type[BaseModel]]:
+    for path in (ROOT / "contract").glob("*.py"):
+        module = import_module(f"{PACKAGE}.contract.{path.stem}")
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, BaseModel):
+                yield value
+
+
+def test_the_limits_that_are_told_are_those_that_hold() -> None:
+    assert {
+        "maxMessageBytes": stdio.MAX_MESSAGE_BYTES,
+        "outputPreviewBytes": output.HEAD_BYTES + output.TAIL_BYTES,
+        "outputKeptBytes": output.MAX_SPILL_BYTES,
+        "queuedMessages": delivery.MAX_QUEUE,
+        "openConversations": Settings().max_open_conversations,
+        "runningTurns": Settings().max_running_turns,
+        "syncedDocumentBytes": sync.MAX_DOCUMENT_BYTES,
+        "requestsInFlight": rpc.MAX_IN_FLIGHT,
+        "eventsPerPage": _longest(messages.EventsParams, "limit"),
+        "conversationsPerPage": _longest(messages.ListParams, "limit"),
+        "partsPerMessage": _longest(messages.SendMessageParams, "content"),
+        "textPartBytes": _longest(items.TextPart, "text"),
+        # Base64 has four characters for three bytes, and 5 MiB leave one byte of padding.
+        "imageBytes": _longest(items.ImagePart, "data") // 4 * 3 - 1,
+    } == protocol.LIMITS
+
+
+def _longest(model: type[BaseModel], field: str) -> int:
+    schema = model.model_json_schema()["properties"][field]
+    return next(schema[key] for key in ("maximum", "maxItems", "maxLength") if key in schema)
