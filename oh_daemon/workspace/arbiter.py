@@ -7,6 +7,7 @@ A text is named by its fingerprint, the hash of its form with LF. C is what the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from oh_daemon.core.ports import OpenDocument
@@ -43,6 +44,29 @@ class Truth:
 
     source: Source
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the editor and the disk hold, and which of the two counts."""
+
+    path: Path
+    document: OpenDocument | None
+    file: FileText | None
+    truth: Truth
+
+    @property
+    def text(self) -> str | None:
+        if self.truth.source == "buffer" and self.document is not None:
+            return self.document.text
+        return self.file.text if self.file is not None else None
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether the editor holds a text that counts and that the disk does not have."""
+        return self.truth.source == "buffer" and fingerprint(self.document) != fingerprint(
+            self.file
+        )
 
 
 def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:

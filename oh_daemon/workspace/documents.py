@@ -20,9 +20,9 @@ from oh_daemon.workspace.arbiter import (
     CONFLICT,
     REBASED,
     UNSAVED,
+    Look,
     Route,
     Seen,
-    Truth,
     arbitrate,
     choose_route,
     fingerprint,
@@ -58,29 +58,6 @@ class TextView:
 
     text: str
     note: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What the editor and the disk hold, and which of the two counts."""
-
-    path: Path
-    document: OpenDocument | None
-    file: FileText | None
-    truth: Truth
-
-    @property
-    def text(self) -> str | None:
-        if self.truth.source == "buffer" and self.document is not None:
-            return self.document.text
-        return self.file.text if self.file is not None else None
-
-    @property
-    def is_unsaved(self) -> bool:
-        """Whether the editor holds a text that counts and that the disk does not have."""
-        return self.truth.source == "buffer" and fingerprint(self.document) != fingerprint(
-            self.file
-        )
 
 
 @dataclass(frozen=True, slots=True)
