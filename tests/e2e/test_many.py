@@ -2,7 +2,8 @@
 
 import threading
 
-from fake_llm import FakeLLM, call, first_user_text, held, keyed, say
+from fake_llm import FakeLLM, call, first_user_text, hang, held, keyed, say
+from raw_client import RawClient
 from world import World
 
 N = 20
@@ -78,6 +79,35 @@ def test_one_that_hangs_holds_up_neither_the_others_nor_the_protocol(world: Worl
         )
     )
     assert ended["event"]["turn"]["finalText"] == "Late."
+
+
+def test_a_conversation_answers_at_once_while_its_model_hangs_and_while_its_command_runs(
+    world: World,
+) -> None:
+    """None of these could be answered if a lock were held over the model or the tool."""
+    command = call("terminal", command="echo begun; read -t 1000 line", timeout_s=600)
+    world.script(hang(), command)
+    client = world.daemon()
+    conversation = world.start(client)
+    world.llm.wait_for_requests(1)
+    answer_everything(world, client, conversation)
+    client.request("conversation/resume", {"conversationId": conversation})
+    client.wait_for(lambda m: "begun" in (m.get("params") or {}).get("text", ""))
+    answer_everything(world, client, conversation)
+
+
+def answer_everything(world: World, client: RawClient, conversation: str) -> None:
+    named = {"conversationId": conversation}
+    for method in ("read", "events"):
+        assert client.request(f"conversation/{method}", named)
+    client.request("tool/list", named)
+    client.request("conversation/setOption", {**named, "optionId": "mode", "value": "autoEdit"})
+    queued = world.send(client, conversation, "later", delivery="queue")
+    params = {**named, "op": "remove", "messageId": queued["messageId"]}
+    client.request("conversation/queue", params)
+    assert world.send(client, conversation, "left")["disposition"] == "steered"
+    assert client.request("conversation/pause", {**named, "when": "step"})["turnId"]
+    assert client.request("conversation/interrupt", named)["status"] == "interrupted"
 
 
 def test_no_more_turns_run_at_once_than_the_settings_allow(world: World) -> None:

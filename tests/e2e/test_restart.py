@@ -151,6 +151,55 @@ def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: Wor
     assert (world.project / "ran.txt").read_text().split() == ["ran"]
 
 
+def cut_after(log: Path, wanted: Callable[[Json], bool], torn: bytes = b"") -> None:
+    """The log as a kill right after this event leaves it."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    [end] = [n for n, line in enumerate(lines) if wanted(json.loads(line).get("event", {}))]
+    log.write_bytes(b"".join(lines[: end + 1]) + torn)
+
+
+def test_an_action_that_was_allowed_and_not_begun_runs_once_after_the_restart(
+    world: World,
+) -> None:
+    """A07: the answer is in the log, the start of the command is not."""
+    world.script(call("terminal", command="echo ran >> ran.txt"), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client, options={"approval": "askRisky"})
+    approval = client.wait_for_event("approval.requested")["event"]["approval"]
+    answer = {"approvalId": approval["id"], "digest": approval["digest"]}
+    client.request("approval/respond", {**answer, "optionId": "allow-once"})
+    world.turn(client)
+    client.kill()
+    (world.project / "ran.txt").unlink()
+    cut_after(world.log_of(conversation), lambda event: event.get("type") == "approval.resolved")
+    again = world.daemon()
+    opened = again.request("conversation/open", {"conversationId": conversation})
+    assert (opened["conversation"]["status"], opened["pending"]) == ("paused", [])
+    assert not (world.project / "ran.txt").exists()
+    world.script(say("Gone on."))
+    again.request("conversation/resume", {"conversationId": conversation})
+    turn = again.wait_for_event("turn.completed")["event"]["turn"]
+    assert (turn["status"], turn["finalText"]) == ("completed", "Gone on.")
+    assert (world.project / "ran.txt").read_text() == "ran\n"
+
+
+def test_a_torn_last_line_is_cut_and_reported_and_the_conversation_goes_on(world: World) -> None:
+    world.script(say("One."), say("Two."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    client.kill()
+    with world.log_of(conversation).open("ab") as log:
+        log.write(b'{"v":1,"seq":99,"event":{"type":"item.st')
+    again = world.daemon()
+    opened = again.request("conversation/open", {"conversationId": conversation})
+    assert any("torn" in note or "cut" in note for note in opened["repaired"]), opened["repaired"]
+    world.send(again, conversation, "go on")
+    assert world.turn(again)["finalText"] == "Two."
+    seqs = [record["seq"] for record in world.records_of(conversation)]
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
 def test_a_start_is_repeated_safely_after_the_daemon_died(world: World) -> None:
     world.script(say("Once."))
     params: Json = {"content": text("go"), "clientRequestId": "start-1"}
