@@ -118,6 +118,19 @@ def grant_key(subject: Json) -> str:
     return f"{subject['kind']} {json.dumps(covered, sort_keys=True, ensure_ascii=False)}"
 
 
+def whole_text(subject: Json) -> str:
+    """What is held, to the last character: the command, the patches, or the arguments."""
+    match subject["kind"]:
+        case "command":
+            return subject["command"]
+        case "fileChange":
+            return "\n".join(change.get("patch", "") for change in subject["changes"])
+        case "tool":
+            return json.dumps(subject["args"], ensure_ascii=False, indent=1)
+        case _:
+            return ""
+
+
 def require_editable(approval: Json, edited: Subject) -> None:
     """Raises `InvalidParamsError` unless only the command differs from what was shown."""
     changed = edited.model_dump(mode="json", by_alias=True, exclude_none=True)

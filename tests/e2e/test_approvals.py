@@ -440,23 +440,34 @@ def test_trust_is_set_kept_and_lowered_by_method_and_withheld_by_the_editor(
 def test_a_plain_lsp_client_is_asked_by_message_and_no_answer_leaves_it_open(
     world: World,
 ) -> None:
-    world.script(touch("one"), touch("two"), say("Done."))
+    long, longer = ("echo " + "x" * n + "; touch tail" for n in (300, 9000))
+    world.script(
+        touch("one"),
+        call("terminal", command=long),
+        call("terminal", command=longer),
+        touch("two"),
+        say("Done."),
+    )
     client = world.raw()
     shown: list[Json] = []
 
     def answer(params: Json) -> Json | None:
         shown.append(params)
-        return next((a for a in params["actions"] if a["title"] == "Allow once"), None)
+        titles = [action["title"] for action in params["actions"]]
+        return {"title": "Allow once" if "Allow once" in titles else "Reject"}
 
     client.answer("window/showMessageRequest", answer)
     capabilities = {"window": {"showMessage": {"messageActionItem": {}}}}
     trust = [{"folder": world.project.as_uri(), "trusted": True}]
     client.initialize([world.project], params={"capabilities": capabilities}, trust=trust)
     conversation = world.start(client, **ASK)
-    client.wait_for_event("approval.resolved")
+    client.wait_for_event("approval.resolved", nth=3)
     client.answer("window/showMessageRequest", lambda _params: None)
-    second = asked(client, nth=2)
+    second = asked(client, nth=4)
     assert "touch one" in shown[0]["message"]
+    assert "touch tail" in shown[1]["message"]
+    assert [action["title"] for action in shown[2]["actions"]] == ["Reject"]
+    assert "too long" in shown[2]["message"]
     assert (world.project / "one").exists()
     client.wait_for(lambda message: "touch two" in (message.get("params") or {}).get("message", ""))
     assert client.request("approval/list")["pending"][0]["id"] == second["id"]

@@ -279,6 +279,18 @@ def test_on_a_terminal_it_asks_and_the_answer_counts(world: World, ask: str, com
     assert "exit code 0" in shown
 
 
+def test_all_of_a_long_command_and_of_an_edit_is_shown_before_it_is_allowed(world: World) -> None:
+    hidden = "echo " + "x" * 300 + "; touch made"
+    world.script(call("terminal", command=hidden), say("Done."))
+    _, shown = on_terminal(world, typed=b"1\n")
+    assert "touch made" in shown.split("Your answer")[0].replace("\n", "")
+    (world.project / "a.txt").write_text("one\n")
+    change = {"command": "replace", "path": "a.txt", "old_text": "one", "new_text": "two"}
+    world.script(call("edit", command="view", path="a.txt"), call("edit", **change), say("Done."))
+    _, shown = on_terminal(world, typed=b"1\n")
+    assert "  -one\n  +two\n" in shown.split("Your answer")[0]
+
+
 @pytest.mark.parametrize(("typed", "code"), [(b"\x04", 0), (b"", 130)], ids=["Ctrl-D", "Ctrl-C"])
 def test_a_question_can_be_refused_by_leaving_it(world: World, typed: bytes, code: int) -> None:
     world.script(call("terminal", command="touch made"), say("Done."))

@@ -24,11 +24,12 @@ from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import TextPart
 from oh_daemon.contract.settings import Merged
+from oh_daemon.core.approval import whole_text
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.cli.logs import find_id
-from oh_daemon.fronts.cli.render import print_record
+from oh_daemon.fronts.cli.render import print_lines, print_record
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
@@ -225,6 +226,9 @@ def _can_ask(request: Request) -> bool:
 
 
 def _ask(live: Live, approval: Json, console: Console) -> None:
+    text = whole_text(approval["subject"])
+    if text not in approval["title"]:
+        print_lines(text, console)
     options = {str(n): option for n, option in enumerate(approval["options"], 1)}
     for number, option in options.items():
         console.print(f"  {number}  {option['label']}", markup=False)

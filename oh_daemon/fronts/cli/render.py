@@ -41,6 +41,12 @@ def print_record(record: Json, console: Console) -> None:
             before = Text(indent)
 
 
+def print_lines(text: str, console: Console) -> None:
+    """Print a command or a patch as it is, below what it belongs to."""
+    for line in text.splitlines():
+        console.print(_text(f"  {line}", _DIFF_STYLES.get(line[:1], "")), soft_wrap=True)
+
+
 def render_record(record: Json) -> Iterator[Text]:
     """The lines for one record; most kinds of events have none."""
     event = record["event"]

@@ -13,6 +13,7 @@ from typing import cast
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.to_client import ApprovalAnswer
+from oh_daemon.core.approval import whole_text
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
@@ -24,6 +25,7 @@ from oh_daemon.fronts.lsp.outbox import Outbox
 log = logging.getLogger(__name__)
 
 _WARNING = 2
+_MAX_MESSAGE_CHARS = 8000
 
 
 class Asker:
@@ -93,10 +95,16 @@ def chosen_option(approval: Json, *, by: str, value: str | None) -> Decision | N
 
 
 def _as_message(approval: Json) -> Json:
+    """All of it, or else no way to allow it: nobody may allow what they were not shown."""
+    title, text = (display_escaped(t) for t in (approval["title"], whole_text(approval["subject"])))
+    options, note = approval["options"], ""
+    if len(text) > _MAX_MESSAGE_CHARS:
+        options = [option for option in options if option["effect"] == "reject"]
+        text, note = "", "\nIt is too long to be shown here, so it can only be rejected here."
+    body = "" if text in title else f"\n{text}"
     reason = f"\nRisk: {approval['risk']}. {approval.get('reason', '')}".rstrip()
-    titles = [{"title": option["label"]} for option in approval["options"]]
-    message = display_escaped(approval["title"]) + reason
-    return {"type": _WARNING, "message": message, "actions": titles}
+    actions = [{"title": option["label"]} for option in options]
+    return {"type": _WARNING, "message": f"{title}{body}{reason}{note}", "actions": actions}
 
 
 def _take_answer(journal: Journal, approval: Json, answer: ClientAnswer) -> None:
