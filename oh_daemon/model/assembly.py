@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pydantic import InstanceOf, TypeAdapter
+from typing_extensions import TypedDict
+
 from oh_daemon.contract.items import Usage
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
 
@@ -52,6 +55,35 @@ class _Call:
     id: str
     name: str = ""
     arguments: _Text = field(default_factory=_Text)
+
+
+class _Function(TypedDict, total=False):
+    # A plain str may hold no half of a surrogate pair here, and pieces do.
+    name: InstanceOf[str] | None
+    arguments: InstanceOf[str] | None
+
+
+class _Piece(TypedDict, total=False):
+    index: int | None
+    function: _Function | None
+
+
+class _Delta(TypedDict, total=False):
+    tool_calls: list[_Piece] | None
+    thinking_blocks: list[dict[str, Any]] | None
+
+
+class _Choice(TypedDict, total=False):
+    delta: _Delta | None
+
+
+class _Chunk(TypedDict, total=False):
+    choices: list[_Choice] | None
+    usage: dict[str, Any] | None
+
+
+CHUNK = TypeAdapter(_Chunk)
+"""The form of what `Assembly` reads; whatever else is there may have any."""
 
 
 class Assembly:

@@ -24,7 +24,7 @@ from oh_daemon.contract.items import Usage
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Retry
-from oh_daemon.model.assembly import Assembly
+from oh_daemon.model.assembly import CHUNK, Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
 from oh_daemon.model.failures import Failure, explain, not_a_stream, unreachable
 from oh_daemon.model.io_loop import run_on_loop
@@ -336,9 +336,11 @@ def _parse_event(line: str) -> Json | None:
     if field != "data" or value == "[DONE]":
         return None
     try:
-        return json.loads(value)
+        event: Json = json.loads(value)
+        CHUNK.validate_python(event)
     except ValueError:
         raise unreachable("the model's stream holds a broken event") from None
+    return event
 
 
 def _http_client(provider: str) -> Any:

@@ -129,6 +129,7 @@ def test_unsubscribing_stops_events_and_subscribing_starts_them_where_it_says(
     client = world.daemon()
     conversation = client.request("conversation/start")["conversation"]["id"]
     named = {"conversationId": conversation}
+    client.wait_for_event("conversation.created")
     client.request("conversation/unsubscribe", named)
     n_before = len(client.events)
     world.send(client, conversation, "one", wait="completed")
