@@ -24,6 +24,7 @@ def _grow(log: Path) -> None:
             seq += 1
             item_id = f"item-{(seq - 1) // 2}"
             item: dict[str, Any] = {**record["event"]["item"], "id": item_id}
+            item["call"] = {**item["call"], "id": item_id, "batch": item_id}
             event = {**record["event"], "item": item}
             more.append(json.dumps({**record, "seq": seq, "itemId": item_id, "event": event}))
     with log.open("a", encoding="utf-8") as end:
