@@ -91,10 +91,6 @@ class ReviewParams(OfConversation):
     uris: tuple[str, ...] = ()
     hunks: tuple[NamedHunk, ...] = ()
 
-    def named(self) -> tuple[str, ...]:
-        """The files that are meant, each once."""
-        return tuple(dict.fromkeys((*self.uris, *(hunk.uri for hunk in self.hunks))))
-
 
 class AcceptParams(ReviewParams):
     """Keep changes: they no longer wait for review."""

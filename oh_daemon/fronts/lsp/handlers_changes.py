@@ -124,7 +124,8 @@ def _settle(
     """Act on each file that is meant; one that does not fit stays as it is and says why."""
     reviews = _reviews(live, documents)
     pending = [uri for uri, review in reviews.items() if review.is_pending]
-    chosen = {uri: [h.hunk for h in params.hunks if h.uri == uri] for uri in params.named()}
+    named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
+    chosen = {uri: [h.hunk for h in params.hunks if h.uri == uri] for uri in named}
     done: list[str] = []
     conflicts: list[m.ReviewConflict] = []
     for uri in chosen or pending:
