@@ -36,8 +36,15 @@ DEMO = DemoModel()
 class Models:
     """The models of one process; thread-safe."""
 
-    def __init__(self, settings: Callable[[], Settings], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        environment: Mapping[str, str],
+        on_key: Callable[[str], None] = lambda _key: None,
+    ) -> None:
+        """`on_key` hears each key before it is used, wherever it came from."""
         self._settings = settings
+        self._on_key = on_key
         self.secrets: dict[str, str] = {}
         """What the editor has lent, by variable; held here and by the masker only."""
         self._environment = ChainMap(self.secrets, dict(environment))
@@ -71,6 +78,8 @@ class Models:
             made = self._made.get(name)
             # Two `SecretStr` compare by their values, so a new key makes a new client.
             if made is None or made[0] != settings:
+                if settings.api_key is not None:
+                    self._on_key(settings.api_key.get_secret_value())
                 made = self._made[name] = (settings, connect(settings))
             return made[1]
 

@@ -79,3 +79,14 @@ def test_the_agents_commands_do_not_have_the_secrets_of_the_environment(world: W
     seen = (world.project / "env.txt").read_text()
     assert "PATH=" in seen
     assert not any(secret in seen for secret in FORBIDDEN)
+
+
+def test_a_key_from_the_settings_of_the_client_is_used_and_shown_nowhere(world: World) -> None:
+    key = "a key of no known form 3+4"
+    world.script(call("terminal", command=f"echo '{key}'"), say(f"It is {key}."))
+    client = world.daemon(settings={"llm": {"apiKey": key}})
+    world.start(client)
+    world.turn(client)
+    assert world.llm.requests[0].headers["authorization"] == f"Bearer {key}"
+    found = {place for place, said in written(world, client).items() if key in said}
+    assert found == set()

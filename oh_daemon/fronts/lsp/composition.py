@@ -57,8 +57,8 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         is_trusted = folder is not None and trust.of(folder) == "full"
         return sources.merged(folder, is_trusted=is_trusted)
 
-    models = Models(lambda: settings(None).settings, environment)
     masker = Masker(secret_values(environment))
+    models = Models(lambda: settings(None).settings, environment, masker.add)
     keep_diary(places.log_file, settings(None).settings.log_level, masker)
     shared = Shared(
         settings=settings,
