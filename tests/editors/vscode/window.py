@@ -138,8 +138,11 @@ class VSCode:
             await self.show_agent()
 
     async def show_agent(self) -> None:
-        if not await self.page.locator('iframe.webview[src*="oh-daemon"]').count():
-            await self.page.get_by_role("tab", name="oh", exact=True).click()
+        tab = self.page.get_by_role("tab", name="oh", exact=True)
+        await tab.wait_for()
+        # VS Code shows it again by itself after a reload, and a click on what is shown hides it.
+        if await tab.get_attribute("aria-selected") != "true":
+            await tab.click()
         await self.input.wait_for()
 
     async def reload(self) -> None:
