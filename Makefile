@@ -78,7 +78,7 @@ fix: $(DEV) ## format and repair what a machine can
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
-schema: $(DEV) ## write docs/schema.json and the tables of the documents from contract/
+schema: $(DEV) ## write docs/schema.json, the types of the editors and the tables of the documents
 	.venv/bin/oh-daemon schema
 
 picture: $(DEV) ## write the picture of the README from a run of the demo

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from oh_daemon.contract import errors, events, items, messages, protocol
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.fronts.cli.app import app
+from oh_daemon.fronts.cli.schema import write_schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -158,6 +159,30 @@ def test_an_example_of_the_protocol_fits_its_type_and_holds_nothing_else(n: int)
     adapter: TypeAdapter[Any] = TypeAdapter(wanted)
     parsed = adapter.validate_python(example)
     assert adapter.dump_python(parsed, mode="json", exclude_unset=True) == example
+
+
+def test_what_is_generated_from_the_contract_is_up_to_date(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (write_schema(ROOT, check=True), capsys.readouterr().err) == (0, "")
+
+
+def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) -> None:
+    for folder in ("docs", "editors/vscode/src", "editors/neovim/lua/oh"):
+        (tmp_path / folder).mkdir(parents=True)
+    for page in ("protocol.md", "README.md"):
+        (tmp_path / page).write_text((ROOT / page).read_text("utf-8"), "utf-8")
+    assert write_schema(tmp_path, check=True) == 1
+    assert write_schema(tmp_path, check=False) == 0
+    types = tmp_path / "editors/neovim/lua/oh/protocol.lua"
+    assert types.read_bytes() == (ROOT / types.relative_to(tmp_path)).read_bytes()
+    types.write_text(types.read_text("utf-8") + "-- by hand\n", "utf-8")
+    assert write_schema(tmp_path, check=True) == 1
+
+
+def test_the_schema_is_written_in_a_source_tree_only(tmp_path: Path) -> None:
+    assert write_schema(tmp_path, check=False) == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_method_of_the_protocol_has_an_example() -> None:

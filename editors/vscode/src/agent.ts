@@ -7,7 +7,8 @@ import {
 } from "vscode-languageclient/node";
 import { findDaemon } from "./command";
 import { type ApplyEditParams, applyEdit, readDocument, saveDocuments } from "./editor";
-import type { Approval, DaemonState, Notification, Requests } from "./protocol";
+import type { DaemonState, Notification } from "./messages";
+import type { Approval, Requests } from "./protocol";
 import { daemonSettings, keysForEnvironment } from "./settings";
 
 const MAX_RESTARTS = 3;

@@ -2,7 +2,8 @@
 
 import { commands, type Disposable, EventEmitter, window } from "vscode";
 import type { Agent } from "./agent";
-import type { Approval, Notification } from "./protocol";
+import type { Notification } from "./messages";
+import type { Approval } from "./protocol";
 
 /** A click or key meant for something else must not answer a question that has just appeared. */
 const INERT_MS = 400;

@@ -1,14 +1,13 @@
 /** Answers the daemon's `editor/*` requests from the open documents. The user's text always wins. */
 
 import { Range as CodeRange, type TextDocument, Uri, WorkspaceEdit, workspace } from "vscode";
-import type { Range, TextEdit } from "./protocol";
+import type { ApplyEditResult, ApplyEditParams as Params, Range } from "./protocol";
 
-export interface ApplyEditParams {
-  label: string;
+interface TextEdit { range: Range; newText: string }
+/** The one form of LSP's WorkspaceEdit that the daemon sends. */
+export type ApplyEditParams = Omit<Params, "edit"> & {
   edit: { documentChanges: readonly { textDocument: { uri: string; version: number }; edits: readonly TextEdit[] }[] };
-  save: "ifWasClean" | "never";
-}
-export interface ApplyEditResult { applied: boolean; saved?: boolean; failureReason?: "stale" | "readonly" | "rejected" | "missing" }
+};
 
 /** One undo step in one document, if it still is the version that the edit was made for. */
 export async function applyEdit(params: ApplyEditParams): Promise<ApplyEditResult> {

@@ -4,7 +4,7 @@ import { commands, env, type TextEditor, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
 import type { DiffTexts } from "./diff";
 import { toCodeRange } from "./editor";
-import type { HostRequests } from "./protocol";
+import type { HostRequests } from "./messages";
 
 const MAX_FILES = 30;
 const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings"];

@@ -6,7 +6,8 @@ import { type Disposable, type ExtensionContext, Uri, type WebviewView, type Web
 import type { Agent } from "./agent";
 import type { DiffTexts } from "./diff";
 import { hostHandlers } from "./host";
-import type { ErrorInfo, FromPanel, HostRequests, Item, Notification, Opened, PanelMemory, Requests, ToPanel } from "./protocol";
+import type { FromPanel, HostRequests, Notification, PanelMemory, ToPanel } from "./messages";
+import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
 
 const BATCH_MS = 16;
 const MEMORY = "oh.panel";
@@ -112,10 +113,10 @@ export class Panel implements WebviewViewProvider, Disposable {
     if (!DAEMON_METHODS.has(method)) throw new Error(`the panel may not call ${method}`);
     const result = await this.agent.request(method as keyof Requests, params as Requests[keyof Requests][0]);
     this.flush();
-    return method === "conversation/open" ? this.withLiveText(result as Opened) : result;
+    return method === "conversation/open" ? this.withLiveText(result as OpenResult) : result;
   }
 
-  private withLiveText(opened: Opened): Opened {
+  private withLiveText(opened: OpenResult): OpenResult {
     const items = (opened.items ?? []).map((item): Item => {
       const text = this.live.get(item.id);
       if (text === undefined) return item;
@@ -160,10 +161,11 @@ export class Panel implements WebviewViewProvider, Disposable {
 }
 
 function errorInfo(error: unknown): ErrorInfo {
-  if (!(error instanceof Error)) return { code: 0, kind: "client", message: String(error) };
-  const data = "data" in error ? (error.data as { kind?: string; hint?: string } | undefined) : undefined;
+  if (!(error instanceof Error)) return { code: 0, kind: "client", message: String(error), retryable: false };
+  const data = "data" in error ? (error.data as Partial<ErrorInfo> | undefined) : undefined;
   const code = "code" in error && typeof error.code === "number" ? error.code : 0;
-  return { code, kind: data?.kind ?? "client", message: error.message, ...(data?.hint && { hint: data.hint }) };
+  const info = { code, kind: data?.kind ?? "client", message: error.message, retryable: data?.retryable ?? false };
+  return { ...info, ...(data?.hint && { hint: data.hint }) };
 }
 
 function page(view: WebviewView, folder: Uri): string {

@@ -1,197 +1,1247 @@
-/** The parts of the daemon's protocol that this extension uses; `protocol.md` explains them. */
+/** What crosses the wire; written by `oh-daemon schema`, explained in protocol.md. */
 
-export type Status =
-  | "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "finished" | "error" | "closed";
 export type Risk = "low" | "medium" | "high" | "unknown";
 
-export interface Position { line: number; character: number }
-export interface Range { start: Position; end: Position }
-export interface TextEdit { range: Range; newText: string }
+export type ItemStatus = "pending" | "awaitingApproval" | "running" | "completed" | "failed" | "rejected" | "cancelled";
 
-export type Part =
-  | { type: "text"; text: string }
-  | { type: "image"; mimeType: string; data: string }
-  | { type: "resourceLink"; uri: string; name?: string }
-  | { type: "resource"; uri: string; text: string }
-  | { type: "selection"; uri: string; range: Range; text: string; version?: number }
-  | { type: "diagnostics"; uri: string; items: readonly unknown[] };
+export type ToolKind = "read" | "edit" | "delete" | "move" | "search" | "execute" | "think" | "fetch" | "other";
 
-export interface Usage {
-  inputTokens: number;
-  outputTokens: number;
-  requests: number;
-  cost?: { amount: number };
+export type Delivery = "auto" | "queue" | "steer" | "interrupt";
+
+export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed";
+
+export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted";
+
+export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsApproval" | "error";
+
+export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
+
+export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart;
+
+export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | NoticeItem;
+
+export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSubject | TrustSubject | SaveDocumentsSubject;
+
+export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice;
+
+export type Event = KnownEvent;
+
+export type Trust = "full" | "readOnly" | "none";
+
+/** Create a conversation, subscribe to it and, with `content`, start its first turn. */
+export interface StartParams {
+  folders?: readonly string[];
+  title?: string;
+  options?: Record<string, string>;
+  content?: readonly Part[];
+  clientMessageId?: string;
+  tools?: ToolFilter;
+  instructions?: string;
+  maxSteps?: number;
+  maxCostUsd?: number;
+  ephemeral?: boolean;
+  metadata?: Record<string, unknown>;
+  clientRequestId?: string;
 }
 
-export interface ConversationInfo {
-  id: string;
-  title: string;
-  status: Status;
-  statusReason?: string;
-  model: string;
-  updatedAt: string;
-  lastSeq: number;
-  epoch?: string;
+export interface TextPart {
+  type: "text";
+  text: string;
+}
+
+export interface ImagePart {
+  type: "image";
+  mimeType: string;
+  data: string;
+}
+
+/** A file the user points at; the agent reads it itself when it needs it. */
+export interface ResourceLinkPart {
+  type: "resourceLink";
+  uri: string;
+  name?: string;
+  range?: Range;
+}
+
+export interface Range {
+  start: Position;
+  end: Position;
+}
+
+/** A place in a text; `character` counts units of the negotiated position encoding. */
+export interface Position {
+  line: number;
+  character: number;
+}
+
+/** A text given in full, for instance a web page or a mail. */
+export interface ResourcePart {
+  type: "resource";
+  uri: string;
+  mimeType?: string;
+  text: string;
+}
+
+/** What the user has selected in an editor, as the editor shows it. */
+export interface SelectionPart {
+  type: "selection";
+  uri: string;
+  range: Range;
+  text: string;
+  version?: number;
+}
+
+/** Problems of one document, in LSP's form. */
+export interface DiagnosticsPart {
+  type: "diagnostics";
+  uri: string;
+  items: readonly Record<string, unknown>[];
+}
+
+/** Names of tools. Without `allow` all are offered; `deny` wins. */
+export interface ToolFilter {
+  allow?: readonly string[];
+  deny?: readonly string[];
+}
+
+/** Open a conversation from its log, repair what a crash left, subscribe to it. */
+export interface OpenParams {
+  conversationId: string;
+  afterSeq?: number;
+  replay?: "none" | "items" | "events";
+  limit?: number;
+}
+
+/** End its worker and free its log; the log stays. */
+export interface CloseParams {
+  conversationId: string;
+  ifRunning?: "error" | "interrupt" | "pause";
+}
+
+/** Rename a conversation or put it away, also one that is not open. */
+export interface UpdateParams {
+  conversationId: string;
+  title?: string;
+  archived?: boolean;
+}
+
+/** Move its log to the trash, or remove it for good. */
+export interface DeleteParams {
+  conversationId: string;
+  permanent?: boolean;
+}
+
+/** Conversations of the open folders. */
+export interface ListParams {
+  folder?: string;
+  query?: string;
+  archived?: boolean;
+  cursor?: string;
+  limit?: number;
+}
+
+/** Items of a conversation, without opening or locking it. */
+export interface ReadParams {
+  conversationId: string;
+  before?: string;
+  limit?: number;
+}
+
+/** A page of records, as they are in the log. */
+export interface EventsParams {
+  conversationId: string;
+  afterSeq?: number;
+  beforeSeq?: number;
+  limit?: number;
+  types?: readonly string[];
+}
+
+/** Start a turn, steer the running one, queue, or interrupt and start. */
+export interface SendMessageParams {
+  conversationId: string;
+  clientRequestId?: string;
+  content: readonly Part[];
+  delivery?: Delivery;
+  clientMessageId?: string;
+  expectedTurnId?: string;
+  run?: boolean;
+  wait?: "accepted" | "completed";
+}
+
+/** Hold the turn after the step under way, or now. */
+export interface PauseParams {
+  conversationId: string;
+  clientRequestId?: string;
+  when?: "step" | "now";
+}
+
+/** Go on with the held turn, or continue after one that ended early. */
+export interface ResumeParams {
+  conversationId: string;
+  clientRequestId?: string;
+  message?: readonly Part[];
+}
+
+/** End the turn now: the model's socket, the wait, the tool's processes. */
+export interface InterruptParams {
+  conversationId: string;
   turnId?: string;
-  usage?: Usage;
-  context: { used: number; size?: number };
-  options: Record<string, string>;
-  pendingCount: number;
+  clearQueue?: boolean;
 }
 
+/** List, edit, remove or move waiting messages, or deliver one now. */
+export interface QueueParams {
+  conversationId: string;
+  op?: "list" | "edit" | "remove" | "move" | "sendNow";
+  messageId?: string;
+  content?: readonly Part[];
+  position?: number;
+}
+
+/** Set the mode, the approval policy or the model from the next step on. */
+export interface SetOptionParams {
+  conversationId: string;
+  clientRequestId?: string;
+  optionId: string;
+  value: string;
+}
+
+/** Get the events of an open conversation from now on. */
+export interface SubscribeParams {
+  conversationId: string;
+}
+
+/** Get no more events of this conversation. */
+export interface UnsubscribeParams {
+  conversationId: string;
+}
+
+/** Approvals that wait. */
+export interface ApprovalListParams {
+  conversationId?: string;
+}
+
+/** Allow or reject; the digest must be echoed and the first answer wins. */
+export interface ApprovalRespondParams {
+  approvalId: string;
+  digest: string;
+  optionId?: string;
+  decision?: Decision;
+  feedback?: string;
+  editedSubject?: Subject;
+}
+
+export interface Decision {
+  effect: "allow" | "reject";
+  scope?: Scope;
+}
+
+export interface CommandSubject {
+  kind: "command";
+  command: string;
+  cwd: string;
+}
+
+export interface FileChangeSubject {
+  kind: "fileChange";
+  changes: readonly FileChange[];
+}
+
+/** One file before and after; the texts themselves lie in blobs, by their hash. */
 export interface FileChange {
   uri: string;
   op: "add" | "modify" | "delete";
   added: number;
   removed: number;
   patch?: string;
+  sha256Before?: string;
+  sha256After?: string;
   unsaved?: boolean;
 }
 
-export interface PlanEntry { id: string; text: string; status: "pending" | "inProgress" | "completed" }
-
-interface ItemBase {
-  id: string;
-  status: "pending" | "awaitingApproval" | "running" | "completed" | "failed" | "rejected" | "cancelled";
-  reason?: string;
-}
-export interface ToolItem extends ItemBase {
-  kind: "toolCall" | "command" | "fileChange" | "plan";
-  toolKind: string;
-  title: string;
-  summary?: string;
+export interface ToolSubject {
+  kind: "tool";
+  tool: string;
   args: Record<string, unknown>;
-  content: readonly { type: string; text?: string }[];
+}
+
+export interface PathSubject {
+  kind: "path";
+  uri: string;
+  access: "read" | "write";
+}
+
+export interface TrustSubject {
+  kind: "trust";
+  folder: string;
+}
+
+/** Agent-edited buffers that a command would not see unless they are saved first. */
+export interface SaveDocumentsSubject {
+  kind: "saveDocuments";
+  uris: readonly string[];
+}
+
+/** Files that the agent changed, and what of it waits for review. */
+export interface ChangesListParams {
+  conversationId: string;
+}
+
+/** What of a file waits for review, with its hunks. */
+export interface ChangesDiffParams {
+  conversationId: string;
+  uri: string;
+}
+
+/** Keep changes: they no longer wait for review. */
+export interface AcceptParams {
+  conversationId: string;
+  uris?: readonly string[];
+  hunks?: readonly NamedHunk[];
+}
+
+export interface NamedHunk {
+  oldStart: number;
+  oldLines: number;
+  newStart: number;
+  newLines: number;
+  uri: string;
+}
+
+/** Take changes back through the editor, around what the user changed since. */
+export interface RevertParams {
+  conversationId: string;
+  uris?: readonly string[];
+  hunks?: readonly NamedHunk[];
+}
+
+/** More of an output of which the item shows head and tail only. */
+export interface OutputReadParams {
+  conversationId: string;
+  outputRef: string;
+  offset?: number;
+  limit?: number;
+}
+
+/** Tools the agent is offered. */
+export interface ToolListParams {
+  conversationId?: string;
+}
+
+/** Models that can be chosen by name. */
+export interface ModelListParams {
+}
+
+/** Settings and where each comes from. */
+export interface ConfigReadParams {
+  section?: string;
+}
+
+/** What is wrong with settings that are not in force yet. */
+export interface ConfigValidateParams {
+  settings: Record<string, unknown>;
+  source?: "client" | "project" | "user";
+}
+
+/** Lend the daemon a key from the editor's secret store, until it ends. */
+export interface SecretSetParams {
+  name: string;
+  value: string;
+}
+
+/** Forget a key; it stays masked. */
+export interface SecretRemoveParams {
+  name: string;
+}
+
+/** Which keys the editor has lent. */
+export interface SecretListParams {
+}
+
+/** How the daemon is. */
+export interface DaemonStatusParams {
+}
+
+/** What a folder's agent may do. */
+export interface SetTrustParams {
+  folder: string;
+  trusted: Trust;
+}
+
+export interface ApplyEditResult {
+  applied: boolean;
+  saved?: boolean;
+  failureReason?: string;
+}
+
+export interface ReadDocumentResult {
+  text: string;
+  version?: number;
+}
+
+export interface SaveDocumentResult {
+  saved?: readonly string[];
+}
+
+/** Without an option nothing is decided: the approval stays pending. */
+export interface ApprovalAnswer {
+  optionId?: string;
+  feedback?: string;
+  editedSubject?: Subject;
+}
+
+export interface StartResult {
+  conversation: ConversationInfo;
+  options: readonly Option[];
+  messageId?: string;
+  turnId?: string;
+  duplicate?: boolean;
+}
+
+/** A conversation at a glance. */
+export interface ConversationInfo {
+  id: string;
+  title: string;
+  folders: readonly string[];
+  status: ConversationState;
+  statusReason?: PauseReason;
+  model: string;
+  modelLabel: string;
+  createdAt: string;
+  updatedAt: string;
+  lastSeq: number;
+  epoch?: string;
+  turnId?: string;
+  messageCount: number;
+  usage?: Usage;
+  context: ContextInfo;
+  options: Record<string, string>;
+  archived: boolean;
+  queueLength: number;
+  pendingCount: number;
+  lock: LockInfo;
+}
+
+/** What model calls took. `cost` is absent when any of them had no known price. */
+export interface Usage {
+  inputTokens: number;
+  outputTokens: number;
+  cacheReadTokens: number;
+  cacheWriteTokens: number;
+  reasoningTokens: number;
+  cost?: Cost;
+  requests: number;
+}
+
+export interface Cost {
+  amount: number;
+  currency: "USD";
+}
+
+/** How full the model's context is, in tokens; `size` is absent when unknown. */
+export interface ContextInfo {
+  used: number;
+  size?: number;
+}
+
+export interface LockInfo {
+  mine: boolean;
+  pid?: number;
+}
+
+/** A setting of one conversation that a client may show as a picker. */
+export interface Option {
+  id: string;
+  name: string;
+  category: "mode" | "model" | "thoughtLevel" | "approval" | "modelConfig";
+  type: "select" | "boolean";
+  value: string;
+  choices: readonly Choice[];
+}
+
+export interface Choice {
+  value: string;
+  label: string;
+}
+
+/** Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer. */
+export interface OpenResult {
+  conversation: ConversationInfo;
+  options: readonly Option[];
+  items?: readonly Item[];
+  events?: readonly LogRecord[];
+  firstSeq: number;
+  lastSeq: number;
+  hasMore: boolean;
+  pending: readonly Approval[];
+  queue: readonly QueuedMessage[];
+  repaired: readonly string[];
+}
+
+export interface UserMessageItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  kind: "userMessage";
+  messageId: string;
+  clientMessageId?: string;
+  content: readonly Part[];
+  delivery: Delivery;
+}
+
+export interface AgentMessageItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  kind: "agentMessage";
+  messageId: string;
+  text: string;
+  batch?: string;
+}
+
+export interface ReasoningItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  kind: "reasoning";
+  text: string;
+  batch?: string;
+  blocks: readonly Record<string, unknown>[];
+}
+
+export interface ToolCallItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  tool: string;
+  toolKind: ToolKind;
+  title: string;
+  args: Record<string, unknown>;
+  risk: Risk;
+  selfRating?: Risk;
+  summary?: string;
+  locations: readonly Location[];
+  content: readonly Record<string, unknown>[];
+  meta?: Record<string, unknown>;
   outputRef?: string;
   durationMs?: number;
-  /** Of a command. */
-  command?: string;
-  exitCode?: number;
-  /** Of a file change. */
-  changes?: readonly FileChange[];
-  /** Of a plan. */
-  entries?: readonly PlanEntry[];
+  call: ModelCall;
+  kind: "toolCall";
 }
-export interface NoticeItem extends ItemBase { kind: "notice"; severity: string; title: string; description?: string }
-export type Item =
-  | (ItemBase & { kind: "userMessage"; content: readonly Part[] })
-  | (ItemBase & { kind: "agentMessage" | "reasoning"; text: string })
-  | ToolItem
-  | NoticeItem;
 
-export type Subject =
-  | { kind: "command"; command: string; cwd: string }
-  | { kind: "fileChange"; changes: readonly FileChange[] }
-  | { kind: "tool"; tool: string; args: Record<string, unknown> }
-  | { kind: "path"; uri: string; access: "read" | "write" }
-  | { kind: "trust"; folder: string }
-  | { kind: "saveDocuments"; uris: readonly string[] };
+export interface Location {
+  uri: string;
+  range?: Range;
+}
 
+/** The model's tool call as it must be replayed; clients ignore it. */
+export interface ModelCall {
+  id: string;
+  name: string;
+  arguments: string;
+  batch: string;
+}
+
+export interface CommandItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  tool: string;
+  toolKind: ToolKind;
+  title: string;
+  args: Record<string, unknown>;
+  risk: Risk;
+  selfRating?: Risk;
+  summary?: string;
+  locations: readonly Location[];
+  content: readonly Record<string, unknown>[];
+  meta?: Record<string, unknown>;
+  outputRef?: string;
+  durationMs?: number;
+  call: ModelCall;
+  kind: "command";
+  command: string;
+  cwd: string;
+  terminalId: string;
+  exitCode?: number;
+  signal?: number;
+  truncated?: boolean;
+}
+
+export interface FileChangeItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  tool: string;
+  toolKind: ToolKind;
+  title: string;
+  args: Record<string, unknown>;
+  risk: Risk;
+  selfRating?: Risk;
+  summary?: string;
+  locations: readonly Location[];
+  content: readonly Record<string, unknown>[];
+  meta?: Record<string, unknown>;
+  outputRef?: string;
+  durationMs?: number;
+  call: ModelCall;
+  kind: "fileChange";
+  changes: readonly FileChange[];
+  route?: "editor" | "disk";
+  undoLabel?: string;
+}
+
+export interface PlanItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  tool: string;
+  toolKind: ToolKind;
+  title: string;
+  args: Record<string, unknown>;
+  risk: Risk;
+  selfRating?: Risk;
+  summary?: string;
+  locations: readonly Location[];
+  content: readonly Record<string, unknown>[];
+  meta?: Record<string, unknown>;
+  outputRef?: string;
+  durationMs?: number;
+  call: ModelCall;
+  kind: "plan";
+  entries: readonly PlanEntry[];
+}
+
+export interface PlanEntry {
+  id: string;
+  text: string;
+  status: "pending" | "inProgress" | "completed";
+  priority: "high" | "medium" | "low";
+}
+
+export interface NoticeItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  kind: "notice";
+  severity: "info" | "warning" | "error";
+  title: string;
+  description?: string;
+  note?: string;
+}
+
+/** One line of the log. */
+export interface LogRecord {
+  v: 1;
+  seq: number;
+  ts: string;
+  turnId?: string;
+  itemId?: string;
+  cause?: Cause;
+  event: Event;
+}
+
+/** The client's request behind an event, kept so that a repeated request is recognised. */
+export interface Cause {
+  method: string;
+  clientRequestId: string;
+  bodyHash: string;
+  result: Record<string, unknown>;
+}
+
+/** The first event: all that later behaviour depends on and that a reader may ask for. */
+export interface ConversationCreated {
+  type: "conversation.created";
+  title: string;
+  folders: readonly string[];
+  agent: AgentInfo;
+  options: Record<string, string>;
+  maxSteps: number;
+  maxCostUsd?: number;
+  metadata: Record<string, unknown>;
+}
+
+/** What answers in this conversation, exactly as the model gets it. */
+export interface AgentInfo {
+  model: string;
+  label: string;
+  systemPrompt: string;
+  tools: readonly Record<string, unknown>[];
+}
+
+/** The conversation goes on with another model, prompt or set of tools. */
+export interface AgentChanged {
+  type: "agent.changed";
+  agent: AgentInfo;
+}
+
+/** It has another title, or was put away or fetched back. */
+export interface ConversationUpdated {
+  type: "conversation.updated";
+  title?: string;
+  archived?: boolean;
+}
+
+/** A clean end by `conversation/close`; it can be opened again. */
+export interface ConversationClosed {
+  type: "conversation.closed";
+}
+
+/** The status moved; `reason` says why it is paused. */
+export interface StatusChanged {
+  type: "status.changed";
+  from: ConversationState;
+  to: ConversationState;
+  reason?: PauseReason;
+}
+
+/** A message waits: for the next step when it steers, else for its own turn. */
+export interface MessageQueued {
+  type: "message.queued";
+  message: QueuedMessage;
+}
+
+export interface QueuedMessage {
+  messageId: string;
+  clientMessageId?: string;
+  content: readonly Part[];
+  delivery: Delivery;
+  held?: boolean;
+  createdAt: string;
+}
+
+/** A waiting message has another text, place or delivery. */
+export interface MessageEdited {
+  type: "message.edited";
+  message: QueuedMessage;
+  position: number;
+}
+
+/** It left the queue: it starts a turn, steers the running one, or was removed. */
+export interface MessageDequeued {
+  type: "message.dequeued";
+  messageId: string;
+  outcome: "started" | "steered" | "removed";
+}
+
+/** The agent begins to work, on a message or on what an ended turn left. */
+export interface TurnStarted {
+  type: "turn.started";
+  cause: "message" | "resume";
+}
+
+/** The turn is on hold; `conversation/resume` or a message goes on with it. */
+export interface TurnPaused {
+  type: "turn.paused";
+  reason: PauseReason;
+}
+
+/** The same turn goes on. */
+export interface TurnResumed {
+  type: "turn.resumed";
+}
+
+/** The last event of its turn. */
+export interface TurnCompleted {
+  type: "turn.completed";
+  turn: Turn;
+}
+
+/** From a user message (or resume) until the agent rests. */
+export interface Turn {
+  id: string;
+  status: "running" | "completed" | "interrupted" | "paused" | "failed";
+  stopReason?: StopReason;
+  startedAt: string;
+  endedAt?: string;
+  nSteps: number;
+  usage?: Usage;
+  error?: ErrorInfo;
+  finalText?: string;
+}
+
+/** A failure as clients show it: what happened and the way out, never a traceback. */
+export interface ErrorInfo {
+  code: number;
+  kind: string;
+  message: string;
+  retryable: boolean;
+  hint?: string;
+}
+
+/** Somebody asked to pause, after the step under way or now. */
+export interface PauseRequested {
+  type: "pause.requested";
+  when: "step" | "now";
+}
+
+/** Somebody asked to end the turn now. */
+export interface InterruptRequested {
+  type: "interrupt.requested";
+}
+
+/** For a tool item this is the action: it is durable before the tool runs. */
+export interface ItemStarted {
+  type: "item.started";
+  item: Item;
+}
+
+/** The status moves; the rest comes when the user edited the action before allowing it. */
+export interface ItemUpdated {
+  type: "item.updated";
+  status: ItemStatus;
+  args?: Record<string, unknown>;
+  title?: string;
+  command?: string;
+  risk?: Risk;
+  summary?: string;
+}
+
+/** The item as it stays. For a tool item this is the observation. */
+export interface ItemCompleted {
+  type: "item.completed";
+  item: Item;
+}
+
+/** An action is held until somebody decides. */
+export interface ApprovalRequested {
+  type: "approval.requested";
+  approval: Approval;
+}
+
+/** A held action, durable until somebody decides. `digest` covers everything shown. */
 export interface Approval {
   id: string;
   digest: string;
   conversationId: string;
+  turnId: string;
   itemId: string;
   title: string;
   description?: string;
   subject: Subject;
   risk: Risk;
   reason?: string;
-  options: readonly { id: string; label: string; effect: "allow" | "reject"; scope: string }[];
-  editable?: boolean;
+  options: readonly ApprovalOption[];
+  editable: boolean;
+  createdAt: string;
 }
 
-export interface QueuedMessage { messageId: string; content: readonly Part[]; delivery: string }
-export interface Choice { value: string; label: string }
-export interface Option { id: string; name: string; value: string; choices: readonly Choice[] }
-export interface ErrorInfo { code: number; kind: string; message: string; hint?: string }
+export interface ApprovalOption {
+  id: string;
+  label: string;
+  effect: "allow" | "reject";
+  scope: Scope;
+}
 
-export type Event =
-  | { type: "item.started" | "item.completed"; item: Item }
-  | { type: "item.updated"; status: ItemBase["status"] }
-  | { type: "status.changed"; to: Status; reason?: string }
-  | { type: "approval.requested"; approval: Approval }
-  | { type: "approval.resolved"; approvalId: string }
-  | { type: "message.queued"; message: QueuedMessage }
-  | { type: "message.dequeued"; messageId: string }
-  | { type: "options.changed"; values: Record<string, string> }
-  | { type: "usage.updated"; usage: Usage; contextUsed?: number; contextSize?: number }
-  | { type: "retry.scheduled"; attempt: number; maxAttempts: number; delayMs: number; error: ErrorInfo; dropItemIds?: readonly string[] }
-  | { type: "error.raised"; error: ErrorInfo }
-  | { type: "notice"; severity: string; title: string; description?: string }
-  | { type: "turn.started" | "turn.resumed" }
-  | { type: "turn.completed"; turn: { status: string; stopReason?: string } }
-  | { type: "conversation.updated"; title: string };
+/** It was decided, and by whom; `editedSubject` is what runs instead. */
+export interface ApprovalResolved {
+  type: "approval.resolved";
+  approvalId: string;
+  decision: Decision;
+  by: "user" | "superseded" | "interrupted" | "noClient" | "changed";
+  feedback?: string;
+  editedSubject?: Subject;
+}
 
-export interface EventRecord { conversationId?: string; epoch?: string; seq: number; ts: string; turnId?: string; itemId?: string; event: Event }
-export interface Delta { conversationId: string; itemId: string; channel: "text" | "reasoning" | "output"; offset: number; text: string }
+/** Why an action ran or not without asking: the rule and the digest it covers. */
+export interface ActionDecided {
+  type: "action.decided";
+  effect: "allow" | "reject";
+  rule: string;
+  risk: Risk;
+  reasons: readonly string[];
+  digest: string;
+}
 
-export interface Opened {
+/** All files the turn has changed so far, each with its first and last hash. */
+export interface ChangesUpdated {
+  type: "changes.updated";
+  files: readonly FileChange[];
+}
+
+/** The user kept or reverted changes of a file; hashes of texts, absent for no file. */
+export interface ChangesReviewed {
+  type: "changes.reviewed";
+  uri: string;
+  decision: "accepted" | "reverted";
+  base?: string;
+  now?: string;
+}
+
+/** One model call's usage; the totals are sums of these. */
+export interface UsageUpdated {
+  type: "usage.updated";
+  usage: Usage;
+  model: string;
+  latencyMs: number;
+  contextUsed: number;
+  contextSize?: number;
+}
+
+/** Options as they are from the next step on; only those that changed. */
+export interface OptionsChanged {
+  type: "options.changed";
+  values: Record<string, string>;
+}
+
+/** A model call failed and is tried again; deltas of `drop_item_ids` no longer count. */
+export interface RetryScheduled {
+  type: "retry.scheduled";
+  attempt: number;
+  maxAttempts: number;
+  delayMs: number;
+  error: ErrorInfo;
+  dropItemIds: readonly string[];
+}
+
+/** A failure that the turn could not get over. */
+export interface ErrorRaised {
+  type: "error.raised";
+  error: ErrorInfo;
+}
+
+/** Something worth knowing, for instance that the log can be written again. */
+export interface Notice {
+  type: "notice";
+  severity: "info" | "warning" | "error";
+  title: string;
+  description?: string;
+}
+
+/** No fields. */
+export interface Empty {
+}
+
+export interface UpdateResult {
   conversation: ConversationInfo;
-  options: readonly Option[];
-  items?: readonly Item[];
+}
+
+/** Newest first. */
+export interface ListResult {
+  conversations: readonly ConversationInfo[];
+  nextCursor?: string;
+}
+
+export interface ReadResult {
+  conversation: ConversationInfo;
+  items: readonly Item[];
+  nextBefore?: string;
+}
+
+/** Records as they are in the log; `truncated` when more exist on that side. */
+export interface EventsResult {
+  events: readonly LogRecord[];
+  firstSeq: number;
   lastSeq: number;
-  hasMore: boolean;
-  pending: readonly Approval[];
+  epoch: string;
+  truncated: boolean;
+}
+
+export interface SendMessageResult {
+  messageId: string;
+  disposition: "started" | "steered" | "queued" | "interruptedAndStarted";
+  turnId?: string;
+  queuePosition?: number;
+  turn?: Turn;
+  finalText?: string;
+  duplicate?: boolean;
+}
+
+export interface PauseResult {
+  status: ConversationState;
+  turnId: string;
+  duplicate?: boolean;
+}
+
+export interface ResumeResult {
+  turnId?: string;
+  duplicate?: boolean;
+}
+
+/** Comes when the turn has really ended, or after 10 s with status `interrupting`. */
+export interface InterruptResult {
+  turnId?: string;
+  status: string;
+  survivors: readonly number[];
+}
+
+export interface QueueResult {
   queue: readonly QueuedMessage[];
-  repaired?: readonly string[];
 }
 
-/** Requests to the daemon, each with its params and its result. */
+export interface SetOptionResult {
+  options: readonly Option[];
+  duplicate?: boolean;
+}
+
+export interface SubscribeResult {
+  lastSeq: number;
+}
+
+export interface ApprovalListResult {
+  pending: readonly Approval[];
+}
+
+export interface ApprovalRespondResult {
+  resolved: boolean;
+  alreadyResolved?: Record<string, unknown>;
+}
+
+export interface ChangesListResult {
+  files: readonly ReviewedFile[];
+}
+
+/** Everything that is not accepted yet, as one change. */
+export interface ReviewedFile {
+  uri: string;
+  op: "add" | "modify" | "delete";
+  added: number;
+  removed: number;
+  patch?: string;
+  sha256Before?: string;
+  sha256After?: string;
+  unsaved?: boolean;
+  state: "pending" | "accepted" | "reverted";
+}
+
+/** Texts with LF as line end; one is absent where there is no file. */
+export interface ChangesDiffResult {
+  oldText?: string;
+  newText?: string;
+  patch: string;
+  hunks: readonly Hunk[];
+}
+
+/** Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's. */
+export interface Hunk {
+  oldStart: number;
+  oldLines: number;
+  newStart: number;
+  newLines: number;
+}
+
+/** Files that were settled, and those that stay as they are, with the reason. */
+export interface ReviewResult {
+  done: readonly string[];
+  conflicts: readonly ReviewConflict[];
+}
+
+export interface ReviewConflict {
+  uri: string;
+  reason: string;
+}
+
+/** Bytes `offset` to `nextOffset` of the whole output, as text. */
+export interface OutputReadResult {
+  text: string;
+  nextOffset: number;
+  total: number;
+}
+
+export interface ToolListResult {
+  tools: readonly ToolInfo[];
+}
+
+export interface ToolInfo {
+  name: string;
+  description: string;
+  inputSchema: Record<string, unknown>;
+  annotations: Record<string, unknown>;
+}
+
+export interface ModelListResult {
+  models: readonly ModelInfo[];
+  default?: string;
+}
+
+export interface ModelInfo {
+  id: string;
+  label: string;
+  contextWindow?: number;
+  available: boolean;
+  reason?: string;
+}
+
+/** Effective settings; `sources` names where each value came from. Keys show as `***`. */
+export interface ConfigReadResult {
+  value: Record<string, unknown>;
+  sources: Record<string, string>;
+  problems: readonly string[];
+}
+
+export interface ConfigValidateResult {
+  problems: readonly string[];
+}
+
+/** Never the values. */
+export interface SecretNames {
+  names: readonly string[];
+}
+
+export interface DaemonStatusResult {
+  version: string;
+  pid: number;
+  uptimeS: number;
+  rssBytes: number;
+  conversations: readonly ConversationLoad[];
+  writerQueueBytes: number;
+  warnings: readonly string[];
+}
+
+export interface ConversationLoad {
+  id: string;
+  status: ConversationState;
+}
+
+export interface SetTrustResult {
+  folders: readonly FolderTrust[];
+}
+
+export interface FolderTrust {
+  folder: string;
+  trusted: Trust;
+}
+
+/** A durable event: a record of the log, byte for byte, with two fields in front. */
+export interface EventParams {
+  v: 1;
+  seq: number;
+  ts: string;
+  turnId?: string;
+  itemId?: string;
+  cause?: Cause;
+  event: Event;
+  conversationId: string;
+  epoch: string;
+}
+
+/** Streamed text, never logged. */
+export interface DeltaParams {
+  conversationId: string;
+  turnId: string;
+  itemId: string;
+  channel: "text" | "reasoning" | "output";
+  offset: number;
+  text: string;
+}
+
+/** For lists: created, updated or deleted. */
+export interface ChangedParams {
+  conversation: ConversationInfo;
+  change: "created" | "updated" | "deleted";
+}
+
+/** Events that this client was too slow for; `conversation/events` has them. */
+export interface GapParams {
+  conversationId: string;
+  fromSeq: number;
+  toSeq: number;
+}
+
+/** What a user should know about the daemon itself. */
+export interface DaemonStatusChangedParams {
+  kind: "normal" | "warning" | "error";
+  message: string;
+  conversationId?: string;
+  error?: ErrorInfo;
+}
+
+/** Apply as one undo step; feature `applyEdit2`, else `workspace/applyEdit`. */
+export interface ApplyEditParams {
+  label: string;
+  edit: Record<string, unknown>;
+  save: "ifWasClean" | "never";
+}
+
+/** What the client shows, when it does not tell of an edit it made; feature `readDocument`. */
+export interface ReadDocumentParams {
+  uri: string;
+}
+
+/** Save documents; feature `saveDocument`, else the user is told. */
+export interface SaveDocumentParams {
+  uris: readonly string[];
+}
+
+/** Ask the user; feature `approvalRequests`, else `window/showMessageRequest`. */
+export interface ApprovalRequestParams {
+  id: string;
+  digest: string;
+  conversationId: string;
+  turnId: string;
+  itemId: string;
+  title: string;
+  description?: string;
+  subject: Subject;
+  risk: Risk;
+  reason?: string;
+  options: readonly ApprovalOption[];
+  editable: boolean;
+  createdAt: string;
+}
+
 export interface Requests {
-  "conversation/start": [{ content: readonly Part[]; options: Record<string, string>; clientRequestId: string }, { conversation: ConversationInfo; options: readonly Option[] }];
-  "conversation/open": [{ conversationId: string; replay?: "items" | "none"; limit?: number }, Opened];
-  "conversation/list": [{ query?: string; cursor?: string; limit?: number }, { conversations: readonly ConversationInfo[]; nextCursor?: string }];
-  "conversation/read": [{ conversationId: string; before?: string; limit?: number }, { conversation: ConversationInfo; items: readonly Item[]; nextBefore?: string }];
-  "conversation/events": [{ conversationId: string; afterSeq?: number; beforeSeq?: number; limit?: number; types?: readonly string[] }, { events: readonly EventRecord[]; truncated: boolean }];
-  "conversation/sendMessage": [{ conversationId: string; content: readonly Part[]; delivery: "auto" | "queue" | "steer"; clientRequestId: string }, { disposition: string }];
-  "conversation/pause": [{ conversationId: string }, unknown];
-  "conversation/resume": [{ conversationId: string }, unknown];
-  "conversation/interrupt": [{ conversationId: string }, { status: string }];
-  "conversation/queue": [{ conversationId: string; op: "remove"; messageId: string }, { queue: readonly QueuedMessage[] }];
-  "conversation/setOption": [{ conversationId: string; optionId: string; value: string }, { options: readonly Option[] }];
-  "approval/respond": [{ approvalId: string; digest: string; optionId: string; feedback?: string; editedSubject?: Subject }, { resolved: boolean }];
-  "output/read": [{ conversationId: string; outputRef: string; offset: number }, { text: string; nextOffset: number; total: number }];
-  "model/list": [Record<string, never>, { models: readonly { id: string; label: string; available: boolean; reason?: string }[]; default?: string }];
-  "config/read": [Record<string, never>, { value: Record<string, unknown> }];
+  "conversation/start": [StartParams, StartResult];
+  "conversation/open": [OpenParams, OpenResult];
+  "conversation/close": [CloseParams, Empty];
+  "conversation/update": [UpdateParams, UpdateResult];
+  "conversation/delete": [DeleteParams, Empty];
+  "conversation/list": [ListParams, ListResult];
+  "conversation/read": [ReadParams, ReadResult];
+  "conversation/events": [EventsParams, EventsResult];
+  "conversation/sendMessage": [SendMessageParams, SendMessageResult];
+  "conversation/pause": [PauseParams, PauseResult];
+  "conversation/resume": [ResumeParams, ResumeResult];
+  "conversation/interrupt": [InterruptParams, InterruptResult];
+  "conversation/queue": [QueueParams, QueueResult];
+  "conversation/setOption": [SetOptionParams, SetOptionResult];
+  "conversation/subscribe": [SubscribeParams, SubscribeResult];
+  "conversation/unsubscribe": [UnsubscribeParams, Empty];
+  "approval/list": [ApprovalListParams, ApprovalListResult];
+  "approval/respond": [ApprovalRespondParams, ApprovalRespondResult];
+  "changes/list": [ChangesListParams, ChangesListResult];
+  "changes/diff": [ChangesDiffParams, ChangesDiffResult];
+  "changes/accept": [AcceptParams, ReviewResult];
+  "changes/revert": [RevertParams, ReviewResult];
+  "output/read": [OutputReadParams, OutputReadResult];
+  "tool/list": [ToolListParams, ToolListResult];
+  "model/list": [ModelListParams, ModelListResult];
+  "config/read": [ConfigReadParams, ConfigReadResult];
+  "config/validate": [ConfigValidateParams, ConfigValidateResult];
+  "secret/set": [SecretSetParams, SecretNames];
+  "secret/remove": [SecretRemoveParams, SecretNames];
+  "secret/list": [SecretListParams, SecretNames];
+  "daemon/status": [DaemonStatusParams, DaemonStatusResult];
+  "workspace/setTrust": [SetTrustParams, SetTrustResult];
 }
 
-/** What the panel asks of the extension itself. */
-export interface HostRequests {
-  "host/openFile": [{ uri: string; range?: Range }, null];
-  "host/openDiff": [{ change: FileChange; isDone: boolean }, null];
-  "host/openOutput": [{ conversationId: string; outputRef: string }, null];
-  "host/openLink": [{ href: string }, null];
-  "host/insert": [{ text: string }, null];
-  "host/copy": [{ text: string }, null];
-  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" }, null];
-  "host/files": [{ query: string }, { files: readonly { uri: string; name: string }[] }];
+export interface Notifications {
+  "conversation/event": EventParams;
+  "conversation/delta": DeltaParams;
+  "conversation/changed": ChangedParams;
+  "conversation/gap": GapParams;
+  "daemon/statusChanged": DaemonStatusChangedParams;
 }
-export type Calls = Requests & HostRequests;
 
-export type DaemonState =
-  | { kind: "starting" }
-  | { kind: "running" }
-  | { kind: "failed"; message: string; details: string };
-
-/** What the window remembers for the panel, over hiding and reloading. */
-export interface PanelMemory { conversationId?: string; draft?: string; model?: string; options?: Record<string, string> }
-
-export type ToPanel =
-  | { type: "init"; memory: PanelMemory; daemon: DaemonState }
-  | { type: "daemon"; daemon: DaemonState }
-  | { type: "answer"; id: number; result?: unknown; error?: ErrorInfo }
-  | { type: "notifications"; batch: readonly Notification[] }
-  | { type: "attach"; part: Part }
-  | { type: "show"; what: "new" | "list" | "input" };
-
-export type Notification =
-  | { method: "conversation/event"; params: EventRecord }
-  | { method: "conversation/delta"; params: Delta }
-  | { method: "conversation/changed"; params: { conversation: ConversationInfo } }
-  | { method: "conversation/gap"; params: { conversationId: string } };
-
-export type FromPanel =
-  | { type: "ready" }
-  | { type: "call"; id: number; method: keyof Calls; params: unknown }
-  | { type: "memory"; memory: PanelMemory };
+export interface ClientRequests {
+  "editor/applyEdit": [ApplyEditParams, ApplyEditResult];
+  "editor/readDocument": [ReadDocumentParams, ReadDocumentResult];
+  "editor/saveDocument": [SaveDocumentParams, SaveDocumentResult];
+  "approval/request": [ApprovalRequestParams, ApprovalAnswer];
+}

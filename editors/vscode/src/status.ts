@@ -3,7 +3,8 @@
 import { type Disposable, StatusBarAlignment, ThemeColor, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
-import type { DaemonState, Status } from "./protocol";
+import type { DaemonState } from "./messages";
+import type { ConversationState } from "./protocol";
 
 const LOOKS = {
   failed: { text: "$(error) oh", tooltip: "The daemon does not run. Click for the way out." },
@@ -12,11 +13,11 @@ const LOOKS = {
   paused: { text: "$(debug-pause) oh: paused", tooltip: "A turn is on hold." },
   idle: { text: "$(comment) oh", tooltip: "Open the agent panel." },
 };
-const BUSY: readonly Status[] = ["running", "pausing", "interrupting"];
+const BUSY: readonly ConversationState[] = ["running", "pausing", "interrupting"];
 
 export class StatusItem implements Disposable {
   private readonly item = window.createStatusBarItem("oh.status", StatusBarAlignment.Right, 90);
-  private readonly statuses = new Map<string, Status>();
+  private readonly statuses = new Map<string, ConversationState>();
   private readonly listeners: Disposable[];
   private nPending = 0;
 

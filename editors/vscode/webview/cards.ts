@@ -1,6 +1,7 @@
 /** One element per item of the transcript. */
 
-import type { Item, NoticeItem, Part, ToolItem } from "../src/protocol";
+import type { ToolItem } from "../src/messages";
+import type { Item, NoticeItem, Part, PlanItem } from "../src/protocol";
 import { fileDiff, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { call } from "./host";
@@ -63,10 +64,10 @@ function fileChip(uri: string, label: string): HTMLElement {
 
 function toolCard(item: ToolItem, conversationId: string): HTMLElement {
   const status = STATUS[item.status];
-  const isFailed = item.status === "failed" || (item.exitCode ?? 0) !== 0;
+  const isFailed = item.status === "failed" || (exitCode(item) ?? 0) !== 0;
   const head = [
     h("span.state", { role: "img", "aria-label": isFailed ? "failed" : status.label }, icon(isFailed ? "cross" : status.icon)),
-    item.kind === "command" ? h("code.title", {}, item.command ?? item.title) : h("span.title", {}, item.title),
+    item.kind === "command" ? h("code.title", {}, item.command) : h("span.title", {}, item.title),
     h("span.meta", {}, meta(item)),
   ];
   const body = toolBody(item, conversationId);
@@ -80,8 +81,8 @@ function toolCard(item: ToolItem, conversationId: string): HTMLElement {
 function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   const reason = item.reason === undefined ? undefined : REASONS[item.reason];
   const note = reason === undefined ? [] : [h("p.note", {}, reason)];
-  if (item.kind === "plan" && item.entries?.length) return [plan(item), ...note];
-  if (item.kind === "fileChange" && item.changes?.length && item.status !== "failed") {
+  if (item.kind === "plan" && item.entries.length) return [plan(item), ...note];
+  if (item.kind === "fileChange" && item.changes.length && item.status !== "failed") {
     return [...item.changes.map((change) => fileDiff(change, item.status === "completed")), ...note];
   }
   const text = output(item);
@@ -100,15 +101,20 @@ function output(item: ToolItem): string {
 
 function meta(item: ToolItem): string {
   const duration = item.durationMs === undefined ? "" : formatDuration(item.durationMs);
-  const exit = item.exitCode === undefined ? "" : `exit ${item.exitCode}`;
+  const code = exitCode(item);
+  const exit = code === undefined ? "" : `exit ${code}`;
   const ended = ["rejected", "cancelled", "awaitingApproval"].includes(item.status) ? STATUS[item.status].label : "";
   return [ended, exit, item.kind === "command" ? duration : ""].filter(Boolean).join(" · ");
 }
 
-function plan(item: ToolItem): HTMLElement {
+function exitCode(item: ToolItem): number | undefined {
+  return item.kind === "command" ? item.exitCode : undefined;
+}
+
+function plan(item: PlanItem): HTMLElement {
   const marks = { pending: "circle", inProgress: "arc", completed: "check" } as const;
   const labels = { pending: "to do", inProgress: "in progress", completed: "done" } as const;
-  const entries = (item.entries ?? []).map((entry) =>
+  const entries = item.entries.map((entry) =>
     h("li", { "data-status": entry.status },
       h("span.state", { role: "img", "aria-label": labels[entry.status] }, icon(marks[entry.status])), h("span", {}, entry.text)));
   return h("ul.plan", {}, ...entries);

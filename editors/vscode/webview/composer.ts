@@ -1,6 +1,7 @@
 /** The input: text, attachments, and what sending means while the agent works. */
 
-import type { Part, PanelMemory } from "../src/protocol";
+import type { PanelMemory } from "../src/messages";
+import type { Part } from "../src/protocol";
 import { part as partView } from "./cards";
 import { h, icon } from "./dom";
 import { Mentions } from "./mentions";

@@ -1,6 +1,7 @@
 /** The panel's only way out: messages to the extension, with typed answers. */
 
-import type { Calls, ErrorInfo, FromPanel, PanelMemory, ToPanel } from "../src/protocol";
+import type { Calls, FromPanel, PanelMemory, ToPanel } from "../src/messages";
+import type { ErrorInfo } from "../src/protocol";
 
 declare function acquireVsCodeApi(): { postMessage(message: FromPanel): void };
 

@@ -1,6 +1,7 @@
 /** The panel: takes what the extension sends, folds it into the store, and draws what changed, once a frame. */
 
-import type { DaemonState, ErrorInfo, Notification, Option, PanelMemory, Part, ToPanel } from "../src/protocol";
+import type { DaemonState, Notification, PanelMemory, ToPanel } from "../src/messages";
+import type { ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
 import { card } from "./cards";
 import { Composer, type Delivery } from "./composer";
@@ -96,7 +97,7 @@ function onDaemon(state: DaemonState): void {
 }
 
 function onNotification(notification: Notification): void {
-  if (!store) return;
+  if (!store || notification.method === "daemon/statusChanged") return;
   if (notification.method === "conversation/changed") {
     const { conversation } = notification.params;
     if (conversation.id === store.info.id) store.onChanged(conversation);
@@ -142,8 +143,8 @@ async function openReadOnly(conversationId: string, error: CallError): Promise<b
   failure = error.info;
   if (error.info.kind !== "conversationLocked") return false;
   const { conversation, items, nextBefore } = await call("conversation/read", { conversationId, limit: PAGE });
-  const opened = { conversation, items, options: [], pending: [], queue: [], hasMore: nextBefore !== undefined };
-  store = new Store({ ...opened, lastSeq: conversation.lastSeq }, true);
+  const opened = { conversation, items, options: [], pending: [], queue: [], repaired: [], hasMore: nextBefore !== undefined };
+  store = new Store({ ...opened, firstSeq: 0, lastSeq: conversation.lastSeq }, true);
   return true;
 }
 
@@ -211,7 +212,7 @@ function withConversation(action: (conversationId: string) => Promise<unknown>):
 }
 
 function fail(error: unknown): void {
-  failure = error instanceof CallError ? error.info : { code: 0, kind: "panel", message: String(error) };
+  failure = error instanceof CallError ? error.info : { code: 0, kind: "panel", message: String(error), retryable: false };
   draw();
 }
 

@@ -1,19 +1,20 @@
 /** The pickers of model, mode and approval, of the conversation or of the one that comes next. */
 
-import type { Option, PanelMemory } from "../src/protocol";
+import type { PanelMemory } from "../src/messages";
+import type { Option } from "../src/protocol";
 import { h } from "./dom";
 import { call } from "./host";
 
 /** As protocol.md lists them; an open conversation brings its own. */
 const MODES: Option = {
-  id: "mode", name: "Mode", value: "ask",
+  id: "mode", name: "Mode", category: "mode", type: "select", value: "ask",
   choices: [
     { value: "plan", label: "Plan: read only" }, { value: "ask", label: "Ask" },
     { value: "autoEdit", label: "Edit without asking" }, { value: "full", label: "Full: run everything without asking" },
   ],
 };
 const APPROVAL: Option = {
-  id: "approval", name: "Approval", value: "askRisky",
+  id: "approval", name: "Approval", category: "approval", type: "select", value: "askRisky",
   choices: [
     { value: "askAlways", label: "Ask before every action" },
     { value: "askRisky", label: "Ask before risky actions" },
@@ -30,8 +31,9 @@ export async function draftOptions(memory: PanelMemory): Promise<Option[]> {
   });
   const choices = models.filter((each) => each.available).map((each) => ({ value: each.id, label: each.label }));
   const model = memory.options?.model ?? standard;
-  const picker: Option[] = model === undefined ? [] : [{ id: "model", name: "Model", value: model, choices }];
-  return [...picker, chosen(MODES, value.mode), chosen(APPROVAL, value.approval)];
+  const pickers: Option[] = [chosen(MODES, value.mode), chosen(APPROVAL, value.approval)];
+  if (model === undefined) return pickers;
+  return [{ id: "model", name: "Model", category: "model", type: "select", value: model, choices }, ...pickers];
 }
 
 export function picker(option: Option, onPick: (value: string) => void): HTMLElement {

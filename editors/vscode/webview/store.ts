@@ -1,7 +1,7 @@
 /** What one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
 
 import type {
-  Approval, ConversationInfo, Delta, ErrorInfo, EventRecord, Item, Opened, Option, QueuedMessage, Usage,
+  Approval, ConversationInfo, DeltaParams, ErrorInfo, Item, LogRecord, Notice, OpenResult, Option, QueuedMessage, Usage,
 } from "../src/protocol";
 
 export interface Retry { attempt: number; maxAttempts: number; at: number; error: ErrorInfo }
@@ -19,7 +19,7 @@ export class Store {
   /** Items that changed since `takeChanged`. */
   private changed = new Set<string>();
 
-  constructor(opened: Opened, readonly isReadOnly = false) {
+  constructor(opened: OpenResult, readonly isReadOnly = false) {
     this.info = opened.conversation;
     this.options = opened.options;
     this.lastSeq = opened.lastSeq;
@@ -51,7 +51,7 @@ export class Store {
     if (info.lastSeq >= this.lastSeq) this.info = info;
   }
 
-  onDelta({ itemId, channel, text }: Delta): void {
+  onDelta({ itemId, channel, text }: DeltaParams): void {
     const item = this.items.get(itemId);
     if (!item) return;
     this.retry = undefined;
@@ -64,7 +64,7 @@ export class Store {
   }
 
   /** False when a record is missing before this one, so that the conversation must be opened again. */
-  onRecord(record: EventRecord): boolean {
+  onRecord(record: LogRecord & { epoch?: string }): boolean {
     if (record.seq <= this.lastSeq) return true;
     if (record.seq > this.lastSeq + 1 || (record.epoch && this.info.epoch && record.epoch !== this.info.epoch)) return false;
     this.lastSeq = record.seq;
@@ -72,7 +72,7 @@ export class Store {
     return true;
   }
 
-  private apply({ seq, ts, itemId, event }: EventRecord): void {
+  private apply({ seq, ts, itemId, event }: LogRecord): void {
     switch (event.type) {
       case "item.started":
       case "item.completed":
@@ -124,7 +124,7 @@ export class Store {
         this.retry = undefined;
         return;
       case "conversation.updated":
-        this.info = { ...this.info, title: event.title };
+        this.info = { ...this.info, title: event.title ?? this.info.title };
     }
   }
 
@@ -135,7 +135,7 @@ export class Store {
     this.changed.add(item.id);
   }
 
-  private notice(id: string, event: { severity: string; title: string; description?: string }): void {
+  private notice(id: string, event: Notice): void {
     this.items.set(id, { ...event, id, kind: "notice", status: "completed" });
     this.changed.add(id);
   }
@@ -152,7 +152,10 @@ function sum(before: Usage | undefined, more: Usage): Usage {
   return {
     inputTokens: before.inputTokens + more.inputTokens,
     outputTokens: before.outputTokens + more.outputTokens,
+    cacheReadTokens: before.cacheReadTokens + more.cacheReadTokens,
+    cacheWriteTokens: before.cacheWriteTokens + more.cacheWriteTokens,
+    reasoningTokens: before.reasoningTokens + more.reasoningTokens,
     requests: before.requests + more.requests,
-    ...(amount !== undefined && { cost: { amount } }),
+    ...(amount !== undefined && { cost: { amount, currency: "USD" } }),
   };
 }

@@ -153,7 +153,7 @@ def schema(
     ] = False,
     root: Annotated[Path, typer.Option(help="The source tree.")] = Path(),
 ) -> int:
-    """Write docs/schema.json and the tables of protocol.md from the registry of methods."""
+    """Write docs/schema.json, the tables of protocol.md and the types of the editors."""
     from oh_daemon.fronts.cli.schema import write_schema  # noqa: PLC0415
 
     return write_schema(root.absolute(), check=check)

@@ -1,4 +1,4 @@
-"""`oh-daemon schema`: docs/schema.json and the tables of the documents, from the one registry."""
+"""`oh-daemon schema`: JSON Schema, the editors' types, the documents' tables, from one registry."""
 
 from __future__ import annotations
 
@@ -19,15 +19,22 @@ from oh_daemon.contract.items import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import Settings
+from oh_daemon.fronts.cli.editor_types import render_lua, render_typescript
 
-SCHEMA_FILE = Path("docs") / "schema.json"
 PAGES = (Path("protocol.md"), Path("README.md"))
 _ALL = (*protocol.REQUESTS, *protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
 
 
 def write_schema(root: Path, *, check: bool) -> int:
     """Bring the files up to date, or say which is not; 1 when `check` found one."""
-    wanted = {root / SCHEMA_FILE: render_schema()}
+    if not (root / "protocol.md").is_file():
+        sys.stderr.write(f"{root} is not oh-daemon's source tree; name it by --root\n")
+        return 2
+    wanted = {
+        root / "docs" / "schema.json": render_schema(),
+        root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
+        root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
+    }
     for page in (root / name for name in PAGES):
         wanted[page] = render_page(_text_of(page) or "")
     stale = [path for path, text in wanted.items() if _text_of(path) != text]

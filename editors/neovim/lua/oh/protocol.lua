@@ -1,0 +1,1102 @@
+-- luacheck: no max line length
+-- What crosses the wire; written by `oh-daemon schema`, explained in protocol.md.
+
+---@alias oh.protocol.Risk "low" | "medium" | "high" | "unknown"
+
+---@alias oh.protocol.ItemStatus "pending" | "awaitingApproval" | "running" | "completed" | "failed" | "rejected" | "cancelled"
+
+---@alias oh.protocol.ToolKind "read" | "edit" | "delete" | "move" | "search" | "execute" | "think" | "fetch" | "other"
+
+---@alias oh.protocol.Delivery "auto" | "queue" | "steer" | "interrupt"
+
+---@alias oh.protocol.ConversationState "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed"
+
+---@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted"
+
+---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsApproval" | "error"
+
+---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
+
+---@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart
+
+---@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.NoticeItem
+
+---@alias oh.protocol.Subject oh.protocol.CommandSubject | oh.protocol.FileChangeSubject | oh.protocol.ToolSubject | oh.protocol.PathSubject | oh.protocol.TrustSubject | oh.protocol.SaveDocumentsSubject
+
+---@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice
+
+---@alias oh.protocol.Event oh.protocol.KnownEvent
+
+---@alias oh.protocol.Trust "full" | "readOnly" | "none"
+
+--- Create a conversation, subscribe to it and, with `content`, start its first turn.
+---@class (exact) oh.protocol.StartParams
+---@field folders? string[]
+---@field title? string
+---@field options? table<string, string>
+---@field content? oh.protocol.Part[]
+---@field clientMessageId? string
+---@field tools? oh.protocol.ToolFilter
+---@field instructions? string
+---@field maxSteps? integer
+---@field maxCostUsd? number
+---@field ephemeral? boolean
+---@field metadata? table<string, any>
+---@field clientRequestId? string
+
+---@class (exact) oh.protocol.TextPart
+---@field type "text"
+---@field text string
+
+---@class (exact) oh.protocol.ImagePart
+---@field type "image"
+---@field mimeType string
+---@field data string
+
+--- A file the user points at; the agent reads it itself when it needs it.
+---@class (exact) oh.protocol.ResourceLinkPart
+---@field type "resourceLink"
+---@field uri string
+---@field name? string
+---@field range? oh.protocol.Range
+
+---@class (exact) oh.protocol.Range
+---@field start oh.protocol.Position
+---@field end oh.protocol.Position
+
+--- A place in a text; `character` counts units of the negotiated position encoding.
+---@class (exact) oh.protocol.Position
+---@field line integer
+---@field character integer
+
+--- A text given in full, for instance a web page or a mail.
+---@class (exact) oh.protocol.ResourcePart
+---@field type "resource"
+---@field uri string
+---@field mimeType? string
+---@field text string
+
+--- What the user has selected in an editor, as the editor shows it.
+---@class (exact) oh.protocol.SelectionPart
+---@field type "selection"
+---@field uri string
+---@field range oh.protocol.Range
+---@field text string
+---@field version? integer
+
+--- Problems of one document, in LSP's form.
+---@class (exact) oh.protocol.DiagnosticsPart
+---@field type "diagnostics"
+---@field uri string
+---@field items table<string, any>[]
+
+--- Names of tools. Without `allow` all are offered; `deny` wins.
+---@class (exact) oh.protocol.ToolFilter
+---@field allow? string[]
+---@field deny? string[]
+
+--- Open a conversation from its log, repair what a crash left, subscribe to it.
+---@class (exact) oh.protocol.OpenParams
+---@field conversationId string
+---@field afterSeq? integer
+---@field replay? "none" | "items" | "events"
+---@field limit? integer
+
+--- End its worker and free its log; the log stays.
+---@class (exact) oh.protocol.CloseParams
+---@field conversationId string
+---@field ifRunning? "error" | "interrupt" | "pause"
+
+--- Rename a conversation or put it away, also one that is not open.
+---@class (exact) oh.protocol.UpdateParams
+---@field conversationId string
+---@field title? string
+---@field archived? boolean
+
+--- Move its log to the trash, or remove it for good.
+---@class (exact) oh.protocol.DeleteParams
+---@field conversationId string
+---@field permanent? boolean
+
+--- Conversations of the open folders.
+---@class (exact) oh.protocol.ListParams
+---@field folder? string
+---@field query? string
+---@field archived? boolean
+---@field cursor? string
+---@field limit? integer
+
+--- Items of a conversation, without opening or locking it.
+---@class (exact) oh.protocol.ReadParams
+---@field conversationId string
+---@field before? string
+---@field limit? integer
+
+--- A page of records, as they are in the log.
+---@class (exact) oh.protocol.EventsParams
+---@field conversationId string
+---@field afterSeq? integer
+---@field beforeSeq? integer
+---@field limit? integer
+---@field types? string[]
+
+--- Start a turn, steer the running one, queue, or interrupt and start.
+---@class (exact) oh.protocol.SendMessageParams
+---@field conversationId string
+---@field clientRequestId? string
+---@field content oh.protocol.Part[]
+---@field delivery? oh.protocol.Delivery
+---@field clientMessageId? string
+---@field expectedTurnId? string
+---@field run? boolean
+---@field wait? "accepted" | "completed"
+
+--- Hold the turn after the step under way, or now.
+---@class (exact) oh.protocol.PauseParams
+---@field conversationId string
+---@field clientRequestId? string
+---@field when? "step" | "now"
+
+--- Go on with the held turn, or continue after one that ended early.
+---@class (exact) oh.protocol.ResumeParams
+---@field conversationId string
+---@field clientRequestId? string
+---@field message? oh.protocol.Part[]
+
+--- End the turn now: the model's socket, the wait, the tool's processes.
+---@class (exact) oh.protocol.InterruptParams
+---@field conversationId string
+---@field turnId? string
+---@field clearQueue? boolean
+
+--- List, edit, remove or move waiting messages, or deliver one now.
+---@class (exact) oh.protocol.QueueParams
+---@field conversationId string
+---@field op? "list" | "edit" | "remove" | "move" | "sendNow"
+---@field messageId? string
+---@field content? oh.protocol.Part[]
+---@field position? integer
+
+--- Set the mode, the approval policy or the model from the next step on.
+---@class (exact) oh.protocol.SetOptionParams
+---@field conversationId string
+---@field clientRequestId? string
+---@field optionId string
+---@field value string
+
+--- Get the events of an open conversation from now on.
+---@class (exact) oh.protocol.SubscribeParams
+---@field conversationId string
+
+--- Get no more events of this conversation.
+---@class (exact) oh.protocol.UnsubscribeParams
+---@field conversationId string
+
+--- Approvals that wait.
+---@class (exact) oh.protocol.ApprovalListParams
+---@field conversationId? string
+
+--- Allow or reject; the digest must be echoed and the first answer wins.
+---@class (exact) oh.protocol.ApprovalRespondParams
+---@field approvalId string
+---@field digest string
+---@field optionId? string
+---@field decision? oh.protocol.Decision
+---@field feedback? string
+---@field editedSubject? oh.protocol.Subject
+
+---@class (exact) oh.protocol.Decision
+---@field effect "allow" | "reject"
+---@field scope? oh.protocol.Scope
+
+---@class (exact) oh.protocol.CommandSubject
+---@field kind "command"
+---@field command string
+---@field cwd string
+
+---@class (exact) oh.protocol.FileChangeSubject
+---@field kind "fileChange"
+---@field changes oh.protocol.FileChange[]
+
+--- One file before and after; the texts themselves lie in blobs, by their hash.
+---@class (exact) oh.protocol.FileChange
+---@field uri string
+---@field op "add" | "modify" | "delete"
+---@field added integer
+---@field removed integer
+---@field patch? string
+---@field sha256Before? string
+---@field sha256After? string
+---@field unsaved? boolean
+
+---@class (exact) oh.protocol.ToolSubject
+---@field kind "tool"
+---@field tool string
+---@field args table<string, any>
+
+---@class (exact) oh.protocol.PathSubject
+---@field kind "path"
+---@field uri string
+---@field access "read" | "write"
+
+---@class (exact) oh.protocol.TrustSubject
+---@field kind "trust"
+---@field folder string
+
+--- Agent-edited buffers that a command would not see unless they are saved first.
+---@class (exact) oh.protocol.SaveDocumentsSubject
+---@field kind "saveDocuments"
+---@field uris string[]
+
+--- Files that the agent changed, and what of it waits for review.
+---@class (exact) oh.protocol.ChangesListParams
+---@field conversationId string
+
+--- What of a file waits for review, with its hunks.
+---@class (exact) oh.protocol.ChangesDiffParams
+---@field conversationId string
+---@field uri string
+
+--- Keep changes: they no longer wait for review.
+---@class (exact) oh.protocol.AcceptParams
+---@field conversationId string
+---@field uris? string[]
+---@field hunks? oh.protocol.NamedHunk[]
+
+---@class (exact) oh.protocol.NamedHunk
+---@field oldStart integer
+---@field oldLines integer
+---@field newStart integer
+---@field newLines integer
+---@field uri string
+
+--- Take changes back through the editor, around what the user changed since.
+---@class (exact) oh.protocol.RevertParams
+---@field conversationId string
+---@field uris? string[]
+---@field hunks? oh.protocol.NamedHunk[]
+
+--- More of an output of which the item shows head and tail only.
+---@class (exact) oh.protocol.OutputReadParams
+---@field conversationId string
+---@field outputRef string
+---@field offset? integer
+---@field limit? integer
+
+--- Tools the agent is offered.
+---@class (exact) oh.protocol.ToolListParams
+---@field conversationId? string
+
+--- Models that can be chosen by name.
+---@class (exact) oh.protocol.ModelListParams
+
+--- Settings and where each comes from.
+---@class (exact) oh.protocol.ConfigReadParams
+---@field section? string
+
+--- What is wrong with settings that are not in force yet.
+---@class (exact) oh.protocol.ConfigValidateParams
+---@field settings table<string, any>
+---@field source? "client" | "project" | "user"
+
+--- Lend the daemon a key from the editor's secret store, until it ends.
+---@class (exact) oh.protocol.SecretSetParams
+---@field name string
+---@field value string
+
+--- Forget a key; it stays masked.
+---@class (exact) oh.protocol.SecretRemoveParams
+---@field name string
+
+--- Which keys the editor has lent.
+---@class (exact) oh.protocol.SecretListParams
+
+--- How the daemon is.
+---@class (exact) oh.protocol.DaemonStatusParams
+
+--- What a folder's agent may do.
+---@class (exact) oh.protocol.SetTrustParams
+---@field folder string
+---@field trusted oh.protocol.Trust
+
+---@class (exact) oh.protocol.ApplyEditResult
+---@field applied boolean
+---@field saved? boolean
+---@field failureReason? string
+
+---@class (exact) oh.protocol.ReadDocumentResult
+---@field text string
+---@field version? integer
+
+---@class (exact) oh.protocol.SaveDocumentResult
+---@field saved? string[]
+
+--- Without an option nothing is decided: the approval stays pending.
+---@class (exact) oh.protocol.ApprovalAnswer
+---@field optionId? string
+---@field feedback? string
+---@field editedSubject? oh.protocol.Subject
+
+---@class (exact) oh.protocol.StartResult
+---@field conversation oh.protocol.ConversationInfo
+---@field options oh.protocol.Option[]
+---@field messageId? string
+---@field turnId? string
+---@field duplicate? boolean
+
+--- A conversation at a glance.
+---@class (exact) oh.protocol.ConversationInfo
+---@field id string
+---@field title string
+---@field folders string[]
+---@field status oh.protocol.ConversationState
+---@field statusReason? oh.protocol.PauseReason
+---@field model string
+---@field modelLabel string
+---@field createdAt string
+---@field updatedAt string
+---@field lastSeq integer
+---@field epoch? string
+---@field turnId? string
+---@field messageCount integer
+---@field usage? oh.protocol.Usage
+---@field context oh.protocol.ContextInfo
+---@field options table<string, string>
+---@field archived boolean
+---@field queueLength integer
+---@field pendingCount integer
+---@field lock oh.protocol.LockInfo
+
+--- What model calls took. `cost` is absent when any of them had no known price.
+---@class (exact) oh.protocol.Usage
+---@field inputTokens integer
+---@field outputTokens integer
+---@field cacheReadTokens integer
+---@field cacheWriteTokens integer
+---@field reasoningTokens integer
+---@field cost? oh.protocol.Cost
+---@field requests integer
+
+---@class (exact) oh.protocol.Cost
+---@field amount number
+---@field currency "USD"
+
+--- How full the model's context is, in tokens; `size` is absent when unknown.
+---@class (exact) oh.protocol.ContextInfo
+---@field used integer
+---@field size? integer
+
+---@class (exact) oh.protocol.LockInfo
+---@field mine boolean
+---@field pid? integer
+
+--- A setting of one conversation that a client may show as a picker.
+---@class (exact) oh.protocol.Option
+---@field id string
+---@field name string
+---@field category "mode" | "model" | "thoughtLevel" | "approval" | "modelConfig"
+---@field type "select" | "boolean"
+---@field value string
+---@field choices oh.protocol.Choice[]
+
+---@class (exact) oh.protocol.Choice
+---@field value string
+---@field label string
+
+--- Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer.
+---@class (exact) oh.protocol.OpenResult
+---@field conversation oh.protocol.ConversationInfo
+---@field options oh.protocol.Option[]
+---@field items? oh.protocol.Item[]
+---@field events? oh.protocol.LogRecord[]
+---@field firstSeq integer
+---@field lastSeq integer
+---@field hasMore boolean
+---@field pending oh.protocol.Approval[]
+---@field queue oh.protocol.QueuedMessage[]
+---@field repaired string[]
+
+---@class (exact) oh.protocol.UserMessageItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field kind "userMessage"
+---@field messageId string
+---@field clientMessageId? string
+---@field content oh.protocol.Part[]
+---@field delivery oh.protocol.Delivery
+
+---@class (exact) oh.protocol.AgentMessageItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field kind "agentMessage"
+---@field messageId string
+---@field text string
+---@field batch? string
+
+---@class (exact) oh.protocol.ReasoningItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field kind "reasoning"
+---@field text string
+---@field batch? string
+---@field blocks table<string, any>[]
+
+---@class (exact) oh.protocol.ToolCallItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field tool string
+---@field toolKind oh.protocol.ToolKind
+---@field title string
+---@field args table<string, any>
+---@field risk oh.protocol.Risk
+---@field selfRating? oh.protocol.Risk
+---@field summary? string
+---@field locations oh.protocol.Location[]
+---@field content table<string, any>[]
+---@field meta? table<string, any>
+---@field outputRef? string
+---@field durationMs? integer
+---@field call oh.protocol.ModelCall
+---@field kind "toolCall"
+
+---@class (exact) oh.protocol.Location
+---@field uri string
+---@field range? oh.protocol.Range
+
+--- The model's tool call as it must be replayed; clients ignore it.
+---@class (exact) oh.protocol.ModelCall
+---@field id string
+---@field name string
+---@field arguments string
+---@field batch string
+
+---@class (exact) oh.protocol.CommandItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field tool string
+---@field toolKind oh.protocol.ToolKind
+---@field title string
+---@field args table<string, any>
+---@field risk oh.protocol.Risk
+---@field selfRating? oh.protocol.Risk
+---@field summary? string
+---@field locations oh.protocol.Location[]
+---@field content table<string, any>[]
+---@field meta? table<string, any>
+---@field outputRef? string
+---@field durationMs? integer
+---@field call oh.protocol.ModelCall
+---@field kind "command"
+---@field command string
+---@field cwd string
+---@field terminalId string
+---@field exitCode? integer
+---@field signal? integer
+---@field truncated? boolean
+
+---@class (exact) oh.protocol.FileChangeItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field tool string
+---@field toolKind oh.protocol.ToolKind
+---@field title string
+---@field args table<string, any>
+---@field risk oh.protocol.Risk
+---@field selfRating? oh.protocol.Risk
+---@field summary? string
+---@field locations oh.protocol.Location[]
+---@field content table<string, any>[]
+---@field meta? table<string, any>
+---@field outputRef? string
+---@field durationMs? integer
+---@field call oh.protocol.ModelCall
+---@field kind "fileChange"
+---@field changes oh.protocol.FileChange[]
+---@field route? "editor" | "disk"
+---@field undoLabel? string
+
+---@class (exact) oh.protocol.PlanItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field tool string
+---@field toolKind oh.protocol.ToolKind
+---@field title string
+---@field args table<string, any>
+---@field risk oh.protocol.Risk
+---@field selfRating? oh.protocol.Risk
+---@field summary? string
+---@field locations oh.protocol.Location[]
+---@field content table<string, any>[]
+---@field meta? table<string, any>
+---@field outputRef? string
+---@field durationMs? integer
+---@field call oh.protocol.ModelCall
+---@field kind "plan"
+---@field entries oh.protocol.PlanEntry[]
+
+---@class (exact) oh.protocol.PlanEntry
+---@field id string
+---@field text string
+---@field status "pending" | "inProgress" | "completed"
+---@field priority "high" | "medium" | "low"
+
+---@class (exact) oh.protocol.NoticeItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field kind "notice"
+---@field severity "info" | "warning" | "error"
+---@field title string
+---@field description? string
+---@field note? string
+
+--- One line of the log.
+---@class (exact) oh.protocol.LogRecord
+---@field v 1
+---@field seq integer
+---@field ts string
+---@field turnId? string
+---@field itemId? string
+---@field cause? oh.protocol.Cause
+---@field event oh.protocol.Event
+
+--- The client's request behind an event, kept so that a repeated request is recognised.
+---@class (exact) oh.protocol.Cause
+---@field method string
+---@field clientRequestId string
+---@field bodyHash string
+---@field result table<string, any>
+
+--- The first event: all that later behaviour depends on and that a reader may ask for.
+---@class (exact) oh.protocol.ConversationCreated
+---@field type "conversation.created"
+---@field title string
+---@field folders string[]
+---@field agent oh.protocol.AgentInfo
+---@field options table<string, string>
+---@field maxSteps integer
+---@field maxCostUsd? number
+---@field metadata table<string, any>
+
+--- What answers in this conversation, exactly as the model gets it.
+---@class (exact) oh.protocol.AgentInfo
+---@field model string
+---@field label string
+---@field systemPrompt string
+---@field tools table<string, any>[]
+
+--- The conversation goes on with another model, prompt or set of tools.
+---@class (exact) oh.protocol.AgentChanged
+---@field type "agent.changed"
+---@field agent oh.protocol.AgentInfo
+
+--- It has another title, or was put away or fetched back.
+---@class (exact) oh.protocol.ConversationUpdated
+---@field type "conversation.updated"
+---@field title? string
+---@field archived? boolean
+
+--- A clean end by `conversation/close`; it can be opened again.
+---@class (exact) oh.protocol.ConversationClosed
+---@field type "conversation.closed"
+
+--- The status moved; `reason` says why it is paused.
+---@class (exact) oh.protocol.StatusChanged
+---@field type "status.changed"
+---@field from oh.protocol.ConversationState
+---@field to oh.protocol.ConversationState
+---@field reason? oh.protocol.PauseReason
+
+--- A message waits: for the next step when it steers, else for its own turn.
+---@class (exact) oh.protocol.MessageQueued
+---@field type "message.queued"
+---@field message oh.protocol.QueuedMessage
+
+---@class (exact) oh.protocol.QueuedMessage
+---@field messageId string
+---@field clientMessageId? string
+---@field content oh.protocol.Part[]
+---@field delivery oh.protocol.Delivery
+---@field held? boolean
+---@field createdAt string
+
+--- A waiting message has another text, place or delivery.
+---@class (exact) oh.protocol.MessageEdited
+---@field type "message.edited"
+---@field message oh.protocol.QueuedMessage
+---@field position integer
+
+--- It left the queue: it starts a turn, steers the running one, or was removed.
+---@class (exact) oh.protocol.MessageDequeued
+---@field type "message.dequeued"
+---@field messageId string
+---@field outcome "started" | "steered" | "removed"
+
+--- The agent begins to work, on a message or on what an ended turn left.
+---@class (exact) oh.protocol.TurnStarted
+---@field type "turn.started"
+---@field cause "message" | "resume"
+
+--- The turn is on hold; `conversation/resume` or a message goes on with it.
+---@class (exact) oh.protocol.TurnPaused
+---@field type "turn.paused"
+---@field reason oh.protocol.PauseReason
+
+--- The same turn goes on.
+---@class (exact) oh.protocol.TurnResumed
+---@field type "turn.resumed"
+
+--- The last event of its turn.
+---@class (exact) oh.protocol.TurnCompleted
+---@field type "turn.completed"
+---@field turn oh.protocol.Turn
+
+--- From a user message (or resume) until the agent rests.
+---@class (exact) oh.protocol.Turn
+---@field id string
+---@field status "running" | "completed" | "interrupted" | "paused" | "failed"
+---@field stopReason? oh.protocol.StopReason
+---@field startedAt string
+---@field endedAt? string
+---@field nSteps integer
+---@field usage? oh.protocol.Usage
+---@field error? oh.protocol.ErrorInfo
+---@field finalText? string
+
+--- A failure as clients show it: what happened and the way out, never a traceback.
+---@class (exact) oh.protocol.ErrorInfo
+---@field code integer
+---@field kind string
+---@field message string
+---@field retryable boolean
+---@field hint? string
+
+--- Somebody asked to pause, after the step under way or now.
+---@class (exact) oh.protocol.PauseRequested
+---@field type "pause.requested"
+---@field when "step" | "now"
+
+--- Somebody asked to end the turn now.
+---@class (exact) oh.protocol.InterruptRequested
+---@field type "interrupt.requested"
+
+--- For a tool item this is the action: it is durable before the tool runs.
+---@class (exact) oh.protocol.ItemStarted
+---@field type "item.started"
+---@field item oh.protocol.Item
+
+--- The status moves; the rest comes when the user edited the action before allowing it.
+---@class (exact) oh.protocol.ItemUpdated
+---@field type "item.updated"
+---@field status oh.protocol.ItemStatus
+---@field args? table<string, any>
+---@field title? string
+---@field command? string
+---@field risk? oh.protocol.Risk
+---@field summary? string
+
+--- The item as it stays. For a tool item this is the observation.
+---@class (exact) oh.protocol.ItemCompleted
+---@field type "item.completed"
+---@field item oh.protocol.Item
+
+--- An action is held until somebody decides.
+---@class (exact) oh.protocol.ApprovalRequested
+---@field type "approval.requested"
+---@field approval oh.protocol.Approval
+
+--- A held action, durable until somebody decides. `digest` covers everything shown.
+---@class (exact) oh.protocol.Approval
+---@field id string
+---@field digest string
+---@field conversationId string
+---@field turnId string
+---@field itemId string
+---@field title string
+---@field description? string
+---@field subject oh.protocol.Subject
+---@field risk oh.protocol.Risk
+---@field reason? string
+---@field options oh.protocol.ApprovalOption[]
+---@field editable boolean
+---@field createdAt string
+
+---@class (exact) oh.protocol.ApprovalOption
+---@field id string
+---@field label string
+---@field effect "allow" | "reject"
+---@field scope oh.protocol.Scope
+
+--- It was decided, and by whom; `editedSubject` is what runs instead.
+---@class (exact) oh.protocol.ApprovalResolved
+---@field type "approval.resolved"
+---@field approvalId string
+---@field decision oh.protocol.Decision
+---@field by "user" | "superseded" | "interrupted" | "noClient" | "changed"
+---@field feedback? string
+---@field editedSubject? oh.protocol.Subject
+
+--- Why an action ran or not without asking: the rule and the digest it covers.
+---@class (exact) oh.protocol.ActionDecided
+---@field type "action.decided"
+---@field effect "allow" | "reject"
+---@field rule string
+---@field risk oh.protocol.Risk
+---@field reasons string[]
+---@field digest string
+
+--- All files the turn has changed so far, each with its first and last hash.
+---@class (exact) oh.protocol.ChangesUpdated
+---@field type "changes.updated"
+---@field files oh.protocol.FileChange[]
+
+--- The user kept or reverted changes of a file; hashes of texts, absent for no file.
+---@class (exact) oh.protocol.ChangesReviewed
+---@field type "changes.reviewed"
+---@field uri string
+---@field decision "accepted" | "reverted"
+---@field base? string
+---@field now? string
+
+--- One model call's usage; the totals are sums of these.
+---@class (exact) oh.protocol.UsageUpdated
+---@field type "usage.updated"
+---@field usage oh.protocol.Usage
+---@field model string
+---@field latencyMs integer
+---@field contextUsed integer
+---@field contextSize? integer
+
+--- Options as they are from the next step on; only those that changed.
+---@class (exact) oh.protocol.OptionsChanged
+---@field type "options.changed"
+---@field values table<string, string>
+
+--- A model call failed and is tried again; deltas of `drop_item_ids` no longer count.
+---@class (exact) oh.protocol.RetryScheduled
+---@field type "retry.scheduled"
+---@field attempt integer
+---@field maxAttempts integer
+---@field delayMs integer
+---@field error oh.protocol.ErrorInfo
+---@field dropItemIds string[]
+
+--- A failure that the turn could not get over.
+---@class (exact) oh.protocol.ErrorRaised
+---@field type "error.raised"
+---@field error oh.protocol.ErrorInfo
+
+--- Something worth knowing, for instance that the log can be written again.
+---@class (exact) oh.protocol.Notice
+---@field type "notice"
+---@field severity "info" | "warning" | "error"
+---@field title string
+---@field description? string
+
+--- No fields.
+---@class (exact) oh.protocol.Empty
+
+---@class (exact) oh.protocol.UpdateResult
+---@field conversation oh.protocol.ConversationInfo
+
+--- Newest first.
+---@class (exact) oh.protocol.ListResult
+---@field conversations oh.protocol.ConversationInfo[]
+---@field nextCursor? string
+
+---@class (exact) oh.protocol.ReadResult
+---@field conversation oh.protocol.ConversationInfo
+---@field items oh.protocol.Item[]
+---@field nextBefore? string
+
+--- Records as they are in the log; `truncated` when more exist on that side.
+---@class (exact) oh.protocol.EventsResult
+---@field events oh.protocol.LogRecord[]
+---@field firstSeq integer
+---@field lastSeq integer
+---@field epoch string
+---@field truncated boolean
+
+---@class (exact) oh.protocol.SendMessageResult
+---@field messageId string
+---@field disposition "started" | "steered" | "queued" | "interruptedAndStarted"
+---@field turnId? string
+---@field queuePosition? integer
+---@field turn? oh.protocol.Turn
+---@field finalText? string
+---@field duplicate? boolean
+
+---@class (exact) oh.protocol.PauseResult
+---@field status oh.protocol.ConversationState
+---@field turnId string
+---@field duplicate? boolean
+
+---@class (exact) oh.protocol.ResumeResult
+---@field turnId? string
+---@field duplicate? boolean
+
+--- Comes when the turn has really ended, or after 10 s with status `interrupting`.
+---@class (exact) oh.protocol.InterruptResult
+---@field turnId? string
+---@field status string
+---@field survivors integer[]
+
+---@class (exact) oh.protocol.QueueResult
+---@field queue oh.protocol.QueuedMessage[]
+
+---@class (exact) oh.protocol.SetOptionResult
+---@field options oh.protocol.Option[]
+---@field duplicate? boolean
+
+---@class (exact) oh.protocol.SubscribeResult
+---@field lastSeq integer
+
+---@class (exact) oh.protocol.ApprovalListResult
+---@field pending oh.protocol.Approval[]
+
+---@class (exact) oh.protocol.ApprovalRespondResult
+---@field resolved boolean
+---@field alreadyResolved? table<string, any>
+
+---@class (exact) oh.protocol.ChangesListResult
+---@field files oh.protocol.ReviewedFile[]
+
+--- Everything that is not accepted yet, as one change.
+---@class (exact) oh.protocol.ReviewedFile
+---@field uri string
+---@field op "add" | "modify" | "delete"
+---@field added integer
+---@field removed integer
+---@field patch? string
+---@field sha256Before? string
+---@field sha256After? string
+---@field unsaved? boolean
+---@field state "pending" | "accepted" | "reverted"
+
+--- Texts with LF as line end; one is absent where there is no file.
+---@class (exact) oh.protocol.ChangesDiffResult
+---@field oldText? string
+---@field newText? string
+---@field patch string
+---@field hunks oh.protocol.Hunk[]
+
+--- Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's.
+---@class (exact) oh.protocol.Hunk
+---@field oldStart integer
+---@field oldLines integer
+---@field newStart integer
+---@field newLines integer
+
+--- Files that were settled, and those that stay as they are, with the reason.
+---@class (exact) oh.protocol.ReviewResult
+---@field done string[]
+---@field conflicts oh.protocol.ReviewConflict[]
+
+---@class (exact) oh.protocol.ReviewConflict
+---@field uri string
+---@field reason string
+
+--- Bytes `offset` to `nextOffset` of the whole output, as text.
+---@class (exact) oh.protocol.OutputReadResult
+---@field text string
+---@field nextOffset integer
+---@field total integer
+
+---@class (exact) oh.protocol.ToolListResult
+---@field tools oh.protocol.ToolInfo[]
+
+---@class (exact) oh.protocol.ToolInfo
+---@field name string
+---@field description string
+---@field inputSchema table<string, any>
+---@field annotations table<string, any>
+
+---@class (exact) oh.protocol.ModelListResult
+---@field models oh.protocol.ModelInfo[]
+---@field default? string
+
+---@class (exact) oh.protocol.ModelInfo
+---@field id string
+---@field label string
+---@field contextWindow? integer
+---@field available boolean
+---@field reason? string
+
+--- Effective settings; `sources` names where each value came from. Keys show as `***`.
+---@class (exact) oh.protocol.ConfigReadResult
+---@field value table<string, any>
+---@field sources table<string, string>
+---@field problems string[]
+
+---@class (exact) oh.protocol.ConfigValidateResult
+---@field problems string[]
+
+--- Never the values.
+---@class (exact) oh.protocol.SecretNames
+---@field names string[]
+
+---@class (exact) oh.protocol.DaemonStatusResult
+---@field version string
+---@field pid integer
+---@field uptimeS number
+---@field rssBytes integer
+---@field conversations oh.protocol.ConversationLoad[]
+---@field writerQueueBytes integer
+---@field warnings string[]
+
+---@class (exact) oh.protocol.ConversationLoad
+---@field id string
+---@field status oh.protocol.ConversationState
+
+---@class (exact) oh.protocol.SetTrustResult
+---@field folders oh.protocol.FolderTrust[]
+
+---@class (exact) oh.protocol.FolderTrust
+---@field folder string
+---@field trusted oh.protocol.Trust
+
+--- A durable event: a record of the log, byte for byte, with two fields in front.
+---@class (exact) oh.protocol.EventParams
+---@field v 1
+---@field seq integer
+---@field ts string
+---@field turnId? string
+---@field itemId? string
+---@field cause? oh.protocol.Cause
+---@field event oh.protocol.Event
+---@field conversationId string
+---@field epoch string
+
+--- Streamed text, never logged.
+---@class (exact) oh.protocol.DeltaParams
+---@field conversationId string
+---@field turnId string
+---@field itemId string
+---@field channel "text" | "reasoning" | "output"
+---@field offset integer
+---@field text string
+
+--- For lists: created, updated or deleted.
+---@class (exact) oh.protocol.ChangedParams
+---@field conversation oh.protocol.ConversationInfo
+---@field change "created" | "updated" | "deleted"
+
+--- Events that this client was too slow for; `conversation/events` has them.
+---@class (exact) oh.protocol.GapParams
+---@field conversationId string
+---@field fromSeq integer
+---@field toSeq integer
+
+--- What a user should know about the daemon itself.
+---@class (exact) oh.protocol.DaemonStatusChangedParams
+---@field kind "normal" | "warning" | "error"
+---@field message string
+---@field conversationId? string
+---@field error? oh.protocol.ErrorInfo
+
+--- Apply as one undo step; feature `applyEdit2`, else `workspace/applyEdit`.
+---@class (exact) oh.protocol.ApplyEditParams
+---@field label string
+---@field edit table<string, any>
+---@field save "ifWasClean" | "never"
+
+--- What the client shows, when it does not tell of an edit it made; feature `readDocument`.
+---@class (exact) oh.protocol.ReadDocumentParams
+---@field uri string
+
+--- Save documents; feature `saveDocument`, else the user is told.
+---@class (exact) oh.protocol.SaveDocumentParams
+---@field uris string[]
+
+--- Ask the user; feature `approvalRequests`, else `window/showMessageRequest`.
+---@class (exact) oh.protocol.ApprovalRequestParams
+---@field id string
+---@field digest string
+---@field conversationId string
+---@field turnId string
+---@field itemId string
+---@field title string
+---@field description? string
+---@field subject oh.protocol.Subject
+---@field risk oh.protocol.Risk
+---@field reason? string
+---@field options oh.protocol.ApprovalOption[]
+---@field editable boolean
+---@field createdAt string
+
+local M = {}
+
+M.Requests = {
+  ["conversation/start"] = true, -- oh.protocol.StartParams -> oh.protocol.StartResult
+  ["conversation/open"] = true, -- oh.protocol.OpenParams -> oh.protocol.OpenResult
+  ["conversation/close"] = true, -- oh.protocol.CloseParams -> oh.protocol.Empty
+  ["conversation/update"] = true, -- oh.protocol.UpdateParams -> oh.protocol.UpdateResult
+  ["conversation/delete"] = true, -- oh.protocol.DeleteParams -> oh.protocol.Empty
+  ["conversation/list"] = true, -- oh.protocol.ListParams -> oh.protocol.ListResult
+  ["conversation/read"] = true, -- oh.protocol.ReadParams -> oh.protocol.ReadResult
+  ["conversation/events"] = true, -- oh.protocol.EventsParams -> oh.protocol.EventsResult
+  ["conversation/sendMessage"] = true, -- oh.protocol.SendMessageParams -> oh.protocol.SendMessageResult
+  ["conversation/pause"] = true, -- oh.protocol.PauseParams -> oh.protocol.PauseResult
+  ["conversation/resume"] = true, -- oh.protocol.ResumeParams -> oh.protocol.ResumeResult
+  ["conversation/interrupt"] = true, -- oh.protocol.InterruptParams -> oh.protocol.InterruptResult
+  ["conversation/queue"] = true, -- oh.protocol.QueueParams -> oh.protocol.QueueResult
+  ["conversation/setOption"] = true, -- oh.protocol.SetOptionParams -> oh.protocol.SetOptionResult
+  ["conversation/subscribe"] = true, -- oh.protocol.SubscribeParams -> oh.protocol.SubscribeResult
+  ["conversation/unsubscribe"] = true, -- oh.protocol.UnsubscribeParams -> oh.protocol.Empty
+  ["approval/list"] = true, -- oh.protocol.ApprovalListParams -> oh.protocol.ApprovalListResult
+  ["approval/respond"] = true, -- oh.protocol.ApprovalRespondParams -> oh.protocol.ApprovalRespondResult
+  ["changes/list"] = true, -- oh.protocol.ChangesListParams -> oh.protocol.ChangesListResult
+  ["changes/diff"] = true, -- oh.protocol.ChangesDiffParams -> oh.protocol.ChangesDiffResult
+  ["changes/accept"] = true, -- oh.protocol.AcceptParams -> oh.protocol.ReviewResult
+  ["changes/revert"] = true, -- oh.protocol.RevertParams -> oh.protocol.ReviewResult
+  ["output/read"] = true, -- oh.protocol.OutputReadParams -> oh.protocol.OutputReadResult
+  ["tool/list"] = true, -- oh.protocol.ToolListParams -> oh.protocol.ToolListResult
+  ["model/list"] = true, -- oh.protocol.ModelListParams -> oh.protocol.ModelListResult
+  ["config/read"] = true, -- oh.protocol.ConfigReadParams -> oh.protocol.ConfigReadResult
+  ["config/validate"] = true, -- oh.protocol.ConfigValidateParams -> oh.protocol.ConfigValidateResult
+  ["secret/set"] = true, -- oh.protocol.SecretSetParams -> oh.protocol.SecretNames
+  ["secret/remove"] = true, -- oh.protocol.SecretRemoveParams -> oh.protocol.SecretNames
+  ["secret/list"] = true, -- oh.protocol.SecretListParams -> oh.protocol.SecretNames
+  ["daemon/status"] = true, -- oh.protocol.DaemonStatusParams -> oh.protocol.DaemonStatusResult
+  ["workspace/setTrust"] = true, -- oh.protocol.SetTrustParams -> oh.protocol.SetTrustResult
+}
+
+M.Notifications = {
+  ["conversation/event"] = true, -- oh.protocol.EventParams
+  ["conversation/delta"] = true, -- oh.protocol.DeltaParams
+  ["conversation/changed"] = true, -- oh.protocol.ChangedParams
+  ["conversation/gap"] = true, -- oh.protocol.GapParams
+  ["daemon/statusChanged"] = true, -- oh.protocol.DaemonStatusChangedParams
+}
+
+M.ClientRequests = {
+  ["editor/applyEdit"] = true, -- oh.protocol.ApplyEditParams -> oh.protocol.ApplyEditResult
+  ["editor/readDocument"] = true, -- oh.protocol.ReadDocumentParams -> oh.protocol.ReadDocumentResult
+  ["editor/saveDocument"] = true, -- oh.protocol.SaveDocumentParams -> oh.protocol.SaveDocumentResult
+  ["approval/request"] = true, -- oh.protocol.ApprovalRequestParams -> oh.protocol.ApprovalAnswer
+}
+
+return M

@@ -1,0 +1,43 @@
+/** What travels between the extension and its panel; `protocol.ts` has what the daemon adds to it. */
+
+import type {
+  CommandItem, ErrorInfo, FileChange, FileChangeItem, Notifications, Part, PlanItem, Range, Requests, ToolCallItem,
+} from "./protocol";
+
+export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
+
+/** What the panel asks of the extension itself. */
+export interface HostRequests {
+  "host/openFile": [{ uri: string; range?: Range }, null];
+  "host/openDiff": [{ change: FileChange; isDone: boolean }, null];
+  "host/openOutput": [{ conversationId: string; outputRef: string }, null];
+  "host/openLink": [{ href: string }, null];
+  "host/insert": [{ text: string }, null];
+  "host/copy": [{ text: string }, null];
+  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" }, null];
+  "host/files": [{ query: string }, { files: readonly { uri: string; name: string }[] }];
+}
+export type Calls = Requests & HostRequests;
+
+export type DaemonState =
+  | { kind: "starting" }
+  | { kind: "running" }
+  | { kind: "failed"; message: string; details: string };
+
+/** What the window remembers for the panel, over hiding and reloading. */
+export interface PanelMemory { conversationId?: string; draft?: string; model?: string; options?: Record<string, string> }
+
+export type ToPanel =
+  | { type: "init"; memory: PanelMemory; daemon: DaemonState }
+  | { type: "daemon"; daemon: DaemonState }
+  | { type: "answer"; id: number; result?: unknown; error?: ErrorInfo }
+  | { type: "notifications"; batch: readonly Notification[] }
+  | { type: "attach"; part: Part }
+  | { type: "show"; what: "new" | "list" | "input" };
+
+export type Notification = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications];
+
+export type FromPanel =
+  | { type: "ready" }
+  | { type: "call"; id: number; method: keyof Calls; params: unknown }
+  | { type: "memory"; memory: PanelMemory };

@@ -1,0 +1,197 @@
+"""protocol.ts and protocol.lua: the models of the registry as types of the editors' languages.
+
+Fields that the daemon always sends are required, those that a client may leave out are optional.
+Nothing at run time needs this module; `oh-daemon schema` writes the files.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import SecretStr
+
+from oh_daemon.contract import daemon_messages, events, items, messages, protocol, to_client
+from oh_daemon.contract.items import Contract
+from oh_daemon.contract.protocol import Method
+
+_HEAD = "What crosses the wire; written by `oh-daemon schema`, explained in protocol.md."
+# Logs are read as plain dicts for speed, so the models do not say what these hold.
+_RAW: dict[tuple[type[Contract], str], Any] = {
+    (messages.OpenResult, "items"): tuple[items.Item, ...] | None,
+    (messages.OpenResult, "events"): tuple[events.Record, ...] | None,
+    (messages.ReadResult, "items"): tuple[items.Item, ...],
+    (messages.EventsResult, "events"): tuple[events.Record, ...],
+}
+# In TypeScript, `Record` is something else.
+_RENAMED = {"Record": "LogRecord"}
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How a type is written."""
+
+    words: Mapping[Any, str]
+    array: str
+    mapping: str
+    prefix: str = ""
+
+
+_TS = Language(
+    {str: "string", SecretStr: "string", int: "number", float: "number"}
+    | {bool: "boolean", Any: "unknown"},
+    "readonly {}[]",
+    "Record<string, {}>",
+)
+_LUA = Language(
+    {str: "string", SecretStr: "string", int: "integer", float: "number"}
+    | {bool: "boolean", Any: "any"},
+    "{}[]",
+    "table<string, {}>",
+    "oh.protocol.",
+)
+
+
+def render_typescript() -> str:
+    """Interfaces and unions, and every method with its types."""
+    lines = [f"/** {_HEAD} */"]
+    for name, alias in _aliases().items():
+        lines += ["", f"export type {name} = {_union(alias, _TS)};"]
+    for model, fields in _models().items():
+        lines += ["", f"/** {_doc(model)} */"] if model.__doc__ else [""]
+        lines += [f"export interface {_name(model)} {{"]
+        lines += [
+            f"  {name}{'' if always else '?'}: {_typed(t, _TS)};" for name, t, always in fields
+        ]
+        lines += ["}"]
+    for title, methods in _registry():
+        lines += ["", f"export interface {title} {{"]
+        lines += [f'  "{method.name}": {_ts_method(method)};' for method in methods]
+        lines += ["}"]
+    return "\n".join(lines) + "\n"
+
+
+def _ts_method(method: Method) -> str:
+    params = _name(method.params)
+    return params if method.result is None else f"[{params}, {_name(method.result)}]"
+
+
+def render_lua() -> str:
+    """Annotations for the language server, and the names of the methods."""
+    lines = ["-- luacheck: no max line length", f"-- {_HEAD}", ""]
+    for name, alias in _aliases().items():
+        lines += [f"---@alias {_LUA.prefix}{name} {_union(alias, _LUA)}", ""]
+    for model, fields in _models().items():
+        lines += [f"--- {_doc(model)}"] if model.__doc__ else []
+        lines += [f"---@class (exact) {_LUA.prefix}{_name(model)}"]
+        lines += [
+            f"---@field {name}{'' if always else '?'} {_typed(t, _LUA)}"
+            for name, t, always in fields
+        ]
+        lines += [""]
+    lines += ["local M = {}"]
+    for title, methods in _registry():
+        lines += ["", f"M.{title} = {{"]
+        lines += [f'  ["{method.name}"] = true, -- {_lua_method(method)}' for method in methods]
+        lines += ["}"]
+    return "\n".join([*lines, "", "return M"]) + "\n"
+
+
+def _lua_method(method: Method) -> str:
+    params = _LUA.prefix + _name(method.params)
+    return params if method.result is None else f"{params} -> {_LUA.prefix}{_name(method.result)}"
+
+
+def _registry() -> tuple[tuple[str, Sequence[Method]], ...]:
+    return (
+        ("Requests", protocol.REQUESTS),
+        ("Notifications", protocol.NOTIFICATIONS),
+        ("ClientRequests", protocol.CLIENT_REQUESTS),
+    )
+
+
+def _name(model: type[Contract]) -> str:
+    return _RENAMED.get(model.__name__, model.__name__)
+
+
+def _doc(model: type[Contract]) -> str:
+    return inspect.cleandoc(model.__doc__ or "").split("\n")[0]
+
+
+def _aliases() -> dict[str, Any]:
+    """The unions and literals that the contract gives a name."""
+    modules = (items, events, messages, daemon_messages, to_client)
+    named = {name: _bare(value) for module in modules for name, value in vars(module).items()}
+    return {name: t for name, t in named.items() if get_origin(t) in (Literal, Union, UnionType)}
+
+
+Field = tuple[str, Any, bool]
+
+
+def _models() -> dict[type[Contract], list[Field]]:
+    """Every model that a method needs, with name, type and presence of its fields."""
+    models: list[type[Contract]] = []
+    from_client: set[type[Contract]] = set()
+    for method in protocol.REQUESTS:
+        from_client |= _reached(method.params, models)
+    for method in protocol.CLIENT_REQUESTS:
+        from_client |= _reached(method.result, models)
+    for _title, methods in _registry():
+        for method in methods:
+            _reached(method.params, models)
+            _reached(method.result, models)
+    return {model: list(_fields(model, may_omit=model in from_client)) for model in models}
+
+
+def _reached(annotation: Any, models: list[type[Contract]]) -> set[type[Contract]]:
+    """The models within a type; those not seen before join `models`."""
+    if not (inspect.isclass(annotation) and issubclass(annotation, Contract)):
+        return {m for part in get_args(annotation) for m in _reached(part, models)}
+    if annotation is events.UnknownEvent:
+        return set()
+    if annotation not in models:
+        models.append(annotation)
+    found = {annotation}
+    for name, field in annotation.model_fields.items():
+        found |= _reached(_RAW.get((annotation, name), field.annotation), models)
+    return found
+
+
+def _fields(model: type[Contract], *, may_omit: bool) -> Iterator[Field]:
+    for name, field in model.model_fields.items():
+        annotation = _RAW.get((model, name), field.annotation)
+        is_tag = get_origin(annotation) is Literal and len(get_args(annotation)) == 1
+        optional = field.default is None or (may_omit and not is_tag)
+        always = field.is_required() or not optional
+        yield field.serialization_alias or field.alias or name, annotation, always
+
+
+def _typed(annotation: Any, language: Language) -> str:
+    bare = _bare(annotation)
+    for name, alias in _aliases().items():
+        if alias == bare:
+            return language.prefix + name
+    return _union(bare, language)
+
+
+def _union(bare: Any, language: Language) -> str:
+    origin, parts = get_origin(bare), get_args(bare)
+    if origin is Literal:
+        return " | ".join(json.dumps(value) for value in parts)
+    if origin in (Union, UnionType):
+        known = [part for part in parts if part not in (NoneType, events.UnknownEvent)]
+        return " | ".join(dict.fromkeys(_typed(part, language) for part in known))
+    if origin is tuple:
+        inner = _typed(parts[0], language)
+        return language.array.format(f"({inner})" if " | " in inner else inner)
+    if origin is dict:
+        return language.mapping.format(_typed(parts[1], language))
+    return language.words.get(bare) or language.prefix + _name(bare)
+
+
+def _bare(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
