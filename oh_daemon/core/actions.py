@@ -66,8 +66,7 @@ class Actions:
         while it waits for an approval. Raises `Cancelled` when interrupted.
         """
         batch = _Batch()
-        forget = cancel.on_cancel(self._wake)
-        try:
+        with cancel.notifying(self._conversation.changed):
             while self._has_work(batch, cancel):
                 seen = self._conversation.state.seq
                 ready = self._settle(batch)
@@ -77,13 +76,7 @@ class Actions:
                 for action in ready[: MAX_PARALLEL - len(batch.running)]:
                     self._start_thread(batch, action, cancel)
                 self._wait(batch, seen, cancel)
-        finally:
-            forget()
         return batch.ending
-
-    def _wake(self) -> None:
-        with self._conversation.changed:
-            self._conversation.changed.notify_all()
 
     def _has_work(self, batch: _Batch, cancel: CancelToken) -> bool:
         if batch.running:

@@ -22,16 +22,12 @@ class Slots:
     def taken(self, cancel: CancelToken) -> Generator[None]:
         """Hold a slot; raises `Cancelled` when cancelled while waiting for one."""
         ticket = object()
-        unregister = cancel.on_cancel(self._wake)
-        try:
-            with self._changed:
-                self._waiting.append(ticket)
-                self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
-                self._waiting.remove(ticket)
-                cancel.raise_if_cancelled()
-                self._free -= 1
-        finally:
-            unregister()
+        with cancel.notifying(self._changed), self._changed:
+            self._waiting.append(ticket)
+            self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
+            self._waiting.remove(ticket)
+            cancel.raise_if_cancelled()
+            self._free -= 1
         try:
             yield
         finally:
@@ -41,7 +37,3 @@ class Slots:
 
     def _is_next(self, ticket: object) -> bool:
         return self._free > 0 and self._waiting[0] is ticket
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()

@@ -98,14 +98,10 @@ class Documents:
             found = self._find(real_path)
             return found[1] if found and text_sha256(found[1].text) == sha256 else None
 
-        unregister = cancel.on_cancel(self._wake)
-        try:
-            with self._changed:
-                self._changed.wait_for(lambda: cancel.is_cancelled or arrived(), timeout_s)
-                cancel.raise_if_cancelled()
-                return arrived()
-        finally:
-            unregister()
+        with cancel.notifying(self._changed), self._changed:
+            self._changed.wait_for(lambda: cancel.is_cancelled or arrived(), timeout_s)
+            cancel.raise_if_cancelled()
+            return arrived()
 
     def on_lost_frame(self, head: bytes) -> None:
         """A message was too large to read: the text of the document it names is unknown now."""
@@ -150,10 +146,6 @@ class Documents:
                 if real == real_path:
                     return uri, document
         return None
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
 
     def _did_open(self, params: Json) -> None:
         if not self._is_warm:
