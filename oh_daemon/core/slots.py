@@ -26,6 +26,8 @@ class Slots:
             self._waiting.append(ticket)
             self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
             self._waiting.remove(ticket)
+            # The next one in line looked already when two places became free at once.
+            self._changed.notify_all()
             cancel.raise_if_cancelled()
             self._free -= 1
         try:

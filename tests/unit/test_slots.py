@@ -47,6 +47,24 @@ def test_a_cancelled_wait_ends_at_once_and_leaves_the_place_to_others():
         pass
 
 
+def test_all_places_are_used_at_once_however_they_become_free():
+    """Whoever has a place waits for somebody in the other one, so a lost wake-up stops all."""
+    slots, pair, ended = Slots(2), threading.Barrier(2), list[bool]()
+
+    def work() -> None:
+        with slots.taken(CancelToken()):
+            pair.wait()
+        ended.append(True)
+
+    for _ in range(300):
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive(), f"stuck after {len(ended)}"
+
+
 def test_a_place_is_given_back_when_the_turn_breaks():
     slots = Slots(1)
     with pytest.raises(ZeroDivisionError), slots.taken(CancelToken()):
