@@ -7,10 +7,13 @@ died before.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 from oh_daemon.contract.errors import StorageError, UserError
@@ -56,12 +59,22 @@ class Blobs:
 
     def read(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
         """At most `limit` bytes from `offset`. Raises `UserError` for a name that is not there."""
+        with self._opened(sha256) as file:
+            file.seek(offset)
+            return file.read(limit)
+
+    def size(self, sha256: str) -> int:
+        """How many bytes it has. Raises like `read`."""
+        with self._opened(sha256) as file:
+            return os.fstat(file.fileno()).st_size
+
+    @contextmanager
+    def _opened(self, sha256: str) -> Generator[BufferedReader]:
         if not _SHA256.fullmatch(sha256):
             raise UserError(f"{sha256[:80]!r} is not the name of an output; use one from an item")
         try:
             with read_private(self._folder / sha256) as file:
-                file.seek(offset)
-                return file.read(limit)
+                yield file
         except FileNotFoundError as exc:
             raise UserError(
                 f"output {sha256!r} is not in this conversation; it may be deleted"

@@ -44,7 +44,8 @@ class LogFile:
         self._end = scan.end
         self._commit = commit
         blobs = Blobs(folder / "blobs")
-        self.put_blob, self.put_blob_file, self.read_blob = blobs.put, blobs.put_file, blobs.read
+        self.put_blob, self.put_blob_file = blobs.put, blobs.put_file
+        self.read_blob, self.blob_size = blobs.read, blobs.size
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         """Held during a sync, so that nobody closes the file under it."""

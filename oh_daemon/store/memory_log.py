@@ -45,9 +45,16 @@ class MemoryLog:
 
     def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
         """At most `limit` bytes from `offset`. Raises `UserError` for a name that is not there."""
+        return self._blob(sha256)[offset:][: None if limit < 0 else limit]
+
+    def blob_size(self, sha256: str) -> int:
+        """How many bytes it has. Raises like `read_blob`."""
+        return len(self._blob(sha256))
+
+    def _blob(self, sha256: str) -> bytes:
         if sha256 not in self._blobs:
             raise UserError(f"output {sha256[:80]!r} is not in this conversation; use an item's")
-        return self._blobs[sha256][offset:][: None if limit < 0 else limit]
+        return self._blobs[sha256]
 
     def close(self) -> None:
         """Nothing to do: nothing is held."""

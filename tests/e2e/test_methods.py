@@ -105,6 +105,23 @@ def test_a_long_output_is_read_in_pieces(world: World) -> None:
     assert "0" * 64 in error.message
 
 
+def test_no_limit_cuts_a_character_of_an_output_in_two(world: World) -> None:
+    world.script(call("terminal", command="for n in $(seq 5000); do echo é€😀; done"), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    [command] = items(client, "command")
+    named: Json = {"conversationId": conversation, "outputRef": command["outputRef"]}
+    got, offset = "", 0
+    for limit in (1, 2, 3, 4, 5, 6, 7, 8, 262_144):
+        piece = client.request("output/read", {**named, "offset": offset, "limit": limit})
+        got, offset = got + piece["text"], piece["nextOffset"]
+    assert got.replace("\r\n", "\n") == "é€😀\n" * 5000
+    assert offset == piece["total"]
+    past = client.request("output/read", {**named, "offset": offset + 9})
+    assert past == {"text": "", "nextOffset": offset, "total": offset}
+
+
 def test_an_option_counts_from_the_next_step_on(world: World) -> None:
     world.script(call("terminal", command="touch made"), say("Planned."))
     client = world.daemon()

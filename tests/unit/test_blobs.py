@@ -37,6 +37,7 @@ def test_bytes_come_back_under_their_hash(log: LogFile | MemoryLog, data: bytes)
     assert name == hashlib.sha256(data).hexdigest()
     assert log.put_blob(data) == name
     assert log.read_blob(name) == data
+    assert log.blob_size(name) == len(data)
     log.sync()
     assert log.read_blob(name) == data
 
@@ -64,6 +65,8 @@ def test_a_finished_file_is_taken_over(log: LogFile | MemoryLog, tmp_path: Path)
 def test_a_name_that_is_not_there_is_a_users_error(log: LogFile | MemoryLog, name: str) -> None:
     with pytest.raises(UserError, match=r"output|name"):
         log.read_blob(name)
+    with pytest.raises(UserError, match=r"output|name"):
+        log.blob_size(name)
 
 
 def test_a_file_taken_over_is_for_this_user_only(

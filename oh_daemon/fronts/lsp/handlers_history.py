@@ -5,6 +5,7 @@ None of them waits for the disk on the main loop.
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -132,19 +133,18 @@ def output_read(
     daemon: Daemon, live: Live, params: d.OutputReadParams, _context: RequestContext
 ) -> Future[d.OutputReadResult]:
     def work() -> d.OutputReadResult:
-        whole = live.conversation.log.read_blob(params.output_ref)
-        end = min(params.offset + params.limit, len(whole))
+        log = live.conversation.log
+        total, offset = log.blob_size(params.output_ref), params.offset
+        # No character is longer than four bytes, so a piece is never empty before the end.
+        data = log.read_blob(params.output_ref, offset, max(params.limit, 4))
+        end = min(offset + len(data), total)
+        decoder = getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(data, final=end == total)
         # A character that the limit cuts in two comes with the next piece.
-        while params.offset < end < len(whole) and whole[end] & 0xC0 == _INSIDE_CHARACTER:
-            end -= 1
-        text = whole[params.offset : end].decode("utf-8", "replace")
-        return d.OutputReadResult(text=text, next_offset=end, total=len(whole))
+        end -= len(decoder.getstate()[0])
+        return d.OutputReadResult(text=text, next_offset=end, total=total)
 
     return daemon.workers.submit(work)
-
-
-_INSIDE_CHARACTER = 0x80
-"""The high bits of a byte of UTF-8 that goes on with a character."""
 
 
 def _frozen(result: Json) -> bytes:
