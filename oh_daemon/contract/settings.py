@@ -55,7 +55,9 @@ STRICTNESS: dict[str, tuple[str, ...]] = {
     "mode": ("full", "autoEdit", "ask", "plan"),
 }
 """Loosest first. Of these the strictest of project and user wins."""
-NOT_FROM_PROJECT = frozenset({"model", "models", "llm", "logLevel", "maxOpenConversations"})
+NOT_FROM_PROJECT = frozenset(
+    {"model", "models", "llm", "logLevel", "maxOpenConversations", "maxRunningTurns"}
+)
 """A repository must not choose where the user's text and keys go."""
 
 

@@ -23,20 +23,16 @@ from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import TextPart
-from oh_daemon.contract.settings import Merged
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
-from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.render import print_lines, print_record
 from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.sources import SettingsSources, secret_values
-from oh_daemon.fronts.trust import TrustBook
-from oh_daemon.fronts.wiring import Live, Recipe, Shared
-from oh_daemon.store.user_state import UserState
+from oh_daemon.fronts.sharing import share_for_user
+from oh_daemon.fronts.sources import SettingsSources
+from oh_daemon.fronts.wiring import Live, Recipe
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
@@ -101,31 +97,17 @@ def _compose(
 ) -> tuple[Conversations, Recipe]:
     """The same composition as the editor's daemon, for one folder that the caller trusts."""
     places = Places.of_user(environment)
-    user_state = UserState(places.decisions_file)
-    trust = TrustBook(user_state, trusted={request.workspace: True})
     sources = SettingsSources(
         environment, request.settings_file or places.settings_file, command_line=request.options
     )
-
-    def settings(folder: Path | None) -> Merged:
-        return sources.merged(folder)
-
-    models = Models(lambda: settings(None).settings, environment)
-    shared = Shared(
-        settings=settings,
-        model_for=models.model_for,
-        default_model=models.require_default,
-        trust=trust,
-        user_folder=places.state_folder,
+    shared, _ = share_for_user(sources, places, {request.workspace: True})
+    shared = replace(
+        shared,
         client_name="oh-daemon run",
-        masker=Masker(secret_values(environment)),
-        environment=environment,
         can_ask=lambda: _can_ask(request),
-        is_granted=user_state.is_granted,
-        save_grant=user_state.add_grant,
         listeners=(watcher,),
     )
-    merged = settings(request.workspace)
+    merged = shared.settings(request.workspace)
     for problem in merged.problems:
         if request.settings_file is not None or problem.startswith("command line"):
             raise InvalidParamsError(problem)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from oh_daemon.contract.protocol import REQUESTS
-from oh_daemon.contract.settings import Merged
 from oh_daemon.core.ports import Json
-from oh_daemon.core.secrets import Masker
-from oh_daemon.core.slots import Slots
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_diary
 from oh_daemon.fronts.lsp import (
@@ -31,12 +29,9 @@ from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
 from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
 from oh_daemon.fronts.lsp.sync import Documents
-from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.sources import SettingsSources, secret_values
-from oh_daemon.fronts.trust import TrustBook
-from oh_daemon.fronts.wiring import Shared
-from oh_daemon.store.user_state import UserState
+from oh_daemon.fronts.sharing import share_for_user
+from oh_daemon.fronts.sources import SettingsSources
 from oh_daemon.workspace.paths import path_from_uri
 
 _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list"})
@@ -48,32 +43,15 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     places = Places.of_user(environment)
     documents = Documents(facts.position_encoding, facts.folder_uris)
     publisher = Publisher(server.outbox, server.client, facts)
-    user_state = UserState(places.decisions_file)
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
-    trust = TrustBook(user_state, trusted=trusted)
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
-
-    def settings(folder: Path | None) -> Merged:
-        is_trusted = folder is not None and trust.of(folder) == "full"
-        return sources.merged(folder, is_trusted=is_trusted)
-
-    masker = Masker(secret_values(environment))
-    models = Models(lambda: settings(None).settings, environment, masker.add)
-    keep_diary(places.log_file, settings(None).settings.log_level, masker)
-    shared = Shared(
-        settings=settings,
-        model_for=models.model_for,
-        default_model=models.require_default,
-        trust=trust,
-        user_folder=places.state_folder,
+    shared, models = share_for_user(sources, places, trusted)
+    keep_diary(places.log_file, sources.merged().settings.log_level, shared.masker)
+    shared = replace(
+        shared,
         client_name=facts.name,
-        masker=masker,
-        slots=Slots(settings(None).settings.max_running_turns),
-        environment=environment,
         editor=ClientEditor(documents, server.client, facts),
         can_ask=publisher.asker.can_ask,
-        is_granted=user_state.is_granted,
-        save_grant=user_state.add_grant,
         listeners=(publisher,),
     )
     daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)

@@ -1,0 +1,48 @@
+"""What the conversations of a user's process share, from the user's own files and variables.
+
+The editor's daemon and `run` start here, and lay their client over it. The library does not: it
+reads neither files nor variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from oh_daemon.contract.settings import Merged
+from oh_daemon.core.secrets import Masker
+from oh_daemon.core.slots import Slots
+from oh_daemon.fronts.models import Models
+from oh_daemon.fronts.places import Places
+from oh_daemon.fronts.sources import SettingsSources, secret_values
+from oh_daemon.fronts.trust import TrustBook
+from oh_daemon.fronts.wiring import Shared
+from oh_daemon.store.user_state import UserState
+
+
+def share_for_user(
+    sources: SettingsSources, places: Places, trusted: Mapping[Path, bool]
+) -> tuple[Shared, Models]:
+    """`trusted` is what the editor or the command line says about folders."""
+    user_state = UserState(places.decisions_file)
+    trust = TrustBook(user_state, trusted=trusted)
+
+    def settings(folder: Path | None) -> Merged:
+        is_trusted = folder is not None and trust.of(folder) == "full"
+        return sources.merged(folder, is_trusted=is_trusted)
+
+    masker = Masker(secret_values(sources.environment))
+    models = Models(lambda: settings(None).settings, sources.environment, masker.add)
+    shared = Shared(
+        settings=settings,
+        model_for=models.model_for,
+        default_model=models.require_default,
+        trust=trust,
+        user_folder=places.state_folder,
+        masker=masker,
+        slots=Slots(settings(None).settings.max_running_turns),
+        environment=sources.environment,
+        is_granted=user_state.is_granted,
+        save_grant=user_state.add_grant,
+    )
+    return shared, models
