@@ -138,9 +138,11 @@ class VSCode:
             await self.show_agent()
 
     async def show_agent(self) -> None:
+        """A click on the tab of what is shown hides it, and after a reload VS Code may show the
+        panel by itself, seconds after its tab: so first the side bar must have its title."""
+        await expect(self.page.locator(".part.sidebar .title-label h2").first).not_to_be_empty()
         tab = self.page.get_by_role("tab", name="oh", exact=True)
         await tab.wait_for()
-        # VS Code shows it again by itself after a reload, and a click on what is shown hides it.
         if await tab.get_attribute("aria-selected") != "true":
             await tab.click()
         await self.input.wait_for()
