@@ -15,6 +15,7 @@ from model_calls import retrying
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.items import TextPart
+from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
@@ -146,6 +147,8 @@ def at_work(
     max_attempts: int = 2,
     log: EventLog | None = None,
     tool_choice: Any = "auto",
+    condenser: Condenser = "pipeline",
+    window: int | None = None,
     **changes: Any,
 ) -> Generator[Work]:
     """An agent with these tools and `finish`, whose model follows the script."""
@@ -153,13 +156,14 @@ def at_work(
     heard = Heard()
     conversation.listeners.append(heard)
     with FakeLLM(script) as fake:
-        models: dict[str, Model] = {"fake": retrying(fake, max_attempts)}
+        models: dict[str, Model] = {"fake": retrying(fake, max_attempts, context_window=window)}
         offered: dict[str, Tool] = {each.spec.name: each for each in (*tools, FinishTool())}
         runtime = Runtime(
             model_for=models.__getitem__,
             tools=offered,
             policy=policy or Policy(),
             tool_choice=tool_choice,
+            condenser=condenser,
         )
         agent = Agent(conversation, runtime)
         agent.start()

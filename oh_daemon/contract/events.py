@@ -138,7 +138,7 @@ class TurnStarted(Contract):
     """The agent begins to work, on a message or on what an ended turn left."""
 
     type: Literal["turn.started"] = "turn.started"
-    cause: Literal["message", "resume"]
+    cause: Literal["message", "resume", "condense"]
 
 
 class TurnPaused(Contract):
@@ -172,6 +172,13 @@ class InterruptRequested(Contract):
     """Somebody asked to end the turn now."""
 
     type: Literal["interrupt.requested"] = "interrupt.requested"
+
+
+class CondensationRequested(Contract):
+    """Somebody asked to condense what the model gets of this conversation."""
+
+    type: Literal["condensation.requested"] = "condensation.requested"
+    instructions: str | None = None
 
 
 class ItemStarted(Contract):
@@ -263,6 +270,8 @@ class UsageUpdated(Contract):
     context_used: int = 0
     """Tokens of the prompt just sent."""
     context_size: int | None = None
+    purpose: Literal["condensation"] | None = None
+    """Absent for a step; only steps count against `maxSteps`."""
 
 
 class OptionsChanged(Contract):
@@ -321,6 +330,7 @@ KnownEvent = Annotated[
     | TurnCompleted
     | PauseRequested
     | InterruptRequested
+    | CondensationRequested
     | ItemStarted
     | ItemUpdated
     | ItemCompleted

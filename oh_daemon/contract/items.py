@@ -263,6 +263,20 @@ class NoticeItem(ItemBase):
     """What the model is told, when the notice is for it too."""
 
 
+class CondensationItem(ItemBase):
+    """From here on the model gets `summary` for what came before `keepFrom`."""
+
+    kind: Literal["condensation"] = "condensation"
+    keep_from: str | None = None
+    """The first item that the model still gets word for word."""
+    pruned: tuple[str, ...] = ()
+    """Items after it whose output the model no longer gets."""
+    summary: str | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+    """Estimates of the next request's size."""
+
+
 Item = Annotated[
     UserMessageItem
     | AgentMessageItem
@@ -271,7 +285,8 @@ Item = Annotated[
     | CommandItem
     | FileChangeItem
     | PlanItem
-    | NoticeItem,
+    | NoticeItem
+    | CondensationItem,
     Field(discriminator="kind"),
 ]
 

@@ -281,6 +281,18 @@ class InterruptResult(Contract):
     """Process ids that could not be ended."""
 
 
+class CondenseParams(StartsWork):
+    """Replace older steps by a summary now, in the open turn or in one of its own."""
+
+    instructions: Annotated[str, Field(max_length=10_000)] | None = None
+    """What the summary must hold in particular."""
+
+
+class CondenseResult(Contract):
+    turn_id: str
+    duplicate: bool | None = None
+
+
 class QueueParams(OfConversation):
     """List, edit, remove or move waiting messages, or deliver one now."""
 

@@ -19,6 +19,8 @@ from oh_daemon.contract.llm import LLMSettings
 
 Source = Literal["request", "client", "command line", "environment", "project", "user", "default"]
 
+Condenser = Literal["none", "window", "prune", "summarize", "pipeline"]
+
 
 class Settings(Contract):
     """Every setting. Each has a default; the names are the same in all files and clients."""
@@ -40,6 +42,10 @@ class Settings(Contract):
     """Model calls per turn; then the conversation pauses with reason `budget`."""
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     """Cost per turn in US dollars, as far as prices are known."""
+    condenser: Condenser = "pipeline"
+    """What to do at 80 % of the model's window: `prune` leaves out long results of older steps,
+    `summarize` replaces older steps by a summary, `pipeline` prunes and then summarizes,
+    `window` forgets them, `none` lets the turn fail."""
     instructions: str = ""
     """Text for the end of every system prompt."""
     max_open_conversations: Annotated[int, Field(ge=1)] = 256

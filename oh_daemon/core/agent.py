@@ -14,6 +14,7 @@ from typing import Literal
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import (
+    ContextWindowExceededError,
     DaemonError,
     ModelError,
     NetworkError,
@@ -21,10 +22,12 @@ from oh_daemon.contract.errors import (
     StorageError,
 )
 from oh_daemon.contract.items import NoticeItem, PauseReason, QueuedMessage
+from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.actions import Actions
 from oh_daemon.core.answer import Answering
 from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.condensing import Condensing
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.context import View
 from oh_daemon.core.conversation import Conversation
@@ -53,6 +56,7 @@ class Runtime:
     slots: Slots = field(default_factory=Slots)
     tool_choice: Literal["auto", "required"] = "auto"
     """`required` holds for the first request of a turn only."""
+    condenser: Condenser = "pipeline"
 
 
 class Agent:
@@ -62,7 +66,8 @@ class Agent:
         self.conversation = conversation
         self._runtime = runtime
         self._actions = Actions(conversation, runtime.tools, runtime.policy)
-        self._view = View(conversation.state.agent["systemPrompt"])
+        view = View(conversation.state.agent["systemPrompt"])
+        self._condensing = Condensing(conversation, view, runtime.condenser)
         self._schemas = [render_tool(tool.spec) for tool in runtime.tools.values()]
         self._thread: threading.Thread | None = None
         self.on_idle: Callable[[], None] = lambda: None
@@ -164,7 +169,7 @@ class Agent:
                 conversation.pause_turn("user")
                 return None
             conversation.take_in_steering()
-            rest = rest_before_step(state)
+            rest = self._condense_by_hand(cancel) or rest_before_step(state)
             if rest is not None:
                 return rest
             answer = self._ask(cancel)
@@ -174,19 +179,43 @@ class Agent:
             if rest is None and not answer.tool_calls:
                 self._nudge()
 
+    def _condense_by_hand(self, cancel: CancelToken) -> Rest | None:
+        """What the user asked for; a turn that was started for it ends here."""
+        conversation, state = self.conversation, self.conversation.state
+        if state.condense_requested is None:
+            return None
+        self._condensing.by_hand(self._model(), cancel)
+        is_own_turn = (state.turn or {})["cause"] == "condense"
+        return Rest("endTurn") if is_own_turn and not conversation.has_steering() else None
+
     def _ask(self, cancel: CancelToken) -> ModelAnswer:
         """One model call; its answer is in the log, tool calls as open actions."""
-        conversation, state = self.conversation, self.conversation.state
-        model = self._runtime.model_for(state.options["model"])
+        model = self._model()
         self._warn_about(model)
-        is_first = (state.turn or {})["nSteps"] == 0
+        # Pruning, a summary, and what needs no model.
+        condensing = self._condensing
+        ways_to_make_room = iter((condensing.condense, condensing.condense, condensing.strip))
+        while True:
+            try:
+                return self._call(model, cancel)
+            except ContextWindowExceededError:
+                # Each way is tried once, the next one when that made no room or not enough.
+                if not any(make_room(model, cancel) for make_room in ways_to_make_room):
+                    raise
+
+    def _call(self, model: Model, cancel: CancelToken) -> ModelAnswer:
+        conversation = self.conversation
+        is_first = (conversation.state.turn or {})["nSteps"] == 0
         request = ModelRequest(
-            messages=self._view.messages(state.items),
+            messages=self._condensing.messages(model, cancel),
             tools=self._schemas,
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.id,
         )
         return Answering(conversation, self._runtime.tools, model).ask(request, cancel)
+
+    def _model(self) -> Model:
+        return self._runtime.model_for(self.conversation.state.options["model"])
 
     def _warn_about(self, model: Model) -> None:
         """Say once per conversation what the user should know of this model."""

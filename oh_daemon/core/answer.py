@@ -123,15 +123,7 @@ class Answering:
     def _on_retry(self, retry: Retry) -> None:
         dropped = tuple(stream.live.item_id for stream in self._streams.values())
         self._drop_streams("retried")
-        self._conversation.append(
-            e.RetryScheduled(
-                attempt=retry.attempt,
-                max_attempts=retry.max_attempts,
-                delay_ms=int(retry.delay_s * 1000),
-                error=e.ErrorInfo.of(retry.error),
-                drop_item_ids=dropped,
-            )
-        )
+        self._conversation.append(retry_event(retry, dropped))
 
     def _drop_streams(self, reason: str) -> None:
         """End the items under way with what they have; another attempt begins new ones."""
@@ -204,6 +196,16 @@ class Answering:
                 "batch": self._batch,
             },
         }
+
+
+def retry_event(retry: Retry, dropped: tuple[str, ...] = ()) -> e.RetryScheduled:
+    return e.RetryScheduled(
+        attempt=retry.attempt,
+        max_attempts=retry.max_attempts,
+        delay_ms=int(retry.delay_s * 1000),
+        error=e.ErrorInfo.of(retry.error),
+        drop_item_ids=dropped,
+    )
 
 
 def _planned(parsed: ParsedCall) -> Json:

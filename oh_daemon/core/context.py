@@ -7,9 +7,26 @@ Every assistant message with tool calls is followed at once by exactly one resul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import ENDED, TOOL_KINDS
+
+_IMAGE_CHARS = 6_000
+"""What an image counts in estimates, whatever its data takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a condensation leaves: the items from `start` on, before them only the user's words."""
+
+    start: int
+    pruned: frozenset[str] = frozenset()
+    """Ids of kept items whose result is left out."""
+    summary: str | None = None
+
+    def with_summary(self, summary: str | None) -> Cut:
+        return replace(self, summary=summary)
 
 
 class View:
@@ -18,6 +35,8 @@ class View:
     def __init__(self, system_prompt: str) -> None:
         self._messages: list[Json] = [{"role": "system", "content": system_prompt}]
         self._taken = 0
+        self.n_chars = 0
+        """Size of all messages but the system prompt."""
 
     def messages(self, items: Sequence[Json]) -> list[Json]:
         """Take in the items since the last call; all of them must have ended."""
@@ -25,9 +44,71 @@ class View:
             end = _batch_end(items, self._taken)
             if any(item["status"] not in ENDED for item in items[self._taken : end]):
                 break
-            self._messages.extend(render_batch(items[self._taken : end]))
+            cut = _read_cut(items, self._taken)
+            if cut is None:
+                self._add(render_batch(items[self._taken : end]))
+            else:
+                del self._messages[1:]
+                self.n_chars = 0
+                self._add(render_cut(cut, items[: self._taken]))
             self._taken = end
         return list(self._messages)
+
+    def _add(self, messages: Sequence[Json]) -> None:
+        self._messages.extend(messages)
+        self.n_chars += sum(map(size_of, messages))
+
+
+def find_cut(items: Sequence[Json]) -> Cut:
+    """The newest condensation's, or one that leaves everything."""
+    cuts = (_read_cut(items, n) for n in range(len(items) - 1, -1, -1))
+    return next((cut for cut in cuts if cut is not None), Cut(0))
+
+
+def _read_cut(items: Sequence[Json], position: int) -> Cut | None:
+    item = items[position]
+    if item["kind"] != "condensation" or item["status"] != "completed" or "keepFrom" not in item:
+        return None
+    start = next(n for n, kept in enumerate(items) if kept["id"] == item["keepFrom"])
+    return Cut(start, frozenset(item["pruned"]), item.get("summary"))
+
+
+def render_cut(cut: Cut, items: Sequence[Json]) -> list[Json]:
+    """The task, the summary of what is gone, the user's latest words if gone, and what is kept."""
+    said = [item for item in items[: cut.start] if item["kind"] == "userMessage"]
+    messages = render_batch(said[:1]) if said else []
+    if cut.summary is not None:
+        summary = f'<summary of="your work so far">\n{cut.summary}\n</summary>'
+        messages.append({"role": "user", "content": summary})
+    if said[1:]:
+        messages.extend(render_batch(said[-1:]))
+    for first, end in find_batches(items, cut.start):
+        batch = [_pruned(item) if item["id"] in cut.pruned else item for item in items[first:end]]
+        messages.extend(render_batch(batch))
+    return messages
+
+
+def _pruned(item: Json) -> Json:
+    gone = "(This output was left out to save room; look again if you need it.)"
+    return {**item, "content": [{"type": "text", "text": gone}]}
+
+
+def find_batches(items: Sequence[Json], start: int) -> list[tuple[int, int]]:
+    """The model answers (with their results) and single items from `start` on, as index ranges."""
+    batches: list[tuple[int, int]] = []
+    while start < len(items):
+        batches.append((start, _batch_end(items, start)))
+        start = batches[-1][1]
+    return batches
+
+
+def size_of(message: Json) -> int:
+    """In characters, for estimates."""
+    content = message.get("content") or ""
+    size = len(str(message.get("tool_calls", "")))
+    if isinstance(content, str):
+        return size + len(content)
+    return size + sum(len(part.get("text", "")) or _IMAGE_CHARS for part in content)
 
 
 def _batch_of(item: Json) -> str | None:
@@ -51,6 +132,8 @@ def render_batch(items: Sequence[Json]) -> list[Json]:
     if first["kind"] == "notice":
         note = first.get("note")
         return [{"role": "user", "content": f"<note>{note}</note>"}] if note else []
+    if first["kind"] == "condensation":
+        return []
     return _render_answer(items)
 
 

@@ -124,7 +124,7 @@ class Conversation(Journal):
         turn_id: str,
         cause: e.Cause | None,
         *events: Contract,
-        because: Literal["message", "resume"],
+        because: Literal["message", "resume", "condense"],
     ) -> None:
         started, running = e.TurnStarted(cause=because), self.status_event("running")
         self.append(started, *events, running, turn_id=turn_id, cause=cause)
@@ -165,6 +165,20 @@ class Conversation(Journal):
     def _continue_turn(self, cause: e.Cause | None) -> None:
         status = self.status_event("waiting" if self.state.approvals else "running")
         self.append(e.TurnResumed(), status, cause=cause)
+
+    def condense(self, instructions: str | None, cause: MakeCause = _no_cause) -> Json:
+        """Condense at the next step boundary, or in a turn of its own. {turnId}."""
+        with self.changed:
+            self._require_open()
+            self._unhalt()
+            wanted = e.CondensationRequested(instructions=instructions)
+            if self.state.turn is not None:
+                result: Json = {"turnId": self.state.turn["id"]}
+                self.append(wanted, cause=cause(result))
+                return result
+            result = {"turnId": new_id()}
+            self._start_turn(result["turnId"], cause(result), wanted, because="condense")
+            return result
 
     # What the worker does with messages that wait
 

@@ -35,7 +35,7 @@ class State:
     created_at: str = ""
     updated_at: str = ""
     turn: Json | None = None
-    """The open turn {id, startedAt, nSteps, usage, paused}; None when the agent rests."""
+    """The open turn {id, cause, startedAt, nSteps, usage, paused}; None when the agent rests."""
     last_turn: Json | None = None
     items: list[Json] = field(default_factory=list[Json])
     """All items in the order they began; an ended item never changes again."""
@@ -53,6 +53,7 @@ class State:
     grants: set[str] = field(default_factory=set[str])
     turn_grants: set[str] = field(default_factory=set[str])
     pause_requested: str | None = None
+    condense_requested: Json | None = None
     changes: dict[str, Json] = field(default_factory=dict[str, Json])
     """The open turn's files by URI, each with its first and last hash."""
     reviews: dict[str, Json] = field(default_factory=dict[str, Json])
@@ -137,8 +138,14 @@ def _dequeued(state: State, event: Json, _record: Json) -> None:
     state.queue = [m for m in state.queue if m["messageId"] != event["messageId"]]
 
 
-def _turn_started(state: State, _event: Json, record: Json) -> None:
-    state.turn = {"id": record["turnId"], "startedAt": record["ts"], "nSteps": 0, "usage": {}}
+def _turn_started(state: State, event: Json, record: Json) -> None:
+    state.turn = {
+        "id": record["turnId"],
+        "cause": event["cause"],
+        "startedAt": record["ts"],
+        "nSteps": 0,
+        "usage": {},
+    }
     state.pause_requested = None
     state.changes = {}
     state.turn_grants = set()
@@ -160,10 +167,15 @@ def _turn_completed(state: State, event: Json, _record: Json) -> None:
     state.turn = None
     state.last_turn = event["turn"]
     state.pause_requested = None
+    state.condense_requested = None
 
 
 def _pause_requested(state: State, event: Json, _record: Json) -> None:
     state.pause_requested = event["when"]
+
+
+def _condense_requested(state: State, event: Json, _record: Json) -> None:
+    state.condense_requested = event
 
 
 def _item_started(state: State, event: Json, _record: Json) -> None:
@@ -181,6 +193,8 @@ def _item_completed(state: State, event: Json, _record: Json) -> None:
     state.decisions.pop(item["id"], None)
     for change in item.get("changes", ()) if item["status"] == "completed" else ():
         _changed(state, change)
+    if item["kind"] == "condensation":
+        state.condense_requested = None
     if item["kind"] == "userMessage":
         state.message_count += 1
     if item["kind"] == "agentMessage" and item["status"] == "completed":
@@ -252,10 +266,12 @@ def _changes_updated(state: State, event: Json, _record: Json) -> None:
 
 def _usage(state: State, event: Json, _record: Json) -> None:
     state.usage = add_usage(state.usage, event["usage"])
-    state.context = {"used": event.get("contextUsed", 0), "size": event.get("contextSize")}
+    is_step = event.get("purpose") is None
+    if is_step:
+        state.context = {"used": event.get("contextUsed", 0), "size": event.get("contextSize")}
     if state.turn is not None:
         state.turn["usage"] = add_usage(state.turn["usage"], event["usage"])
-        state.turn["nSteps"] += 1
+        state.turn["nSteps"] += is_step
 
 
 def add_usage(total: Json, usage: Json) -> Json:
@@ -287,6 +303,7 @@ _CHANGES: dict[str, Callable[[State, Json, Json], None]] = {
     "turn.resumed": _turn_resumed,
     "turn.completed": _turn_completed,
     "pause.requested": _pause_requested,
+    "condensation.requested": _condense_requested,
     "item.started": _item_started,
     "item.updated": _item_updated,
     "item.completed": _item_completed,

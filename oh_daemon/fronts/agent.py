@@ -22,6 +22,7 @@ from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.items import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.messages import ToolFilter
+from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.ports import Model, ToolSpec
 from oh_daemon.fronts.models import DEMO, connect
 from oh_daemon.fronts.wiring import Recipe
@@ -114,6 +115,8 @@ class Agent(_Loadable):
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     tool_choice: Literal["auto", "required"] = "auto"
     """`required` holds for the first request of a turn."""
+    condenser: Condenser = "pipeline"
+    """What to do when the conversation fills the model's window; see the setting of this name."""
 
 
 def recipe_of(agent: Agent) -> Recipe:

@@ -35,7 +35,7 @@ from oh_daemon.workspace.spawner import Spawner
 logger = logging.getLogger(__name__)
 
 _FOREVER_S = 10.0**9
-_SETTINGS = {"approval", "max_steps", "max_cost_usd", "instructions"}
+_SETTINGS = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions"}
 """Fields of an agent that are settings."""
 
 

@@ -176,6 +176,7 @@ class Live:
     ) -> None:
         self._shared = shared
         self._recipe = recipe
+        self._settings = shared.settings(folders[0] if folders else None).settings
         self.conversation = conversation
         self.workbench = Workbench(shared, conversation.log, folders, recipe)
         self.repaired: tuple[str, ...] = ()
@@ -193,6 +194,7 @@ class Live:
             policy=_policy(self._shared, self.conversation, self.workbench),
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
+            condenser=self._settings.condenser,
         )
         return Agent(self.conversation, runtime)
 

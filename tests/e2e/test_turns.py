@@ -299,3 +299,23 @@ def test_what_is_known_of_a_model_is_said_once_to_the_client(world: World) -> No
     [notice] = items(client, "notice")
     assert notice["severity"] == "warning"
     assert "openai/fake is not known to call functions" in notice["title"]
+
+
+def test_a_conversation_is_condensed_on_request_and_goes_on_with_the_summary(world: World) -> None:
+    seen = [call("terminal", command=f"echo {n}") for n in range(6)]
+    world.script(*seen, say("Done."), say("Six lines were echoed."), say("Six."))
+    client = world.daemon()
+    conversation = world.start(client, "Echo six numbers")
+    world.turn(client)
+    wanted = {"conversationId": conversation, "instructions": "Keep it.", "clientRequestId": "r1"}
+    asked = client.request("conversation/condense", wanted)
+    assert world.turn(client, nth=2)["id"] == asked["turnId"]
+    assert client.request("conversation/condense", wanted) == {**asked, "duplicate": True}
+    [item] = items(client, "condensation")
+    assert item["summary"] == "Six lines were echoed."
+    world.send(client, conversation, "How many?")
+    assert world.turn(client, nth=3)["finalText"] == "Six."
+    told = world.llm.requests[-1].body["messages"]
+    assert told[1]["content"] == "Echo six numbers"
+    assert "Six lines were echoed." in told[2]["content"]
+    assert told[-1]["content"] == "How many?"

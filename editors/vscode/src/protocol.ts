@@ -18,11 +18,11 @@ export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 
 export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart;
 
-export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | NoticeItem;
+export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | NoticeItem | CondensationItem;
 
 export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSubject | TrustSubject | SaveDocumentsSubject;
 
-export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice;
+export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice;
 
 export type Event = KnownEvent;
 
@@ -187,6 +187,13 @@ export interface InterruptParams {
   conversationId: string;
   turnId?: string;
   clearQueue?: boolean;
+}
+
+/** Replace older steps by a summary now, in the open turn or in one of its own. */
+export interface CondenseParams {
+  conversationId: string;
+  clientRequestId?: string;
+  instructions?: string;
 }
 
 /** List, edit, remove or move waiting messages, or deliver one now. */
@@ -646,6 +653,21 @@ export interface NoticeItem {
   note?: string;
 }
 
+/** From here on the model gets `summary` for what came before `keepFrom`. */
+export interface CondensationItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  kind: "condensation";
+  keepFrom?: string;
+  pruned: readonly string[];
+  summary?: string;
+  tokensBefore: number;
+  tokensAfter: number;
+}
+
 /** One line of the log. */
 export interface LogRecord {
   v: 1;
@@ -743,7 +765,7 @@ export interface MessageDequeued {
 /** The agent begins to work, on a message or on what an ended turn left. */
 export interface TurnStarted {
   type: "turn.started";
-  cause: "message" | "resume";
+  cause: "message" | "resume" | "condense";
 }
 
 /** The turn is on hold; `conversation/resume` or a message goes on with it. */
@@ -794,6 +816,12 @@ export interface PauseRequested {
 /** Somebody asked to end the turn now. */
 export interface InterruptRequested {
   type: "interrupt.requested";
+}
+
+/** Somebody asked to condense what the model gets of this conversation. */
+export interface CondensationRequested {
+  type: "condensation.requested";
+  instructions?: string;
 }
 
 /** For a tool item this is the action: it is durable before the tool runs. */
@@ -892,6 +920,7 @@ export interface UsageUpdated {
   latencyMs: number;
   contextUsed: number;
   contextSize?: number;
+  purpose?: "condensation";
 }
 
 /** Options as they are from the next step on; only those that changed. */
@@ -979,6 +1008,11 @@ export interface InterruptResult {
   turnId?: string;
   status: string;
   survivors: readonly number[];
+}
+
+export interface CondenseResult {
+  turnId: string;
+  duplicate?: boolean;
 }
 
 export interface QueueResult {
@@ -1209,6 +1243,7 @@ export interface Requests {
   "conversation/pause": [PauseParams, PauseResult];
   "conversation/resume": [ResumeParams, ResumeResult];
   "conversation/interrupt": [InterruptParams, InterruptResult];
+  "conversation/condense": [CondenseParams, CondenseResult];
   "conversation/queue": [QueueParams, QueueResult];
   "conversation/setOption": [SetOptionParams, SetOptionResult];
   "conversation/subscribe": [SubscribeParams, SubscribeResult];

@@ -82,6 +82,15 @@ def _notice(item: Json) -> Iterator[Text]:
     yield _text(f"\n! {item['title']}", "yellow")
 
 
+def _condensation(item: Json) -> Iterator[Text]:
+    if item.get("reason") == "nothingToCondense":
+        yield _text("\nNothing to condense yet.", "dim")
+        return
+    before, after = item["tokensBefore"], item["tokensAfter"]
+    how = "Older steps are summarized" if item.get("summary") else "Older output is left out"
+    yield _text(f"\n{how}: about {before:,} tokens became {after:,}", "dim")
+
+
 def _command(item: Json) -> Iterator[Text]:
     yield _text(f"\n$ {item['command']}", "bold")
     if item["status"] != "completed":
@@ -187,6 +196,7 @@ _RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "plan": _plan,
     "toolCall": _tool_call,
     "notice": _notice,
+    "condensation": _condensation,
     "error.raised": _error,
     "approval.requested": _approval,
     "approval.resolved": _resolved,

@@ -179,6 +179,16 @@ def resume(_daemon: Daemon, live: Live, params: m.ResumeParams, context: Request
 
 
 @on_open
+def condense(_daemon: Daemon, live: Live, params: m.CondenseParams, context: RequestContext) -> Any:
+    context.hold(live.id)
+
+    def act(cause: MakeCause) -> Json:
+        return live.conversation.condense(params.instructions, cause)
+
+    return _once(live, params, context, act, params.client_request_id)
+
+
+@on_open
 def interrupt(
     _daemon: Daemon, live: Live, params: m.InterruptParams, _context: RequestContext
 ) -> Any:
@@ -325,6 +335,7 @@ HANDLERS: dict[str, Handler] = {
     "conversation/sendMessage": send_message,
     "conversation/pause": pause,
     "conversation/resume": resume,
+    "conversation/condense": condense,
     "conversation/interrupt": interrupt,
     "conversation/queue": queue,
     "conversation/setOption": set_option,

@@ -19,11 +19,11 @@
 
 ---@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart
 
----@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.NoticeItem
+---@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.NoticeItem | oh.protocol.CondensationItem
 
 ---@alias oh.protocol.Subject oh.protocol.CommandSubject | oh.protocol.FileChangeSubject | oh.protocol.ToolSubject | oh.protocol.PathSubject | oh.protocol.TrustSubject | oh.protocol.SaveDocumentsSubject
 
----@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice
+---@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice
 
 ---@alias oh.protocol.Event oh.protocol.KnownEvent
 
@@ -168,6 +168,12 @@
 ---@field conversationId string
 ---@field turnId? string
 ---@field clearQueue? boolean
+
+--- Replace older steps by a summary now, in the open turn or in one of its own.
+---@class (exact) oh.protocol.CondenseParams
+---@field conversationId string
+---@field clientRequestId? string
+---@field instructions? string
 
 --- List, edit, remove or move waiting messages, or deliver one now.
 ---@class (exact) oh.protocol.QueueParams
@@ -573,6 +579,20 @@
 ---@field description? string
 ---@field note? string
 
+--- From here on the model gets `summary` for what came before `keepFrom`.
+---@class (exact) oh.protocol.CondensationItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field kind "condensation"
+---@field keepFrom? string
+---@field pruned string[]
+---@field summary? string
+---@field tokensBefore integer
+---@field tokensAfter integer
+
 --- One line of the log.
 ---@class (exact) oh.protocol.LogRecord
 ---@field v 1
@@ -658,7 +678,7 @@
 --- The agent begins to work, on a message or on what an ended turn left.
 ---@class (exact) oh.protocol.TurnStarted
 ---@field type "turn.started"
----@field cause "message" | "resume"
+---@field cause "message" | "resume" | "condense"
 
 --- The turn is on hold; `conversation/resume` or a message goes on with it.
 ---@class (exact) oh.protocol.TurnPaused
@@ -702,6 +722,11 @@
 --- Somebody asked to end the turn now.
 ---@class (exact) oh.protocol.InterruptRequested
 ---@field type "interrupt.requested"
+
+--- Somebody asked to condense what the model gets of this conversation.
+---@class (exact) oh.protocol.CondensationRequested
+---@field type "condensation.requested"
+---@field instructions? string
 
 --- For a tool item this is the action: it is durable before the tool runs.
 ---@class (exact) oh.protocol.ItemStarted
@@ -789,6 +814,7 @@
 ---@field latencyMs integer
 ---@field contextUsed integer
 ---@field contextSize? integer
+---@field purpose? "condensation"
 
 --- Options as they are from the next step on; only those that changed.
 ---@class (exact) oh.protocol.OptionsChanged
@@ -863,6 +889,10 @@
 ---@field turnId? string
 ---@field status string
 ---@field survivors integer[]
+
+---@class (exact) oh.protocol.CondenseResult
+---@field turnId string
+---@field duplicate? boolean
 
 ---@class (exact) oh.protocol.QueueResult
 ---@field queue oh.protocol.QueuedMessage[]
@@ -1062,6 +1092,7 @@ M.Requests = {
   ["conversation/pause"] = true, -- oh.protocol.PauseParams -> oh.protocol.PauseResult
   ["conversation/resume"] = true, -- oh.protocol.ResumeParams -> oh.protocol.ResumeResult
   ["conversation/interrupt"] = true, -- oh.protocol.InterruptParams -> oh.protocol.InterruptResult
+  ["conversation/condense"] = true, -- oh.protocol.CondenseParams -> oh.protocol.CondenseResult
   ["conversation/queue"] = true, -- oh.protocol.QueueParams -> oh.protocol.QueueResult
   ["conversation/setOption"] = true, -- oh.protocol.SetOptionParams -> oh.protocol.SetOptionResult
   ["conversation/subscribe"] = true, -- oh.protocol.SubscribeParams -> oh.protocol.SubscribeResult

@@ -1,0 +1,155 @@
+"""Makes room in a conversation that fills its model's window: before a request, or after it failed.
+
+`core.condensation` plans; this asks the model for the summary and appends what came of it. What it
+costs goes to the conversation's bill and counts as no step.
+"""
+
+from __future__ import annotations
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import ModelError, NetworkError, RateLimitError
+from oh_daemon.contract.items import CondensationItem, Contract
+from oh_daemon.contract.settings import Condenser
+from oh_daemon.core.answer import retry_event
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.condensation import (
+    ASSUMED_WINDOW,
+    CHARS_PER_TOKEN,
+    FULL,
+    SUMMARIZE,
+    Plan,
+    plan_cut,
+    plan_last_resort,
+    plan_pruning,
+    render_transcript,
+)
+from oh_daemon.core.context import View, render_cut, size_of
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import Json, Model, ModelRequest, Retry
+
+_SUMMARIZING = {"summarize", "pipeline"}
+_PRUNING = {"prune", "pipeline"}
+_LEAST_TRANSCRIPT = 8_000
+
+
+class Condensing:
+    """For one conversation; called by its worker only."""
+
+    def __init__(self, conversation: Conversation, view: View, condenser: Condenser) -> None:
+        self._conversation = conversation
+        self._view = view
+        self._condenser = condenser
+        self._asked_chars: int | None = None
+        """Size of the last request, whose tokens the provider counted."""
+
+    def messages(self, model: Model, cancel: CancelToken) -> list[Json]:
+        """The next request's messages; a conversation that fills the window is condensed first."""
+        items = self._conversation.state.items
+        messages = self._view.messages(items)
+        window = model.context_window or ASSUMED_WINDOW
+        if self._tokens() >= FULL * window and self.condense(model, cancel):
+            messages = self._view.messages(items)
+        self._asked_chars = self._view.n_chars
+        return messages
+
+    def _tokens(self) -> int:
+        """Of the next request: what the provider counted last, and an estimate for what is new."""
+        counted = self._conversation.state.context.get("used") or 0
+        asked = self._asked_chars if counted else None
+        new_chars = self._view.n_chars - (asked or 0)
+        return max(0, (counted if asked is not None else 0) + new_chars // CHARS_PER_TOKEN)
+
+    def condense(self, model: Model, cancel: CancelToken) -> bool:
+        """Prune or summarize, as the setting says; False when that makes no room.
+
+        Raises `NetworkError` and `RateLimitError`, which time may heal, and `Cancelled`.
+        """
+        items, room = self._conversation.state.items, self._view.n_chars
+        plan = plan_pruning(items, room) if self._condenser in _PRUNING else None
+        if plan is None and self._condenser not in {"none", "prune"}:
+            plan = plan_cut(items, room)
+        return plan is not None and self._carry_out(plan, model, cancel)
+
+    def strip(self, model: Model, cancel: CancelToken) -> bool:
+        """The last resort after an overflow, without a model: only the last step, outputs cut."""
+        plan = plan_last_resort(self._conversation.state.items)
+        if plan is None or self._condenser == "none":
+            return False
+        return self._carry_out(plan, model, cancel)
+
+    def by_hand(self, model: Model, cancel: CancelToken) -> None:
+        """As the user asked; when there is nothing to condense, say so."""
+        conversation = self._conversation
+        self._view.messages(conversation.state.items)
+        plan = plan_cut(conversation.state.items, self._view.n_chars)
+        if plan is not None:
+            self._carry_out(plan, model, cancel)
+            return
+        nothing = CondensationItem(id=new_id(), reason="nothingToCondense")
+        conversation.append(e.ItemCompleted(item=nothing))
+
+    def _carry_out(self, plan: Plan, model: Model, cancel: CancelToken) -> bool:
+        conversation, items = self._conversation, self._conversation.state.items
+        now, before = conversation.clock.now(), self._tokens()
+        item = CondensationItem(id=new_id(), status="running", started_at=now, tokens_before=before)
+        conversation.append(e.ItemStarted(item=item))
+        summary, usage = plan.cut.summary, list[Contract]()
+        if plan.dropped and self._condenser in _SUMMARIZING:
+            summary, usage = self._summarize(plan, model, cancel)
+        cut = plan.cut.with_summary(summary)
+        saved = self._view.n_chars - sum(map(size_of, render_cut(cut, items)))
+        ended = item.model_copy(
+            update={
+                "status": "completed",
+                "ended_at": conversation.clock.now(),
+                "keep_from": items[cut.start]["id"],
+                "pruned": tuple(sorted(cut.pruned)),
+                "summary": summary,
+                "tokens_after": max(0, before - saved // CHARS_PER_TOKEN),
+            }
+        )
+        conversation.append(*usage, e.ItemCompleted(item=ended))
+        self._view.messages(items)
+        return True
+
+    def _summarize(
+        self, plan: Plan, model: Model, cancel: CancelToken
+    ) -> tuple[str | None, list[Contract]]:
+        """The summary and what it took; no summary when the model gives none."""
+        conversation = self._conversation
+        wish = (conversation.state.condense_requested or {}).get("instructions")
+        asked = f"{SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else SUMMARIZE
+        known = model.context_window
+        limit = known * CHARS_PER_TOKEN if known else self._view.n_chars
+        transcript = render_transcript(plan, max(_LEAST_TRANSCRIPT, limit // 2))
+        request = ModelRequest(
+            messages=[
+                {"role": "system", "content": asked},
+                {"role": "user", "content": f"<transcript>\n{transcript}\n</transcript>"},
+            ]
+        )
+        started = conversation.clock.monotonic()
+        try:
+            answer = model.complete(
+                request, on_delta=lambda _delta: None, on_retry=self._on_retry, cancel=cancel
+            )
+        except (NetworkError, RateLimitError):
+            raise
+        except ModelError as exc:
+            problem = e.Notice(
+                severity="warning",
+                title="Older steps were dropped without a summary",
+                description=str(exc),
+            )
+            return None, [problem]
+        usage = e.UsageUpdated(
+            usage=answer.usage,
+            model=model.name,
+            latency_ms=int((conversation.clock.monotonic() - started) * 1000),
+            purpose="condensation",
+        )
+        return answer.text.strip() or None, [usage]
+
+    def _on_retry(self, retry: Retry) -> None:
+        self._conversation.append(retry_event(retry))

@@ -1,0 +1,222 @@
+"""A conversation that fills its model's window goes on, and nothing of it is lost from the log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from core_world import PROMPT, Work, at_work, text, tool, types
+from fake_llm import Json, Recorded, Step, call, error, hang, say
+
+from oh_daemon.contract.settings import Condenser
+from oh_daemon.core.context import View
+from oh_daemon.core.ports import ToolResult
+from oh_daemon.core.state import fold
+
+TASK = "Count the stars."
+OVERFLOW = error(400, "This model's maximum context length is 1000 tokens")
+WINDOW = 10_000
+
+
+def look(size: int = 400) -> Any:
+    """A tool whose results are `size` characters long, each another."""
+    return tool("look", lambda at: ToolResult.of(f"{at}:" + "x" * size), at={"type": "string"})
+
+
+def used(step: Step, tokens: int) -> Step:
+    return replace(step, usage={"prompt_tokens": tokens, "completion_tokens": 5})
+
+
+def looks(n: int, *, last_tokens: int) -> list[Step]:
+    """Calls in a row, the last of which tells that the window is nearly full."""
+    steps = [used(call("look", at=f"place {n}"), 100 * n) for n in range(1, n + 1)]
+    return [*steps[:-1], used(steps[-1], last_tokens)]
+
+
+def contents(request: Recorded) -> list[str]:
+    return [str(message.get("content")) for message in request.body["messages"]]
+
+
+def require_whole(request: Recorded) -> None:
+    """Each call is followed at once by exactly one result."""
+    open_calls: list[str] = []
+    for message in request.body["messages"]:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == open_calls.pop(0)
+            continue
+        assert open_calls == []
+        open_calls = [made["id"] for made in message.get("tool_calls", ())]
+    assert open_calls == []
+
+
+def condensations(work: Work) -> list[Json]:
+    return work.items("condensation")
+
+
+def test_a_full_window_is_condensed_to_the_task_a_summary_and_the_last_steps():
+    script = [*looks(9, last_tokens=8_000), say("I looked at nine places."), say("Nine.")]
+    with at_work(script, look(), window=WINDOW) as work:
+        turn = work.run(TASK)
+        summary, after = work.llm.requests[-2:]
+    assert turn["finalText"] == "Nine."
+    assert "tools" not in summary.body
+    assert "place 1:xxx" in contents(summary)[1]
+    told = contents(after)
+    assert told[:2] == [PROMPT, TASK]
+    assert "I looked at nine places." in told[2]
+    assert [t[:9] for t in told[3:] if t.startswith("place")] == ["place 8:x", "place 9:x"]
+    require_whole(after)
+    [item] = condensations(work)
+    assert item["summary"] == "I looked at nine places."
+    assert item["tokensBefore"] >= 8_000 > item["tokensAfter"]
+    assert turn["nSteps"] == 10  # The summary is no step, and yet it is billed.
+    assert turn["usage"]["requests"] == 11
+
+
+def test_what_was_condensed_reads_the_same_when_the_conversation_is_opened_again():
+    script = [*looks(9, last_tokens=8_000), say("Nine so far."), call("look", at="end"), say("So.")]
+    with at_work(script, look(), window=WINDOW) as work:
+        work.run(TASK)
+        last = work.llm.requests[-1]
+        state = work.conversation.state
+    view = View(PROMPT)
+    again = view.messages(state.items[:-1])  # Without the answer to that request.
+    assert [str(message.get("content")) for message in again] == contents(last)
+
+
+def test_long_results_of_older_steps_go_first_when_that_is_enough():
+    script = [*looks(9, last_tokens=9_000), say("Done.")]
+    with at_work(script, look(4_000), window=WINDOW) as work:
+        work.run(TASK)
+        after = work.llm.requests[-1]
+    assert len(work.llm.requests) == 10
+    told = "\n".join(contents(after))
+    assert "place 9:x" in told
+    assert "place 1:x" not in told
+    assert told.count("left out to save room") == 7
+    require_whole(after)
+
+
+def test_a_request_that_does_not_fit_is_condensed_and_sent_again():
+    script = [*looks(6, last_tokens=600), OVERFLOW, say("Six places."), say("Done.")]
+    with at_work(script, look()) as work:
+        turn = work.run(TASK)
+    assert turn["finalText"] == "Done."
+    assert "retry.scheduled" not in types(work.conversation)
+    assert "Six places." in contents(work.llm.requests[-1])[2]
+
+
+def test_the_last_resort_needs_no_model():
+    overflows = [OVERFLOW, OVERFLOW, say("Three."), OVERFLOW]
+    with at_work([*looks(3, last_tokens=300), *overflows, say("Done.")], look(9_000)) as work:
+        turn = work.run(TASK)
+    assert turn["finalText"] == "Done."
+    told = contents(work.llm.requests[-1])
+    assert len(told) <= 5
+    assert "left out to save room" in told[-1]
+    require_whole(work.llm.requests[-1])
+
+
+def test_what_nothing_makes_fit_ends_the_turn_with_the_reason():
+    with at_work([OVERFLOW, OVERFLOW], look()) as work:
+        turn = work.run(TASK)
+    assert turn["status"] == "failed"
+    assert turn["error"]["kind"] == "contextWindowExceeded"
+    assert len(work.llm.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("condenser", "n_requests", "is_done"),
+    [("none", 7, False), ("window", 8, True), ("summarize", 9, True)],
+)
+def test_the_setting_says_what_becomes_of_older_steps(
+    condenser: Condenser, n_requests: int, *, is_done: bool
+):
+    replies = [say("Six places."), say("Done.")] if condenser == "summarize" else [say("Done.")]
+    script = [*looks(6, last_tokens=600), OVERFLOW, *replies]
+    with at_work(script, look(), condenser=condenser) as work:
+        turn = work.run(TASK)
+    assert (turn["status"] == "completed") is is_done
+    assert len(work.llm.requests) == n_requests
+
+
+def test_a_model_that_gives_no_summary_does_not_hold_up_the_work():
+    script = [*looks(6, last_tokens=600), OVERFLOW, error(400, "no"), say("Done.")]
+    with at_work(script, look()) as work:
+        turn = work.run(TASK)
+    assert turn["finalText"] == "Done."
+    assert "without a summary" in work.heard.event("notice")["title"]
+    assert "summary" not in condensations(work)[0]
+
+
+def test_by_hand_it_is_a_turn_of_its_own_that_asks_for_nothing_else():
+    with at_work([*looks(6, last_tokens=600), say("Done."), say("Six.")], look()) as work:
+        work.run(TASK)
+        turn_id = work.conversation.condense("Keep the numbers.")["turnId"]
+        turn = work.heard.event("turn.completed", nth=2)["turn"]
+    assert (turn["id"], turn["nSteps"], turn["stopReason"]) == (turn_id, 0, "endTurn")
+    assert "Keep the numbers." in contents(work.llm.requests[-1])[0]
+    assert condensations(work)[0]["summary"] == "Six."
+
+
+def test_by_hand_with_nothing_to_condense_says_so():
+    with at_work([]) as work:
+        work.conversation.condense(None)
+        work.heard.event("turn.completed")
+    assert condensations(work)[0]["reason"] == "nothingToCondense"
+
+
+def test_an_interrupt_during_the_summary_leaves_the_history_as_it_was():
+    script = [*looks(6, last_tokens=8_000), hang(), say("Here I am.")]
+    with at_work(script, look(), window=WINDOW) as work:
+        work.conversation.send(text(TASK))
+        work.heard.wait_for(
+            lambda heard: any(
+                event["type"] == "item.started" and event["item"]["kind"] == "condensation"
+                for event in heard.events
+            )
+        )
+        work.conversation.interrupt().result(10)
+        assert condensations(work)[0]["status"] == "cancelled"
+        messages = View(PROMPT).messages(work.conversation.state.items)
+    assert [m["content"] for m in messages[:2]] == [PROMPT, TASK]
+    assert sum(m["role"] == "tool" for m in messages) == 6
+
+
+def test_a_second_condensation_takes_up_the_first_summary():
+    script = [
+        *looks(6, last_tokens=8_000),
+        say("First summary."),
+        *looks(6, last_tokens=8_000),
+        say("Second summary."),
+        say("Done."),
+    ]
+    with at_work(script, look(), window=WINDOW) as work:
+        work.run(TASK)
+        second, last = work.llm.requests[-2:]
+    assert "First summary." in contents(second)[1]
+    told = "\n".join(contents(last))
+    assert "Second summary." in told
+    assert "First summary." not in told
+
+
+def test_the_users_latest_words_are_kept_when_their_place_is_gone():
+    script = [say("Hello."), *looks(9, last_tokens=8_000), say("Looked."), say("Done.")]
+    with at_work(script, look(), window=WINDOW) as work:
+        work.run("Be brief.")
+        work.run(TASK)
+        told = contents(work.llm.requests[-1])
+    assert told[1] == "Be brief."
+    assert told[3] == TASK
+
+
+def test_old_logs_fold_as_before():
+    """A log without purposes counts every call as a step."""
+    usage = {"type": "usage.updated", "usage": {"requests": 1}, "model": "m", "latencyMs": 1}
+    started = {"type": "turn.started", "cause": "message"}
+    records = [
+        {"seq": 1, "ts": "t", "turnId": "t1", "event": started},
+        {"seq": 2, "ts": "t", "turnId": "t1", "event": usage},
+    ]
+    assert (fold("c", records).turn or {})["nSteps"] == 1
