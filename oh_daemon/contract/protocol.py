@@ -95,6 +95,8 @@ CLIENT_REQUESTS: tuple[Method, ...] = (
     Method("editor/applyEdit", "ApplyEditParams", "ApplyEditResult"),
     Method("editor/readDocument", "ReadDocumentParams", "ReadDocumentResult"),
     Method("editor/saveDocument", "SaveDocumentParams", "SaveDocumentResult"),
+    Method("editor/diagnostics", "DiagnosticsParams", "DiagnosticsResult"),
+    Method("editor/languageRequest", "LanguageRequestParams", "LanguageRequestResult"),
     Method("approval/request", "ApprovalRequestParams", "ApprovalAnswer"),
 )
 """From the daemon to the client; what a client cannot do is done by the way that each names."""

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from oh_daemon.contract.events import ErrorInfo, Record
 from oh_daemon.contract.items import Approval, Contract, Subject
+from oh_daemon.contract.language import Diagnostic
 from oh_daemon.contract.messages import ConversationInfo
 
 
@@ -95,6 +96,44 @@ class SaveDocumentParams(Contract):
 
 class SaveDocumentResult(Contract):
     saved: tuple[str, ...] = ()
+
+
+class DiagnosticsParams(Contract):
+    """What the language servers report; feature `diagnostics`. Without `uris` all that is known."""
+
+    uris: tuple[str, ...] | None = None
+    min_severity: Annotated[int, Field(ge=1, le=4)] = 4
+    """LSP's number; those above it are not wanted."""
+
+
+class DocumentDiagnostics(Contract):
+    uri: str
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class DiagnosticsResult(Contract):
+    items: tuple[DocumentDiagnostics, ...]
+
+
+class LanguageRequestParams(Contract):
+    """Ask the user's language servers; feature `languageRequests`. `params` are those of LSP."""
+
+    method: Literal[
+        "textDocument/definition",
+        "textDocument/references",
+        "textDocument/hover",
+        "textDocument/documentSymbol",
+        "textDocument/prepareRename",
+        "textDocument/rename",
+        "workspace/symbol",
+    ]
+    params: dict[str, Any]
+
+
+class LanguageRequestResult(Contract):
+    """LSP's result; of several servers, that of the first which has one."""
+
+    result: Any
 
 
 class ApprovalRequestParams(Approval):

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from oh_daemon.contract.errors import ModelError, StorageError
-from oh_daemon.contract.items import Location, Risk, Subject, ToolKind, Usage
+from oh_daemon.contract.items import Location, Position, Risk, Subject, ToolKind, Usage
+from oh_daemon.contract.language import Diagnostic
 from oh_daemon.core.cancel import CancelToken
 
 Json = dict[str, Any]
@@ -267,6 +268,59 @@ class Editor(Protocol):
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         """Ask the client to save; returns those it saved (deadline 10 s)."""
         ...
+
+
+# The user's language servers
+
+
+ANSWER_DEADLINE_S = 5.0
+"""How long a client may take to say what it knows."""
+
+
+class Offsets(Protocol):
+    """Places in one text, as the client counts them."""
+
+    def position(self, offset: int) -> Json: ...
+
+    def offset(self, position: Position) -> int:
+        """In code points; what lies beyond the end of a line or of the text is that end."""
+        ...
+
+
+class LanguageServers(Protocol):
+    """Those of the user's editor, which work on the texts that it shows. Calls block."""
+
+    @property
+    def can_report(self) -> bool:
+        """Whether `diagnostics` works."""
+        ...
+
+    @property
+    def can_look_up(self) -> bool:
+        """Whether `look_up` works."""
+        ...
+
+    def diagnostics(
+        self,
+        paths: Sequence[Path] | None,
+        *,
+        min_severity: int,
+        timeout_s: float = ANSWER_DEADLINE_S,
+        cancel: CancelToken,
+    ) -> Sequence[tuple[str, Sequence[Diagnostic]]]:
+        """What they report, by URI. Raises `ToolError`."""
+        ...
+
+    def look_up(
+        self, method: str, params: Json, *, about: Path | None = None, cancel: CancelToken
+    ) -> Any:
+        """Pass a request of LSP on; `about` becomes its `textDocument`. The result is not checked.
+
+        Raises `ToolError` when there is none.
+        """
+        ...
+
+    def offsets(self, text: str) -> Offsets: ...
 
 
 # Storage and time

@@ -31,7 +31,17 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Listener
-from oh_daemon.core.ports import Editor, EventLog, Intent, Json, Model, Tool, ToolContext, ToolSpec
+from oh_daemon.core.ports import (
+    Editor,
+    EventLog,
+    Intent,
+    Json,
+    LanguageServers,
+    Model,
+    Tool,
+    ToolContext,
+    ToolSpec,
+)
 from oh_daemon.core.prompt import render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.risk import rate_command
@@ -41,6 +51,7 @@ from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.tools.finish import FinishTool
+from oh_daemon.tools.language import language_tools
 from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.think import ThinkTool
@@ -84,6 +95,7 @@ class Shared:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the agent's shells start with; names that look like secrets are taken out."""
     editor: Editor | None = None
+    servers: LanguageServers | None = None
     can_ask: Callable[[], bool] = lambda: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
     save_grant: Callable[[Path, str], None] = lambda _folder, _key: None
@@ -134,7 +146,11 @@ class Workbench:
             masker=shared.masker,
             before_run=self._unsaved_note,
         )
-        return [terminal, EditTool(documents), *search_tools(documents, folders, shared.spawner)]
+        tools: list[Tool] = [terminal, EditTool(documents)]
+        tools += search_tools(documents, folders, shared.spawner)
+        if shared.servers is not None:
+            tools += language_tools(documents, shared.servers)
+        return tools
 
     def _unsaved_note(self, _context: ToolContext) -> str | None:
         paths = self.documents.unsaved_agent_edits() if self.documents else ()

@@ -31,6 +31,8 @@ _SPAWN_TIMEOUT_S = 30.0
 _MAX_NAMED = 3
 _MAX_ENTRIES = 400
 _DEFAULT_LIMIT = 100
+_WANTED = ("pattern", "symbol", "query")
+"""The arguments that say what is looked for."""
 
 _PATH: Json = {"type": "string", "description": "file or folder; without it, all open folders"}
 _GLOB: Json = {"type": "string", "description": "only such files, such as *.{ts,tsx}"}
@@ -41,12 +43,13 @@ def _number(minimum: int, maximum: int) -> Json:
     return {"type": "integer", "minimum": minimum, "maximum": maximum}
 
 
-def _spec(name: str, description: str, required: list[str], **properties: Json) -> ToolSpec:
+def spec(name: str, description: str, required: list[str], **properties: Json) -> ToolSpec:
+    """A tool that finds something and changes nothing."""
     schema: Json = {"type": "object", "properties": properties, "required": required}
     return ToolSpec(name, description, schema, kind="search", read_only=True)
 
 
-_GREP_SPEC = _spec(
+_GREP_SPEC = spec(
     "grep",
     "Search the lines of text files, unsaved text too, for a Python regular expression. What git"
     " ignores is left out unless path names it. mode: content (lines with their numbers), files"
@@ -61,7 +64,7 @@ _GREP_SPEC = _spec(
     ignore_case={"type": "boolean"},
     limit=_number(1, 1000),
 )
-_GLOB_SPEC = _spec(
+_GLOB_SPEC = spec(
     "glob",
     "Find files by name: *, ?, [a-z], ** for any folders, {a,b}. A pattern without / fits at any"
     ' depth. What git ignores is left out. Example: {"pattern": "tests/**/test_*.py"}',
@@ -69,7 +72,7 @@ _GLOB_SPEC = _spec(
     pattern=_TEXT,
     path=_PATH,
 )
-_LIST_SPEC = _spec(
+_LIST_SPEC = spec(
     "list",
     "List folders. Those that git ignores are named but not entered.",
     [],
@@ -103,7 +106,8 @@ class SearchTool:
                 raise ToolError(f"{secret}; view it with edit, which asks the user")
             place = self.folders.name(path)
             locations = (Location(uri=uri_from_path(self.folders.as_opened(path))),)
-        wanted = f" {shown(args['pattern'])!r} in" if "pattern" in args else ""
+        what = next((args[name] for name in _WANTED if name in args), None)
+        wanted = f" {shown(what)!r} in" if what else ""
         return Intent(
             title=f"{self.spec.name.capitalize()}{wanted} {place}",
             subject=ToolSubject(tool=self.spec.name, args=args),

@@ -113,6 +113,10 @@ class Documents:
         self._saw(state)
         return TextView(state.text, state.truth.note)
 
+    def text(self, path: Path) -> str | None:
+        """The newest text, without counting as read by the agent. Raises `ToolError`."""
+        return self._look(path).text
+
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
         """What `change` would do to the newest text.
 

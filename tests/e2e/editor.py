@@ -2,6 +2,7 @@
 
 import re
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,19 +102,24 @@ class Editor:
 
     def _applied(self, text: str, edits: Sequence[Json]) -> str:
         spans = [
-            (*(self._offset(text, e["range"][end]) for end in ("start", "end")), e["newText"])
+            (*(self.offset(text, e["range"][end]) for end in ("start", "end")), e["newText"])
             for e in edits
         ]
         for start, end, new_text in sorted(spans, reverse=True):
             text = text[:start] + new_text + text[end:]
         return text
 
-    def _offset(self, text: str, position: Json) -> int:
-        starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
-        start = starts[position["line"]]
+    def offset(self, text: str, position: Json) -> int:
+        start = _starts(text)[position["line"]]
         codec, size = _CODECS[self.encoding]
         units = text[start:].encode(codec)[: position["character"] * size]
         return start + len(units.decode(codec))
+
+    def position(self, text: str, offset: int) -> Json:
+        line = bisect_right(_starts(text), offset) - 1
+        codec, size = _CODECS[self.encoding]
+        units = text[_starts(text)[line] : offset].encode(codec)
+        return {"line": line, "character": len(units) // size}
 
     def _on_read(self, params: Json) -> Json:
         self.requests.append(("editor/readDocument", params))
@@ -132,6 +138,10 @@ class Editor:
         buffer.saved_text = buffer.text
         named = {"textDocument": {"uri": buffer.path.as_uri()}}
         self.client.notify("textDocument/didSave", named)
+
+
+def _starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
 
 
 def _read_edit(edit: Json) -> tuple[str, int | None, list[Json]]:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oh_daemon.contract.items import Position
 from oh_daemon.fronts.lsp.positions import Offsets, changed, split_lines
 
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
@@ -72,3 +73,13 @@ def test_an_offset_survives_the_way_to_a_position_and_back(
     places = {"start": offsets.position(start), "end": offsets.position(end)}
     edited = changed(text, [{"range": places, "text": "<>"}], encoding)
     assert edited == text[:start] + "<>" + text[end:]
+
+
+@given(TEXTS, st.sampled_from(ENCODINGS))
+def test_a_place_that_the_client_names_leads_back_to_its_offset(text: str, encoding: str) -> None:
+    offsets = Offsets(text, encoding)
+    for offset in range(len(text) + 1):
+        if not offsets.is_inside_line_end(offset):
+            place = Position.model_validate(offsets.position(offset))
+            assert offsets.offset(place) == offset
+    assert offsets.offset(Position(line=10**9, character=10**9)) == len(text)

@@ -390,6 +390,29 @@ export interface SaveDocumentResult {
   saved?: readonly string[];
 }
 
+export interface DiagnosticsResult {
+  items: readonly DocumentDiagnostics[];
+}
+
+export interface DocumentDiagnostics {
+  uri: string;
+  diagnostics: readonly Diagnostic[];
+}
+
+/** A problem in a document, in LSP's form. */
+export interface Diagnostic {
+  range: Range;
+  message: string;
+  severity?: number;
+  source?: string;
+  code?: number | string;
+}
+
+/** LSP's result; of several servers, that of the first which has one. */
+export interface LanguageRequestResult {
+  result: unknown;
+}
+
 /** Without an option nothing is decided: the approval stays pending. */
 export interface ApprovalAnswer {
   optionId?: string;
@@ -1213,6 +1236,18 @@ export interface SaveDocumentParams {
   uris: readonly string[];
 }
 
+/** What the language servers report; feature `diagnostics`. Without `uris` all that is known. */
+export interface DiagnosticsParams {
+  uris?: readonly string[];
+  minSeverity: number;
+}
+
+/** Ask the user's language servers; feature `languageRequests`. `params` are those of LSP. */
+export interface LanguageRequestParams {
+  method: "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/prepareRename" | "textDocument/rename" | "workspace/symbol";
+  params: Record<string, unknown>;
+}
+
 /** Ask the user; feature `approvalRequests`, else `window/showMessageRequest`. */
 export interface ApprovalRequestParams {
   id: string;
@@ -1278,5 +1313,7 @@ export interface ClientRequests {
   "editor/applyEdit": [ApplyEditParams, ApplyEditResult];
   "editor/readDocument": [ReadDocumentParams, ReadDocumentResult];
   "editor/saveDocument": [SaveDocumentParams, SaveDocumentResult];
+  "editor/diagnostics": [DiagnosticsParams, DiagnosticsResult];
+  "editor/languageRequest": [LanguageRequestParams, LanguageRequestResult];
   "approval/request": [ApprovalRequestParams, ApprovalAnswer];
 }

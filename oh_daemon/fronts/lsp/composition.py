@@ -25,6 +25,7 @@ from oh_daemon.fronts.lsp.client import ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.editor import ClientEditor
+from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
 from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
@@ -51,6 +52,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         shared,
         client_name=facts.name,
         editor=ClientEditor(documents, server.client, facts),
+        servers=ClientServers(documents, server.client, facts),
         can_ask=publisher.asker.can_ask,
         listeners=(publisher,),
     )

@@ -15,6 +15,8 @@ from typing import Any
 from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument
 
+from oh_daemon.contract.items import Position
+
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")
 
 
@@ -65,7 +67,7 @@ def changed(text: str, changes: Sequence[dict[str, Any]], encoding: str) -> str:
 
 
 class Offsets:
-    """Offsets in one text to positions of the client."""
+    """Offsets in one text to positions of the client, and back: `core.ports.Offsets`."""
 
     def __init__(self, text: str, encoding: str) -> None:
         self._text = text
@@ -80,6 +82,11 @@ class Offsets:
         place = ServerTextPosition(line, offset - self._starts[line])
         position = self._codec.position_to_client_units(self._lines, place)
         return {"line": position.line, "character": position.character}
+
+    def offset(self, position: Position) -> int:
+        asked = types.Position(position.line, position.character)
+        place = self._codec.position_from_client_units(self._lines, asked)
+        return self._starts[place.line] + place.character
 
     def is_inside_line_end(self, offset: int) -> bool:
         """Between CR and LF, where no position can point."""

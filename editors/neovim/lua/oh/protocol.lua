@@ -337,6 +337,25 @@
 ---@class (exact) oh.protocol.SaveDocumentResult
 ---@field saved? string[]
 
+---@class (exact) oh.protocol.DiagnosticsResult
+---@field items oh.protocol.DocumentDiagnostics[]
+
+---@class (exact) oh.protocol.DocumentDiagnostics
+---@field uri string
+---@field diagnostics oh.protocol.Diagnostic[]
+
+--- A problem in a document, in LSP's form.
+---@class (exact) oh.protocol.Diagnostic
+---@field range oh.protocol.Range
+---@field message string
+---@field severity? integer
+---@field source? string
+---@field code? integer | string
+
+--- LSP's result; of several servers, that of the first which has one.
+---@class (exact) oh.protocol.LanguageRequestResult
+---@field result any
+
 --- Without an option nothing is decided: the approval stays pending.
 ---@class (exact) oh.protocol.ApprovalAnswer
 ---@field optionId? string
@@ -1061,6 +1080,16 @@
 ---@class (exact) oh.protocol.SaveDocumentParams
 ---@field uris string[]
 
+--- What the language servers report; feature `diagnostics`. Without `uris` all that is known.
+---@class (exact) oh.protocol.DiagnosticsParams
+---@field uris? string[]
+---@field minSeverity integer
+
+--- Ask the user's language servers; feature `languageRequests`. `params` are those of LSP.
+---@class (exact) oh.protocol.LanguageRequestParams
+---@field method "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/prepareRename" | "textDocument/rename" | "workspace/symbol"
+---@field params table<string, any>
+
 --- Ask the user; feature `approvalRequests`, else `window/showMessageRequest`.
 ---@class (exact) oh.protocol.ApprovalRequestParams
 ---@field id string
@@ -1127,6 +1156,8 @@ M.ClientRequests = {
   ["editor/applyEdit"] = true, -- oh.protocol.ApplyEditParams -> oh.protocol.ApplyEditResult
   ["editor/readDocument"] = true, -- oh.protocol.ReadDocumentParams -> oh.protocol.ReadDocumentResult
   ["editor/saveDocument"] = true, -- oh.protocol.SaveDocumentParams -> oh.protocol.SaveDocumentResult
+  ["editor/diagnostics"] = true, -- oh.protocol.DiagnosticsParams -> oh.protocol.DiagnosticsResult
+  ["editor/languageRequest"] = true, -- oh.protocol.LanguageRequestParams -> oh.protocol.LanguageRequestResult
   ["approval/request"] = true, -- oh.protocol.ApprovalRequestParams -> oh.protocol.ApprovalAnswer
 }
 

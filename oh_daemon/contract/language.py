@@ -1,0 +1,92 @@
+"""What language servers say, in LSP's form, as far as the agent reads it; the rest is ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.items import Contract, Range
+
+
+class Diagnostic(Contract):
+    """A problem in a document, in LSP's form."""
+
+    range: Range
+    message: str
+    severity: int | None = None
+    """1 error, 2 warning, 3 information, 4 hint; absent, it is an error."""
+    source: str | None = None
+    code: int | str | None = None
+
+
+class CodeLocation(Contract):
+    """LSP's Location; without a range it is the whole document."""
+
+    uri: str
+    range: Range | None = None
+
+
+class LocationLink(Contract):
+    target_uri: str
+    target_selection_range: Range
+
+
+class CodeSymbol(Contract):
+    """LSP's DocumentSymbol (with `range`), SymbolInformation or WorkspaceSymbol."""
+
+    name: str
+    kind: int = 0
+    range: Range | None = None
+    children: tuple[CodeSymbol, ...] = ()
+    location: CodeLocation | None = None
+    container_name: str | None = None
+
+
+class Marked(Contract):
+    """LSP's MarkupContent and MarkedString."""
+
+    value: str
+
+
+class Hover(Contract):
+    contents: str | Marked | tuple[str | Marked, ...]
+
+
+class RangeEdit(Contract):
+    range: Range
+    new_text: str
+
+
+class VersionedDocument(Contract):
+    uri: str
+    version: int | None = None
+
+
+class DocumentChange(Contract):
+    """Edits of one document; or, with a `kind`, the making, moving or removal of a file."""
+
+    kind: str | None = None
+    text_document: VersionedDocument | None = None
+    edits: tuple[RangeEdit, ...] = ()
+
+
+class WorkspaceEdit(Contract):
+    """What a rename would change."""
+
+    changes: dict[str, tuple[RangeEdit, ...]] | None = None
+    document_changes: tuple[DocumentChange, ...] | None = None
+
+
+def parse_answer(shape: Any, answer: object) -> Any:
+    """What an editor said, as `shape`. Raises `ToolError` naming what is wrong in it."""
+    try:
+        return TypeAdapter(shape).validate_python(answer)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ToolError(
+            f"the editor's answer makes no sense: {place or 'all of it'}: {first['msg']}."
+            " Search with grep instead"
+        ) from exc

@@ -1,0 +1,206 @@
+"""The tools `diagnostics` and `lookup`: what the user's language servers know of the code.
+
+They answer for the text that the editor shows; what they point at is said by `code_places`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.language import (
+    CodeLocation,
+    CodeSymbol,
+    Diagnostic,
+    Hover,
+    LocationLink,
+    Marked,
+    parse_answer,
+)
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Json, LanguageServers
+from oh_daemon.tools.code_places import CodePlaces
+from oh_daemon.tools.search import SearchTool, spec
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.text_changes import capped, escaped
+
+_MAX_ROWS = 100
+_MAX_SYMBOLS = 300
+_MAX_HOVER_BYTES = 8 << 10
+_MAX_MESSAGE_CHARS = 600
+_SEVERITIES = ("error", "warning", "info", "hint")
+_KINDS = (
+    *("symbol", "file", "module", "namespace", "package", "class", "method", "property", "field"),
+    *("constructor", "enum", "interface", "function", "variable", "constant", "string", "number"),
+    *("boolean", "array", "object", "key", "null", "enum member", "struct", "event", "operator"),
+    "type parameter",
+)
+"""LSP's SymbolKind counts from one."""
+
+_Locations = tuple[LocationLink | CodeLocation, ...] | CodeLocation | None
+_PATH: Json = {"type": "string", "description": "relative to the first folder, or absolute"}
+_DIAGNOSTICS = spec(
+    "diagnostics",
+    "The errors and warnings that the user's editor shows, for a file, a folder, or without path"
+    " for all it knows: path:line:column severity message [source code].",
+    [],
+    path=_PATH,
+    severity={"enum": list(_SEVERITIES), "description": "the least to show, default warning"},
+)
+_LOOKUP = spec(
+    "lookup",
+    "Ask the user's language servers, which know names better than a search does."
+    " definition, references, hover (type and documentation): of `symbol`, a name as it stands in"
+    " `path`; give `line` when it is there more than once. symbols: the outline of `path`, or all"
+    " symbols of the workspace whose names fit `query`."
+    ' Example: {"operation": "references", "path": "src/app.py", "line": 12, "symbol": "load"}',
+    ["operation"],
+    operation={"enum": ["definition", "references", "hover", "symbols"]},
+    path=_PATH,
+    line={"type": "integer", "minimum": 1},
+    symbol={"type": "string", "minLength": 1},
+    query={"type": "string", "minLength": 1},
+)
+
+
+def language_tools(documents: Documents, servers: LanguageServers) -> Iterable[SearchTool]:
+    """Those that the client can stand behind."""
+    if servers.can_report:
+        yield SearchTool(_DIAGNOSTICS, documents.folders, Problems(documents, servers).list)
+    if servers.can_look_up:
+        yield SearchTool(_LOOKUP, documents.folders, _Lookup(documents, servers).find)
+
+
+class Problems:
+    """What the servers complain about."""
+
+    def __init__(self, documents: Documents, servers: LanguageServers) -> None:
+        self._documents = documents
+        self._folders = documents.folders
+        self._servers = servers
+
+    def list(self, args: Json, cancel: CancelToken) -> str:
+        least = _SEVERITIES.index(args.get("severity", "warning")) + 1
+        base = self._folders.resolve(args["path"], writing=False) if "path" in args else None
+        is_file = base is not None and not base.is_dir()
+        asked = [self._folders.as_opened(base)] if base and is_file else None
+        told = self._servers.diagnostics(asked, min_severity=least, cancel=cancel)
+        places = CodePlaces(self._documents, self._servers)
+        found: Counter[str] = Counter()
+        rows: list[str] = []
+        for uri, diagnostics in told:
+            path = places.path(uri)
+            if path is None or (base is not None and not path.is_relative_to(base)):
+                continue
+            found.update(_severity(each) for each in diagnostics)
+            rows += self.render(places, uri, diagnostics)
+        if not rows:
+            return f"The editor shows nothing of severity {_SEVERITIES[least - 1]} or above there."
+        counts = [f"{n} {each}{'s' if n > 1 else ''}" for each in _SEVERITIES if (n := found[each])]
+        return "\n".join([", ".join(counts), *limited(rows, _MAX_ROWS)])
+
+    def render(self, places: CodePlaces, uri: str, found: Sequence[Diagnostic]) -> list[str]:
+        """One row each, by line."""
+        ordered = sorted(found, key=lambda each: (each.range.start.line, each.severity or 1))
+        return [self._row(places, uri, each) for each in ordered]
+
+    @staticmethod
+    def _row(places: CodePlaces, uri: str, found: Diagnostic) -> str:
+        place = f"{found.range.start.line + 1}:{places.column(uri, found.range)}"
+        message = escaped(found.message[:_MAX_MESSAGE_CHARS]).replace("\n", "\n    ")
+        origin = " ".join(shown(str(part)) for part in (found.source, found.code) if part)
+        row = f"{places.name(uri)}:{place} {_severity(found)} {message}"
+        return f"{row} [{origin}]" if origin else row
+
+
+def _severity(found: Diagnostic) -> str:
+    return _SEVERITIES[max(1, found.severity or 1) - 1]
+
+
+class _Lookup:
+    def __init__(self, documents: Documents, servers: LanguageServers) -> None:
+        self._documents = documents
+        self._servers = servers
+
+    def find(self, args: Json, cancel: CancelToken) -> str:
+        operations: dict[str, Callable[[Json, CodePlaces, CancelToken], str]] = {
+            "definition": self._locations,
+            "references": self._locations,
+            "hover": self._hover,
+            "symbols": self._symbols,
+        }
+        places = CodePlaces(self._documents, self._servers)
+        return operations[args["operation"]](args, places, cancel)
+
+    def _locations(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
+        told: _Locations = self._ask(args, places, _Locations, cancel)
+        found = told if isinstance(told, tuple) else (told,) if told else ()
+        rows = dict.fromkeys(places.render(*_target(each)) for each in found)
+        if not rows:
+            return f"No {args['operation']} of {args['symbol']!r} is known to the language servers."
+        return "\n".join(limited(list(rows), _MAX_ROWS))
+
+    def _hover(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
+        told: Hover | None = self._ask(args, places, Hover | None, cancel)
+        if told is None:
+            return f"The language servers say nothing about {args['symbol']!r}."
+        contents = told.contents if isinstance(told.contents, tuple) else (told.contents,)
+        texts = [each.value if isinstance(each, Marked) else each for each in contents]
+        return capped(escaped("\n\n".join(texts)), "this", _MAX_HOVER_BYTES)
+
+    def _symbols(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
+        if ("path" in args) == ("query" in args):
+            raise ToolError("symbols takes either path, for an outline, or query, for a search")
+        about: Path | None = None
+        method, params = "workspace/symbol", {"query": args.get("query")}
+        if "path" in args:
+            path = self._documents.folders.resolve(args["path"], writing=False)
+            about = self._documents.folders.as_opened(path)
+            method, params = "textDocument/documentSymbol", {}
+        answer = self._servers.look_up(method, params, about=about, cancel=cancel)
+        found: Sequence[CodeSymbol] = parse_answer(tuple[CodeSymbol, ...] | None, answer) or ()
+        rows = [
+            row for symbol in found for row in _outline(symbol, places, is_one_file=bool(about))
+        ]
+        return "\n".join(limited(rows, _MAX_SYMBOLS)) or "No symbols are known there."
+
+    def _ask(self, args: Json, places: CodePlaces, shape: Any, cancel: CancelToken) -> Any:
+        path, position = places.find(args)
+        params: Json = {"position": position}
+        if args["operation"] == "references":
+            params["context"] = {"includeDeclaration": True}
+        method = f"textDocument/{args['operation']}"
+        return parse_answer(shape, self._servers.look_up(method, params, about=path, cancel=cancel))
+
+
+def _target(found: LocationLink | CodeLocation) -> tuple[str, Any]:
+    if isinstance(found, LocationLink):
+        return found.target_uri, found.target_selection_range
+    return found.uri, found.range
+
+
+def _outline(
+    symbol: CodeSymbol, places: CodePlaces, *, is_one_file: bool, indent: str = ""
+) -> Iterable[str]:
+    kind = _KINDS[symbol.kind] if 0 < symbol.kind < len(_KINDS) else _KINDS[0]
+    what = f"{kind} {shown(symbol.name)}"
+    if symbol.container_name:
+        what += f" in {shown(symbol.container_name)}"
+    span = symbol.location.range if symbol.location else symbol.range
+    line = span.start.line + 1 if span else 1
+    if is_one_file or symbol.location is None:
+        yield f"{line:>6}\t{indent}{what}"
+    else:
+        yield f"{places.name(symbol.location.uri)}:{line} {what}"
+    for child in symbol.children:
+        yield from _outline(child, places, is_one_file=is_one_file, indent=indent + "  ")
+
+
+def limited(rows: Sequence[str], limit: int) -> list[str]:
+    """The first rows, and how many more there are."""
+    more = len(rows) - limit
+    return [*rows[:limit], *([f"[{more:,} more]"] if more > 0 else [])]

@@ -1,0 +1,183 @@
+"""The user's own language servers at work for the agent, honest ones and others."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from editor import Editor
+from fake_llm import Step, call, say
+from language_server import FEATURES, LanguageServer, python_file
+from raw_client import NoAnswer, RpcError
+from world import World, content_of, items
+
+Json = dict[str, Any]
+LOAD = "def load(name):\n    return name\n"
+USES = 'from load import load\n\nx = "😀😀"; y = load(x) + oops\n'
+ENCODINGS = ("utf-8", "utf-16", "utf-32")
+
+
+def open_editor(world: World, encoding: str = "utf-16") -> tuple[Editor, LanguageServer]:
+    """A project of two files, one of them open and changed."""
+    python_file(world, "load.py", LOAD)
+    path = python_file(world, "src/uses.py", "")
+    editor = Editor(world, features=FEATURES, encoding=encoding)
+    editor.open(path, typed=USES)
+    return editor, LanguageServer(world, editor)
+
+
+def run(world: World, editor: Editor, *steps: Step) -> list[Json]:
+    """One turn; returns what became of the tool calls."""
+    world.script(*steps, say("Done."))
+    world.start(editor.client)
+    world.turn(editor.client)
+    return items(editor.client, "toolCall")
+
+
+def lookup(operation: str, **args: Any) -> Step:
+    return call("lookup", operation=operation, **args)
+
+
+def at_use(operation: str) -> Step:
+    return lookup(operation, path="src/uses.py", line=3, symbol="load")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_agent_asks_by_name_and_the_columns_are_right_in_each_encoding(
+    world: World, encoding: str
+) -> None:
+    editor, server = open_editor(world, encoding)
+    done = run(
+        world,
+        editor,
+        *(at_use(operation) for operation in ("definition", "references", "hover")),
+        lookup("symbols", path="load.py"),
+        lookup("symbols", query="oa"),
+        call("diagnostics"),
+        call("diagnostics", path="load.py"),
+    )
+    definition, references, hover, outline, found, problems, none = map(content_of, done)
+    assert [item["status"] for item in done] == ["completed"] * 7
+    assert definition == "load.py:1: def load(name):"
+    assert references.split("\n") == [
+        "load.py:1: def load(name):",
+        "src/uses.py:1: from load import load",
+        'src/uses.py:3: x = "😀😀"; y = load(x) + oops',
+    ]
+    assert hover == "`load`, a name"
+    assert outline.split("\n") == ["     1\tclass Top", "     1\t  method load"]
+    assert found == "load.py:1 function load"
+    assert problems.split("\n") == [
+        "1 error",
+        "src/uses.py:3:25 error 'oops' is not defined",
+        "    in this file [Toy undefined]",
+    ]
+    assert "nothing of severity warning" in none
+    position = server.requests[0]["params"]["position"]
+    assert position == {"line": 2, "character": {"utf-8": 20, "utf-16": 16, "utf-32": 14}[encoding]}
+
+
+def test_only_what_the_client_can_answer_is_offered(world: World) -> None:
+    offered: dict[str, set[str]] = {}
+    for feature in ("diagnostics", "languageRequests", "saveDocument"):
+        client = world.daemon(features={feature: True})
+        tools = client.request("tool/list")["tools"]
+        offered[feature] = {tool["name"] for tool in tools}
+    everywhere = offered["saveDocument"]
+    assert offered["diagnostics"] - everywhere == {"diagnostics"}
+    assert offered["languageRequests"] - everywhere == {"lookup"}
+
+
+def test_nothing_is_read_outside_the_folders_or_from_secrets_and_long_lists_are_cut(
+    world: World,
+) -> None:
+    editor, server = open_editor(world)
+    outside = world.home / "lib.py"
+    outside.write_text("def secret_of_the_house(): ...\n")
+    (world.project / ".env").write_text("KEY=hunter2\n")
+    far = {"start": {"line": 10**9, "character": 10**9}, "end": {"line": 10**9, "character": 10**9}}
+    top = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
+    uris = [outside.as_uri(), (world.project / ".env").as_uri(), "jdt://contents/x.class"]
+    server.answers["textDocument/definition"] = lambda _params: [
+        *({"uri": uri, "range": top} for uri in uris),
+        {"targetUri": (world.project / "load.py").as_uri(), "targetSelectionRange": far},
+    ]
+    uses = (world.project / "src/uses.py").as_uri()
+    many = [
+        {"uri": uses, "range": {**top, "start": {"line": n, "character": 0}}} for n in range(130)
+    ]
+    server.answers["textDocument/references"] = lambda _params: many
+    definition, references = map(
+        content_of, run(world, editor, at_use("definition"), at_use("references"))
+    )
+    assert definition.split("\n") == [
+        f"{outside}:1 (outside the workspace)",
+        f"{world.project / '.env'}:1 (outside the workspace)",
+        "jdt://contents/x.class:1 (outside the workspace)",
+        "load.py:1000000001: ",
+    ]
+    assert references.endswith("[30 more]")
+
+
+def test_a_name_that_is_not_where_the_model_says_is_an_error_that_says_where_it_is(
+    world: World,
+) -> None:
+    editor, server = open_editor(world)
+    (world.project / ".env").write_text("KEY=hunter2\n")
+    wrong = [
+        (lookup("hover", path="src/uses.py", line=2, symbol="load"), "it is in line 1, 3"),
+        (lookup("hover", path="src/uses.py", symbol="missing"), "is not in the file"),
+        (lookup("hover", path="no.py", symbol="x"), "there is no file"),
+        (lookup("hover", symbol="x"), "give path and symbol"),
+        (lookup("symbols"), "either path"),
+        (lookup("hover", path="../x.py", symbol="x"), "outside the open folders"),
+        (lookup("hover", path=".env", symbol="KEY"), "may be secret"),
+    ]
+    done = run(world, editor, *(step for step, _ in wrong))
+    assert [item["status"] for item in done] == ["failed"] * len(wrong)
+    for item, (_, text) in zip(done, wrong, strict=True):
+        assert text in content_of(item)
+    assert server.requests == []
+
+
+def refused(_params: Json) -> None:
+    raise RpcError({"code": -32803, "message": "no server for this language"})
+
+
+NONSENSE: list[Callable[[Json], Any]] = [
+    refused,
+    lambda _params: None,
+    lambda _params: [],
+    lambda _params: {"result": "here"},
+    lambda _params: {"result": [{"uri": 7}], "items": [{"uri": "file:///x", "diagnostics": 1}]},
+    lambda _params: {"result": [{"uri": "x", "range": {"start": {"line": -1}}}], "items": {}},
+]
+
+
+def test_a_client_that_refuses_or_makes_no_sense_is_an_error_for_the_model(world: World) -> None:
+    editor, _ = open_editor(world)
+    steps = [at_use("definition"), lookup("symbols", query="x"), call("diagnostics")]
+    asked = {"editor/languageRequest": [*NONSENSE, *NONSENSE], "editor/diagnostics": [*NONSENSE]}
+    for method, answers in asked.items():
+        editor.client.answer(method, lambda params, left=answers: left.pop(0)(params))
+    done = run(world, editor, *(steps * len(NONSENSE)))
+    assert [item["status"] for item in done] == ["failed"] * len(steps) * len(NONSENSE)
+    assert all("the editor" in content_of(item) for item in done)
+
+
+def test_a_client_that_never_answers_is_given_up_or_interrupted_at_once(world: World) -> None:
+    editor, _ = open_editor(world)
+
+    def never(_params: Json) -> None:
+        raise NoAnswer
+
+    editor.client.answer("editor/languageRequest", never)
+    [late] = run(world, editor, at_use("hover"))
+    assert late["status"] == "failed"
+    assert "in 5 s" in content_of(late)
+    world.script(at_use("hover"))
+    conversation = world.start(editor.client)
+    editor.client.wait_for(lambda m: m.get("method") == "editor/languageRequest", nth=2)
+    ended = editor.client.request("conversation/interrupt", {"conversationId": conversation})
+    assert ended["status"] == "interrupted"
+    editor.client.wait_for(lambda m: m.get("method") == "$/cancelRequest", nth=2)
+    assert items(editor.client, "toolCall")[-1]["status"] == "cancelled"
