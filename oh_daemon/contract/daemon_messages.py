@@ -145,6 +145,22 @@ class ToolListResult(Contract):
     tools: tuple[ToolInfo, ...]
 
 
+class CommandListParams(Contract):
+    """Commands that a message can name by a part of type `command`."""
+
+    conversation_id: ConversationId | None = None
+
+
+class CommandInfo(Contract):
+    name: str
+    description: str
+    argument_hint: str | None = None
+
+
+class CommandListResult(Contract):
+    commands: tuple[CommandInfo, ...]
+
+
 class ModelInfo(Contract):
     id: str
     label: str

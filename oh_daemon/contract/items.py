@@ -111,8 +111,24 @@ class DiagnosticsPart(Contract):
     items: tuple[dict[str, Any], ...]
 
 
+class CommandPart(Contract):
+    """A command by its name, from `command/list`, with what the user wrote after it."""
+
+    type: Literal["command"] = "command"
+    name: Annotated[str, Field(max_length=100)]
+    args: Annotated[str, Field(max_length=1 << 16)] | None = None
+    prompt: str | None = None
+    """What the model reads instead; the daemon writes it."""
+
+
 Part = Annotated[
-    TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart,
+    TextPart
+    | ImagePart
+    | ResourceLinkPart
+    | ResourcePart
+    | SelectionPart
+    | DiagnosticsPart
+    | CommandPart,
     Field(discriminator="type"),
 ]
 

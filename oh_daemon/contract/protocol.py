@@ -71,6 +71,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("changes/revert", "RevertParams", "ReviewResult"),
     Method("output/read", "OutputReadParams", "OutputReadResult"),
     Method("tool/list", "ToolListParams", "ToolListResult"),
+    Method("command/list", "CommandListParams", "CommandListResult"),
     Method("model/list", "ModelListParams", "ModelListResult"),
     Method("config/read", "ConfigReadParams", "ConfigReadResult"),
     Method("config/validate", "ConfigValidateParams", "ConfigValidateResult"),

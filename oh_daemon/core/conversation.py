@@ -22,6 +22,7 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.items import Contract, Delivery, Part, QueuedMessage, Subject
 from oh_daemon.core.approval import require_editable
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY, DELIVERED, may_resume, plan_delivery, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Clock, EventLog, Json
@@ -73,7 +74,7 @@ class Conversation(Journal):
             message = QueuedMessage(
                 message_id=new_id(),
                 client_message_id=client_message_id,
-                content=tuple(content),
+                content=written_out(content),
                 delivery=DELIVERED.get(disposition, delivery),
                 held=None if run else True,
                 created_at=self.clock.now(),
@@ -310,7 +311,7 @@ class Conversation(Journal):
         with self.changed:
             message, place = self._queued(message_id)
             if content is not None:
-                message = message.model_copy(update={"content": tuple(content)})
+                message = message.model_copy(update={"content": written_out(content)})
             place = place if position is None else min(position, len(self.state.queue) - 1)
             self.append(e.MessageEdited(message=message, position=place))
 

@@ -46,6 +46,13 @@ def may_resume(state: State) -> bool:
 
 def title_of(content: Sequence[Part]) -> str:
     """The first line of a first message, shortened."""
-    texts = (part.text for part in content if part.type == "text")
+    texts = (_typed(part) for part in content)
     line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= _MAX_TITLE else line[: _MAX_TITLE - 1] + "…"
+
+
+def _typed(part: Part) -> str:
+    """What the user typed."""
+    if part.type == "command":
+        return f"/{part.name} {part.args or ''}"
+    return part.text if part.type == "text" else ""

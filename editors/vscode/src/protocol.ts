@@ -16,7 +16,7 @@ export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "ma
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 
-export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart;
+export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart;
 
 export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | NoticeItem | CondensationItem;
 
@@ -96,6 +96,14 @@ export interface DiagnosticsPart {
   type: "diagnostics";
   uri: string;
   items: readonly Record<string, unknown>[];
+}
+
+/** A command by its name, from `command/list`, with what the user wrote after it. */
+export interface CommandPart {
+  type: "command";
+  name: string;
+  args?: string;
+  prompt?: string;
 }
 
 /** Names of tools. Without `allow` all are offered; `deny` wins. */
@@ -332,6 +340,11 @@ export interface OutputReadParams {
 
 /** Tools the agent is offered. */
 export interface ToolListParams {
+  conversationId?: string;
+}
+
+/** Commands that a message can name by a part of type `command`. */
+export interface CommandListParams {
   conversationId?: string;
 }
 
@@ -1122,6 +1135,16 @@ export interface ToolInfo {
   annotations: Record<string, unknown>;
 }
 
+export interface CommandListResult {
+  commands: readonly CommandInfo[];
+}
+
+export interface CommandInfo {
+  name: string;
+  description: string;
+  argumentHint?: string;
+}
+
 export interface ModelListResult {
   models: readonly ModelInfo[];
   default?: string;
@@ -1291,6 +1314,7 @@ export interface Requests {
   "changes/revert": [RevertParams, ReviewResult];
   "output/read": [OutputReadParams, OutputReadResult];
   "tool/list": [ToolListParams, ToolListResult];
+  "command/list": [CommandListParams, CommandListResult];
   "model/list": [ModelListParams, ModelListResult];
   "config/read": [ConfigReadParams, ConfigReadResult];
   "config/validate": [ConfigValidateParams, ConfigValidateResult];

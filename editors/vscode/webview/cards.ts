@@ -53,6 +53,8 @@ export function part(value: Part): HTMLElement {
       return fileChip(value.uri, `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`);
     case "resourceLink":
       return fileChip(value.uri, value.name ?? fileName(value.uri));
+    case "command":
+      return h("div.text", {}, h("code", {}, `/${value.name}`), value.args ? ` ${value.args}` : "");
     default:
       return fileChip(value.uri, fileName(value.uri));
   }

@@ -17,8 +17,9 @@ from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import ApprovalNotFoundError, InvalidParamsError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import Approval
-from oh_daemon.contract.protocol import COMMANDS
+from oh_daemon.contract.protocol import COMMANDS as MIRRORS
 from oh_daemon.contract.settings import Layer, merge_settings
+from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import describe
 from oh_daemon.fronts.lsp.asker import chosen_option
@@ -111,6 +112,17 @@ def _infos(workbench: Workbench) -> m.ToolListResult:
     return m.ToolListResult.model_validate({"tools": tools})
 
 
+def command_list(
+    _daemon: Daemon, _params: m.CommandListParams, _context: RequestContext
+) -> m.CommandListResult:
+    """The same in every conversation."""
+    commands = tuple(
+        m.CommandInfo(name=c.name, description=c.description, argument_hint=c.argument_hint)
+        for c in COMMANDS
+    )
+    return m.CommandListResult(commands=commands)
+
+
 def model_list(
     daemon: Daemon, _params: m.ModelListParams, _context: RequestContext
 ) -> m.ModelListResult:
@@ -196,6 +208,7 @@ HANDLERS: dict[str, Handler] = {
     "approval/list": approval_list,
     "approval/respond": approval_respond,
     "tool/list": tool_list,
+    "command/list": command_list,
     "model/list": model_list,
     "config/read": config_read,
     "config/validate": config_validate,
@@ -214,9 +227,9 @@ def execute_command(daemon: Daemon, methods: Mapping[str, Method]) -> Method:
     """
 
     def run(params: Json, context: RequestContext) -> Any:
-        name = COMMANDS.get(params.get("command", ""))
+        name = MIRRORS.get(params.get("command", ""))
         if name is None:
-            raise _unknown("command", ", ".join(COMMANDS), f"no command {params.get('command')!r}")
+            raise _unknown("command", ", ".join(MIRRORS), f"no command {params.get('command')!r}")
         arguments: list[object] = params.get("arguments") or [{}]
         own_params = _command_params(daemon, name, arguments[0])
         return methods[name](own_params, replace(context, method=name))

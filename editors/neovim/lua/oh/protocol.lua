@@ -17,7 +17,7 @@
 
 ---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
 
----@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart
+---@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart
 
 ---@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.NoticeItem | oh.protocol.CondensationItem
 
@@ -89,6 +89,13 @@
 ---@field type "diagnostics"
 ---@field uri string
 ---@field items table<string, any>[]
+
+--- A command by its name, from `command/list`, with what the user wrote after it.
+---@class (exact) oh.protocol.CommandPart
+---@field type "command"
+---@field name string
+---@field args? string
+---@field prompt? string
 
 --- Names of tools. Without `allow` all are offered; `deny` wins.
 ---@class (exact) oh.protocol.ToolFilter
@@ -291,6 +298,10 @@
 
 --- Tools the agent is offered.
 ---@class (exact) oh.protocol.ToolListParams
+---@field conversationId? string
+
+--- Commands that a message can name by a part of type `command`.
+---@class (exact) oh.protocol.CommandListParams
 ---@field conversationId? string
 
 --- Models that can be chosen by name.
@@ -983,6 +994,14 @@
 ---@field inputSchema table<string, any>
 ---@field annotations table<string, any>
 
+---@class (exact) oh.protocol.CommandListResult
+---@field commands oh.protocol.CommandInfo[]
+
+---@class (exact) oh.protocol.CommandInfo
+---@field name string
+---@field description string
+---@field argumentHint? string
+
 ---@class (exact) oh.protocol.ModelListResult
 ---@field models oh.protocol.ModelInfo[]
 ---@field default? string
@@ -1134,6 +1153,7 @@ M.Requests = {
   ["changes/revert"] = true, -- oh.protocol.RevertParams -> oh.protocol.ReviewResult
   ["output/read"] = true, -- oh.protocol.OutputReadParams -> oh.protocol.OutputReadResult
   ["tool/list"] = true, -- oh.protocol.ToolListParams -> oh.protocol.ToolListResult
+  ["command/list"] = true, -- oh.protocol.CommandListParams -> oh.protocol.CommandListResult
   ["model/list"] = true, -- oh.protocol.ModelListParams -> oh.protocol.ModelListResult
   ["config/read"] = true, -- oh.protocol.ConfigReadParams -> oh.protocol.ConfigReadResult
   ["config/validate"] = true, -- oh.protocol.ConfigValidateParams -> oh.protocol.ConfigValidateResult
