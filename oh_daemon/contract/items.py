@@ -387,19 +387,3 @@ class QueuedMessage(Contract):
     held: bool | None = None
     """Sent with `run: false`: it waits for the next turn and starts none."""
     created_at: str
-
-
-class Choice(Contract):
-    value: str
-    label: str
-
-
-class Option(Contract):
-    """A setting of one conversation that a client may show as a picker."""
-
-    id: str
-    name: str
-    category: Literal["mode", "model", "thoughtLevel", "approval", "modelConfig"]
-    type: Literal["select", "boolean"] = "select"
-    value: str
-    choices: tuple[Choice, ...] = ()

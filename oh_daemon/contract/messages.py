@@ -15,7 +15,6 @@ from oh_daemon.contract.items import (
     Contract,
     ConversationState,
     Delivery,
-    Option,
     Part,
     PauseReason,
     QueuedMessage,
@@ -41,6 +40,22 @@ class StartsWork(OfConversation):
     """Such a request that changes something: repeated with the same id, it does nothing."""
 
     client_request_id: RequestId | None = None
+
+
+class Choice(Contract):
+    value: str
+    label: str
+
+
+class Option(Contract):
+    """A setting of one conversation that a client may show as a picker."""
+
+    id: str
+    name: str
+    category: Literal["mode", "model", "thoughtLevel", "approval", "modelConfig"]
+    type: Literal["select", "boolean"] = "select"
+    value: str
+    choices: tuple[Choice, ...] = ()
 
 
 class LockInfo(Contract):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.items import ApprovalOption, Choice, Contract, Option, Risk, Scope, Subject
+from oh_daemon.contract.items import ApprovalOption, Contract, Risk, Scope, Subject
+from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.core.ports import Intent, Json, ToolSpec
 
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}

@@ -25,7 +25,6 @@ from oh_daemon.contract.errors import (
     StorageError,
     WorkspaceUntrustedError,
 )
-from oh_daemon.contract.items import Option
 from oh_daemon.core.approval import APPROVAL_CHOICES, MODE_CHOICES, option_pickers
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY, title_of
@@ -238,7 +237,7 @@ class Conversations:
                 return place
         raise ConversationNotFoundError(conversation_id)
 
-    def options_of(self, live: Live) -> tuple[Option, ...]:
+    def options_of(self, live: Live) -> tuple[m.Option, ...]:
         """The pickers of one conversation, with the models that settings offer."""
         models = self.shared.settings(None).settings.models
         return option_pickers(live.conversation.state.options, models)

@@ -119,8 +119,8 @@ TYPES: dict[str, Any] = {"Item": items.Item} | {
     name: getattr(module, name)
     for module, names in (
         (events, ("Record", "Turn")),
-        (items, ("Approval", "FileChange", "Option")),
-        (messages, ("ConversationInfo",)),
+        (items, ("Approval", "FileChange")),
+        (messages, ("ConversationInfo", "Option")),
     )
     for name in names
 }
