@@ -34,6 +34,8 @@ export function card(item: Item, conversationId: string): HTMLElement | undefine
       return item.text === "" ? undefined : folded("Thought", item.status === "running", markdown(item.text));
     case "notice":
       return noticeCard(item);
+    case "condensation":
+      return item.summary === undefined ? undefined : folded("Earlier messages, summarized for the model", false, markdown(item.summary));
     default:
       return toolCard(item, conversationId);
   }
