@@ -64,6 +64,8 @@ class AgentInfo(Contract):
     model: str
     label: str
     system_prompt: str
+    context_files: tuple[str, ...] | None = None
+    """The project's files, such as AGENTS.md, that the prompt holds."""
     tools: tuple[dict[str, Any], ...]
 
 

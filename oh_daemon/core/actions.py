@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,18 +17,26 @@ from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import FileChange
+from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.live_text import LiveText
-from oh_daemon.core.observation import presentable
+from oh_daemon.core.observation import presentable, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
+from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.recovery import ITEM, cancelled_approvals
 
 logger = logging.getLogger(__name__)
 
 MAX_PARALLEL = 4
+
+
+ContextFor = Callable[[Sequence[Location]], Sequence[ContextFile]]
+
+
+def no_context(_locations: Sequence[Location]) -> Sequence[ContextFile]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +61,15 @@ class Actions:
     """One per conversation; `run_open` is called by its worker only."""
 
     def __init__(
-        self, conversation: Conversation, tools: Mapping[str, Tool], policy: Policy
+        self,
+        conversation: Conversation,
+        tools: Mapping[str, Tool],
+        policy: Policy,
+        context_for: ContextFor = no_context,
     ) -> None:
         self._conversation = conversation
         self._tools = tools
+        self._context_for = context_for
         self._consent = Consent(conversation, policy)
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
@@ -178,6 +191,8 @@ class Actions:
         output = LiveText(conversation, item_id, "output")
         result = _call(action, ToolContext(conversation.id, item_id, cancel, output.write))
         output.close()
+        if not result.is_error:
+            result = with_context(result, self._context_for(action.intent.locations))
         elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)
         fields = {"duration_ms": elapsed_ms, **action.intent.item_fields, **result.item_fields}
         status, reason = ("failed" if result.is_error else "completed"), None

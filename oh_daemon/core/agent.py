@@ -23,7 +23,7 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.contract.items import NoticeItem, PauseReason, QueuedMessage
 from oh_daemon.contract.settings import Condenser
-from oh_daemon.core.actions import Actions
+from oh_daemon.core.actions import Actions, ContextFor, no_context
 from oh_daemon.core.answer import Answering
 from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
@@ -57,6 +57,8 @@ class Runtime:
     tool_choice: Literal["auto", "required"] = "auto"
     """`required` holds for the first request of a turn only."""
     condenser: Condenser = "pipeline"
+    context_for: ContextFor = no_context
+    """What the project says about the places of an action, each time only what is new."""
 
 
 class Agent:
@@ -65,7 +67,7 @@ class Agent:
     def __init__(self, conversation: Conversation, runtime: Runtime) -> None:
         self.conversation = conversation
         self._runtime = runtime
-        self._actions = Actions(conversation, runtime.tools, runtime.policy)
+        self._actions = Actions(conversation, runtime.tools, runtime.policy, runtime.context_for)
         view = View(conversation.state.agent["systemPrompt"])
         self._condensing = Condensing(conversation, view, runtime.condenser)
         self._schemas = [render_tool(tool.spec) for tool in runtime.tools.values()]

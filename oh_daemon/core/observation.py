@@ -7,11 +7,12 @@ of the wrong form or of many megabytes would end each turn from then on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from oh_daemon.core.ports import Json, ToolResult
+from oh_daemon.core.prompt import ContextFile, render_context_file
 
 MAX_TEXT_CHARS = 64 << 10
 _MAX_PART_CHARS = 16 << 20
@@ -23,6 +24,15 @@ def presentable(result: ToolResult) -> ToolResult:
     meta: Any = json.loads(_rendered(result.meta))
     parts = tuple(_part(part) for part in content)
     return replace(result, content=parts, meta=meta if isinstance(meta, dict) else {})
+
+
+def with_context(result: ToolResult, files: Sequence[ContextFile]) -> ToolResult:
+    """The same result, and after it what the project says about the place that it is about."""
+    if not files:
+        return result
+    told = [{"type": "text", "text": render_context_file(file)} for file in files]
+    meta = {**result.meta, "contextFiles": [file.name for file in files]}
+    return replace(result, content=(*result.content, *told), meta=meta)
 
 
 def _rendered(value: object) -> str:

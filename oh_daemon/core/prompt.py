@@ -7,18 +7,38 @@ cache it; the whole of it is in the log.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 STATIC = Path(__file__).with_name("system_prompt.md").read_text("utf-8")
 
 
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    """A text of the project for its agents, by the name that the model can view it under."""
+
+    name: str
+    text: str
+
+
 def render_system_prompt(
-    folders: Sequence[str], *, platform: str, instructions: str | None = None
+    folders: Sequence[str],
+    *,
+    platform: str,
+    context_files: Sequence[ContextFile] = (),
+    instructions: str | None = None,
 ) -> str:
     """The whole prompt. `instructions` come from the user and are last, where they weigh most."""
     places = "\n".join(f"- {folder}" for folder in folders) or "- none: there is no workspace"
     here = f"Platform: {platform}. Folders, the first is the default:\n{places}"
     parts = [STATIC, f"# This workspace\n{here}"]
+    if context_files:
+        told = "\n".join(map(render_context_file, context_files))
+        parts.append(f"# What the project says to agents\n{told}")
     if instructions:
         parts.append(f"# From the user\n{instructions.strip()}")
     return "\n".join(parts) + "\n"
+
+
+def render_context_file(file: ContextFile) -> str:
+    return f"<context file={file.name!r}>\n{file.text.strip()}\n</context>"

@@ -19,6 +19,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.items import (
     FileChange,
+    Location,
     SaveDocumentsSubject,
     Scope,
     TrustSubject,
@@ -42,11 +43,12 @@ from oh_daemon.core.ports import (
     ToolContext,
     ToolSpec,
 )
-from oh_daemon.core.prompt import render_system_prompt
+from oh_daemon.core.prompt import ContextFile, render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.risk import rate_command
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
+from oh_daemon.core.state import State
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.tools.edit import EditTool
@@ -56,6 +58,7 @@ from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.think import ThinkTool
 from oh_daemon.tools.todo import TodoTool
+from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.path_locks import PathLocks
@@ -122,6 +125,7 @@ class Workbench:
     ) -> None:
         self.folders = Folders(tuple(folders)) if folders else None
         self.documents: Documents | None = None
+        self.context_files: ContextFiles | None = None
         self.shells: Shells | None = None
         tools: list[Tool] = [TodoTool(), ThinkTool(), FinishTool()]
         if self.folders is not None:
@@ -139,6 +143,7 @@ class Workbench:
         documents = Documents(folders, shared.editor, history, shared.locks)
         shells = Shells(shared.spawner, folders.folders[0], shared.environment)
         self.documents, self.shells = documents, shells
+        self.context_files = ContextFiles(documents)
         terminal = TerminalTool(
             shells,
             rate=lambda command, cwd: rate_command(command, folders.roots, cwd),
@@ -159,11 +164,21 @@ class Workbench:
         names = ", ".join(shown(path.name) for path in paths)
         return f"Your edits of {names} are not saved: commands still see the older text on disk."
 
-    def learn(self, items: Sequence[Json]) -> None:
+    def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
+        """What the project says about these places and has not said yet."""
+        if self.context_files is None:
+            return ()
+        paths = (path_from_uri(location.uri) for location in locations)
+        return self.context_files.on_the_way(path for path in paths if path is not None)
+
+    def learn(self, state: State) -> None:
         """Take up what an earlier run saw and changed, so that it can be edited and undone."""
-        if self.documents is None:
+        if self.documents is None or self.context_files is None:
             return
-        for item in items:
+        self.context_files.remember(state.agent.get("contextFiles", ()))
+        for item in state.items:
+            meta: Json = item.get("meta") or {}
+            self.context_files.remember(meta.get("contextFiles", ()))
             is_edit = item.get("tool") == "edit"
             if is_edit and item["status"] == "completed":
                 self._learn_edit(self.documents, item)
@@ -211,34 +226,46 @@ class Live:
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
             condenser=self._settings.condenser,
+            context_for=self.workbench.context_for,
         )
         return Agent(self.conversation, runtime)
 
-    def agent_info(self, model: str, prompt: str | None = None) -> e.AgentInfo:
-        """Who answers, as the log says it; without a `prompt` it gets a new one."""
+    def agent_info(self, model: str, earlier: Json | None = None) -> e.AgentInfo:
+        """Who answers, as the log says it; the prompt of `earlier` stays to the byte."""
         tools = tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values())
-        label = self._shared.model_for(model).label
-        folders = self.workbench.folders.folders if self.workbench.folders else ()
-        prompt = prompt or render_system_prompt(
-            [str(folder) for folder in folders],
+        told = earlier or self._new_prompt()
+        return e.AgentInfo(
+            model=model,
+            label=self._shared.model_for(model).label,
+            system_prompt=told["systemPrompt"],
+            context_files=told.get("contextFiles"),
+            tools=tools,
+        )
+
+    def _new_prompt(self) -> Json:
+        bench = self.workbench
+        files = bench.context_files.of_roots() if bench.context_files else ()
+        prompt = render_system_prompt(
+            [str(folder) for folder in bench.folders.folders] if bench.folders else (),
             platform=sys.platform,
+            context_files=files,
             instructions=self._recipe.instructions,
         )
-        return e.AgentInfo(model=model, label=label, system_prompt=prompt, tools=tools)
+        return {"systemPrompt": prompt, "contextFiles": tuple(file.name for file in files) or None}
 
     def take_up(self) -> None:
         """Close what a crash left open, and say what is new about the agent."""
         conversation = self.conversation
         state = conversation.state
-        self.workbench.learn(state.items)
+        self.workbench.learn(state)
         if closing := restart_events(state, conversation.clock.now()):
             conversation.append(*closing)
         wanted = self._recipe.options.items()
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
             conversation.append(e.OptionsChanged(values=changed))
-        # The prompt stays to the byte what the provider may have cached.
-        agent = self.agent_info(state.options["model"], state.agent["systemPrompt"])
-        if agent.model_dump(mode="json") != state.agent:
+        # The provider may have cached the prompt.
+        agent = self.agent_info(state.options["model"], state.agent)
+        if agent.model_dump(mode="json", exclude_none=True) != state.agent:
             conversation.append(e.AgentChanged(agent=agent))
 
     def close(self, deadline_s: float = 1.0) -> None:

@@ -740,6 +740,7 @@ export interface AgentInfo {
   model: string;
   label: string;
   systemPrompt: string;
+  contextFiles?: readonly string[];
   tools: readonly Record<string, unknown>[];
 }
 

@@ -656,6 +656,7 @@
 ---@field model string
 ---@field label string
 ---@field systemPrompt string
+---@field contextFiles? string[]
 ---@field tools table<string, any>[]
 
 --- The conversation goes on with another model, prompt or set of tools.
