@@ -2,6 +2,7 @@
 
 import { commands, type Disposable, EventEmitter, window } from "vscode";
 import type { Agent } from "./agent";
+import type { Diffs } from "./diff";
 import type { Notification } from "./messages";
 import type { Approval } from "./protocol";
 
@@ -16,6 +17,7 @@ export class Approvals implements Disposable {
 
   constructor(
     private readonly agent: Agent,
+    private readonly diffs: Diffs,
     private readonly isPanelVisible: () => boolean,
   ) {
     this.listeners = [
@@ -52,7 +54,9 @@ export class Approvals implements Disposable {
 
   private onNotification({ method, params }: Notification): void {
     if (method !== "conversation/event" || params.event.type !== "approval.resolved") return;
-    if (this.waiting.delete(params.event.approvalId)) this.announce();
+    const { approvalId } = params.event;
+    if (this.waiting.delete(approvalId)) this.announce();
+    void this.diffs.closeProposal(approvalId);
   }
 
   private clear(): void {

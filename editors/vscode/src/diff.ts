@@ -1,54 +1,120 @@
-/** The editor's own diff of a change that is proposed or done; the other side is made from its patch. */
+/** The editor's own diffs: of an edit that is proposed, of one that is done, of all that a turn did.
+ * A text of before or after lies in the log by its hash, so a tab also has it after a reload. */
 
-import { commands, type Disposable, type TextDocumentContentProvider, Uri, window, workspace } from "vscode";
+import { createHash } from "node:crypto";
+import { commands, type Disposable, TabInputTextDiff, type TextDocumentContentProvider, Uri, window, workspace } from "vscode";
+import type { Agent } from "./agent";
 import { patched } from "./patch";
 import type { FileChange } from "./protocol";
 
 export const DIFF_SCHEME = "oh-diff";
 
-export class DiffTexts implements TextDocumentContentProvider, Disposable {
-  private readonly texts = new Map<string, string>();
+interface Stored { conversationId: string; sha256?: string }
+
+export class Diffs implements TextDocumentContentProvider, Disposable {
+  private readonly proposals = new Map<string, string>();
   private readonly registration: Disposable;
 
-  constructor() {
+  constructor(private readonly agent: Agent) {
     this.registration = workspace.registerTextDocumentContentProvider(DIFF_SCHEME, this);
   }
 
-  provideTextDocumentContent(uri: Uri): string {
-    return this.texts.get(uri.query) ?? "";
+  async provideTextDocumentContent(uri: Uri): Promise<string> {
+    const query = new URLSearchParams(uri.query);
+    if (query.has("approval")) return this.proposals.get(uri.toString()) ?? "";
+    const [conversationId, sha256] = [query.get("conversation"), query.get("sha256")];
+    if (conversationId === null || sha256 === null) return "";
+    try {
+      return await readText(this.agent, conversationId, sha256);
+    } catch {
+      // A tab of before a reload can be faster than the panel.
+      await this.agent.request("conversation/open", { conversationId, replay: "none" });
+      return readText(this.agent, conversationId, sha256);
+    }
   }
 
-  async open(change: FileChange, isDone: boolean): Promise<void> {
+  /** What an approval asks for; made from its patch and the text as it is now. */
+  async openProposal(approvalId: string, change: FileChange): Promise<void> {
     const file = Uri.parse(change.uri);
-    const now = await readText(file);
-    const other = patched(now, change.patch ?? "", isDone ? "undo" : "apply");
     const name = workspace.asRelativePath(file);
-    if (other === undefined) {
+    const text = patched(await readNow(file), change.patch ?? "");
+    if (text === undefined) {
       void window.showInformationMessage(`${name} has changed since, so only the diff in the panel is left.`);
       return;
     }
-    const virtual = this.keep(file, other);
-    const [left, right] = isDone ? [virtual, file] : [file, virtual];
-    const title = isDone ? `${name} (by the agent)` : `${name} (proposed)`;
-    await commands.executeCommand("vscode.diff", left, right, title, { preserveFocus: true, preview: true });
+    const proposed = file.with({ scheme: DIFF_SCHEME, query: `approval=${approvalId}` });
+    this.proposals.set(proposed.toString(), text);
+    await showDiff(file, proposed, `${name} (proposed)`);
+  }
+
+  /** One edit that is done, between its own two texts. */
+  async openDone(conversationId: string, change: FileChange): Promise<void> {
+    const [before, after] = await this.sides(conversationId, change);
+    await showDiff(before, after, `${workspace.asRelativePath(Uri.parse(change.uri))} (by the agent)`);
+  }
+
+  /** All files of a turn in one editor. */
+  async openTurn(conversationId: string, changes: readonly FileChange[]): Promise<void> {
+    const rows = changes.map(async (change) => {
+      const [before, after] = await this.sides(conversationId, change);
+      return [Uri.parse(change.uri), change.op === "add" ? undefined : before, change.op === "delete" ? undefined : after];
+    });
+    const title = changes.length === 1 ? "Changes of this turn" : `Changes of this turn (${changes.length} files)`;
+    await commands.executeCommand("vscode.changes", title, await Promise.all(rows));
+  }
+
+  /** The question is answered: what showed it goes. */
+  async closeProposal(approvalId: string): Promise<void> {
+    const isOfIt = (uri: Uri) => uri.scheme === DIFF_SCHEME && uri.query === `approval=${approvalId}`;
+    const tabs = window.tabGroups.all.flatMap(({ tabs }) => tabs);
+    const shown = tabs.filter(({ input }) => input instanceof TabInputTextDiff && isOfIt(input.modified));
+    if (shown.length > 0) await window.tabGroups.close(shown, true);
+    for (const uri of this.proposals.keys()) if (isOfIt(Uri.parse(uri))) this.proposals.delete(uri);
   }
 
   dispose(): void {
     this.registration.dispose();
   }
 
-  private keep(file: Uri, text: string): Uri {
-    const key = String(this.texts.size);
-    this.texts.set(key, text);
-    return file.with({ scheme: DIFF_SCHEME, query: key });
+  /** The file itself is the right side while it is as the agent left it, so that one can go on in it. */
+  private async sides(conversationId: string, change: FileChange): Promise<[Uri, Uri]> {
+    const file = Uri.parse(change.uri);
+    const stored = (sha256: string | undefined) => storedUri(file, { conversationId, ...(sha256 && { sha256 }) });
+    const isAsLeft = change.sha256After !== undefined && hash(await readNow(file)) === change.sha256After;
+    return [stored(change.sha256Before), isAsLeft ? file : stored(change.sha256After)];
+  }
+}
+
+function storedUri(file: Uri, { conversationId, sha256 }: Stored): Uri {
+  const query = new URLSearchParams({ conversation: conversationId, ...(sha256 && { sha256 }) });
+  return file.with({ scheme: DIFF_SCHEME, query: query.toString() });
+}
+
+async function showDiff(left: Uri, right: Uri, title: string): Promise<void> {
+  await commands.executeCommand("vscode.diff", left, right, title, { preserveFocus: true, preview: true });
+}
+
+/** The whole of an output or of a text that the log keeps by its hash. */
+export async function readText(agent: Agent, conversationId: string, outputRef: string): Promise<string> {
+  let text = "";
+  let offset = 0;
+  for (;;) {
+    const page = await agent.request("output/read", { conversationId, outputRef, offset });
+    text += page.text;
+    if (page.nextOffset >= page.total || page.nextOffset <= offset) return text;
+    offset = page.nextOffset;
   }
 }
 
 /** The open document's text, else the file's; a file that does not exist yet is empty. */
-async function readText(file: Uri): Promise<string> {
+async function readNow(file: Uri): Promise<string> {
   try {
     return (await workspace.openTextDocument(file)).getText();
   } catch {
     return "";
   }
+}
+
+function hash(text: string): string {
+  return createHash("sha256").update(text, "utf8").digest("hex");
 }

@@ -3,7 +3,7 @@
 import { commands, type ExtensionContext, window, workspace } from "vscode";
 import { Agent } from "./agent";
 import { Approvals } from "./approvals";
-import { DiffTexts } from "./diff";
+import { Diffs } from "./diff";
 import { lastEditor } from "./host";
 import { Panel } from "./panel";
 import type { Part } from "./protocol";
@@ -13,9 +13,9 @@ import { StatusItem } from "./status";
 export function activate(context: ExtensionContext): void {
   const log = window.createOutputChannel("oh", { log: true });
   const agent = new Agent(context, log);
-  const diffs = new DiffTexts();
+  const diffs = new Diffs(agent);
   const panel = new Panel(context, agent, diffs);
-  const approvals = new Approvals(agent, () => panel.isVisible);
+  const approvals = new Approvals(agent, diffs, () => panel.isVisible);
   const focus = () => commands.executeCommand("oh.chat.focus");
   const actions: Record<string, () => unknown> = {
     "oh.focus": async () => {

@@ -2,7 +2,7 @@
 
 import { commands, env, type TextEditor, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
-import type { DiffTexts } from "./diff";
+import { type Diffs, readText } from "./diff";
 import { toCodeRange } from "./editor";
 import type { HostRequests } from "./messages";
 
@@ -11,19 +11,27 @@ const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings"];
 
 type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
 
-export function hostHandlers(agent: Agent, diffs: DiffTexts): Handlers {
+export function hostHandlers(agent: Agent, diffs: Diffs): Handlers {
   return {
     "host/openFile": async ({ uri, range }) => {
       const selection = range && toCodeRange(range);
       await window.showTextDocument(Uri.parse(uri), { preview: true, ...(selection && { selection }) });
       return null;
     },
-    "host/openDiff": async ({ change, isDone }) => {
-      await diffs.open(change, isDone);
+    "host/openProposal": async ({ approvalId, change }) => {
+      await diffs.openProposal(approvalId, change);
+      return null;
+    },
+    "host/openDone": async ({ conversationId, change }) => {
+      await diffs.openDone(conversationId, change);
+      return null;
+    },
+    "host/openTurn": async ({ conversationId, changes }) => {
+      await diffs.openTurn(conversationId, changes);
       return null;
     },
     "host/openOutput": async ({ conversationId, outputRef }) => {
-      const content = await readOutput(agent, conversationId, outputRef);
+      const content = await readText(agent, conversationId, outputRef);
       await window.showTextDocument(await workspace.openTextDocument({ content }));
       return null;
     },
@@ -53,17 +61,6 @@ export function hostHandlers(agent: Agent, diffs: DiffTexts): Handlers {
 /** The editor that the user worked in: a click into the panel leaves none active. */
 export function lastEditor(): TextEditor | undefined {
   return window.activeTextEditor ?? window.visibleTextEditors.find((each) => each.document.uri.scheme === "file");
-}
-
-async function readOutput(agent: Agent, conversationId: string, outputRef: string): Promise<string> {
-  let text = "";
-  let offset = 0;
-  for (;;) {
-    const page = await agent.request("output/read", { conversationId, outputRef, offset });
-    text += page.text;
-    if (page.nextOffset >= page.total || page.nextOffset <= offset) return text;
-    offset = page.nextOffset;
-  }
 }
 
 /** Open files first, then those of the folders whose names hold the query. */

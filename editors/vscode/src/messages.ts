@@ -9,7 +9,9 @@ export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 /** What the panel asks of the extension itself. */
 export interface HostRequests {
   "host/openFile": [{ uri: string; range?: Range }, null];
-  "host/openDiff": [{ change: FileChange; isDone: boolean }, null];
+  "host/openProposal": [{ approvalId: string; change: FileChange }, null];
+  "host/openDone": [{ conversationId: string; change: FileChange }, null];
+  "host/openTurn": [{ conversationId: string; changes: readonly FileChange[] }, null];
   "host/openOutput": [{ conversationId: string; outputRef: string }, null];
   "host/openLink": [{ href: string }, null];
   "host/insert": [{ text: string }, null];

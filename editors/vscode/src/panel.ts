@@ -4,7 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { type Disposable, type ExtensionContext, Uri, type WebviewView, type WebviewViewProvider } from "vscode";
 import type { Agent } from "./agent";
-import type { DiffTexts } from "./diff";
+import type { Diffs } from "./diff";
 import { hostHandlers } from "./host";
 import type { FromPanel, HostRequests, Notification, PanelMemory, ToPanel } from "./messages";
 import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
@@ -14,7 +14,8 @@ const MEMORY = "oh.panel";
 const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
   "conversation/start", "conversation/open", "conversation/list", "conversation/read", "conversation/events",
   "conversation/sendMessage", "conversation/pause", "conversation/resume", "conversation/interrupt",
-  "conversation/queue", "conversation/setOption", "approval/respond", "model/list", "config/read",
+  "conversation/queue", "conversation/setOption", "approval/respond",
+  "changes/list", "changes/diff", "changes/accept", "changes/revert", "model/list", "config/read",
 ]);
 
 export class Panel implements WebviewViewProvider, Disposable {
@@ -31,7 +32,7 @@ export class Panel implements WebviewViewProvider, Disposable {
   constructor(
     private readonly context: ExtensionContext,
     private readonly agent: Agent,
-    diffs: DiffTexts,
+    diffs: Diffs,
   ) {
     this.host = hostHandlers(agent, diffs);
     this.listeners = [

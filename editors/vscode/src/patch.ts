@@ -1,13 +1,13 @@
-/** Applies a unified diff to a text, forwards or backwards, exactly or not at all. */
+/** Applies a unified diff to a text, exactly or not at all. */
 
 interface Hunk { start: number; before: string[]; after: string[] }
 
 /** The text with the patch applied, or undefined when it does not fit. Lines keep their endings. */
-export function patched(text: string, patch: string, direction: "apply" | "undo"): string | undefined {
+export function patched(text: string, patch: string): string | undefined {
   const lines = text.split(/(?<=\n)/);
   const result: string[] = [];
   let at = 0;
-  for (const hunk of hunksOf(patch, direction)) {
+  for (const hunk of hunksOf(patch)) {
     const from = findHunk(lines, hunk.before, Math.max(at, hunk.start));
     if (from === undefined || from < at) return undefined;
     const ending = lines[from]?.endsWith("\r\n") ? "\r\n" : "\n";
@@ -17,14 +17,12 @@ export function patched(text: string, patch: string, direction: "apply" | "undo"
   return [...result, ...lines.slice(at)].join("");
 }
 
-function hunksOf(patch: string, direction: "apply" | "undo"): Hunk[] {
+function hunksOf(patch: string): Hunk[] {
   const hunks: Hunk[] = [];
-  const removed = direction === "apply" ? "-" : "+";
   for (const line of patch.split("\n")) {
-    const head = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
+    const head = /^@@ -(\d+)/.exec(line);
     if (head) {
-      const first = Number(direction === "apply" ? head[1] : head[2]);
-      hunks.push({ start: Math.max(0, first - 1), before: [], after: [] });
+      hunks.push({ start: Math.max(0, Number(head[1]) - 1), before: [], after: [] });
       continue;
     }
     const hunk = hunks.at(-1);
@@ -32,7 +30,7 @@ function hunksOf(patch: string, direction: "apply" | "undo"): Hunk[] {
     const sign = line[0];
     if (sign === "\\") dropLastNewline(hunk);
     else if (sign === " ") for (const side of [hunk.before, hunk.after]) side.push(`${line.slice(1)}\n`);
-    else (sign === removed ? hunk.before : hunk.after).push(`${line.slice(1)}\n`);
+    else (sign === "-" ? hunk.before : hunk.after).push(`${line.slice(1)}\n`);
   }
   return hunks;
 }

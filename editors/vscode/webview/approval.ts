@@ -61,13 +61,14 @@ function headline(subject: Subject): string {
 
 interface SubjectView { element: HTMLElement; edited: () => Subject | undefined }
 
-function subjectView({ subject, title, editable }: Approval): SubjectView {
+function subjectView({ id, subject, title, editable }: Approval): SubjectView {
   const fixed = (element: HTMLElement): SubjectView => ({ element, edited: () => undefined });
   switch (subject.kind) {
     case "command":
       return editable ? editableCommand(subject) : fixed(exact(subject.command));
     case "fileChange":
-      return fixed(h("div", {}, ...subject.changes.map((change) => fileDiff(change, false))));
+      return fixed(h("div", {}, ...subject.changes.map((change) =>
+        fileDiff(change, () => call("host/openProposal", { approvalId: id, change })))));
     case "tool":
       return fixed(exact(`${title}\n${JSON.stringify(subject.args, undefined, 2)}`));
     case "path":

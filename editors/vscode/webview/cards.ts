@@ -87,7 +87,7 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   const note = reason === undefined ? [] : [h("p.note", {}, reason)];
   if (item.kind === "plan" && item.entries.length) return [plan(item), ...note];
   if (item.kind === "fileChange" && item.changes.length && item.status !== "failed") {
-    return [...item.changes.map((change) => fileDiff(change, item.status === "completed")), ...note];
+    return [...item.changes.map((change) => fileDiff(change, () => call("host/openDone", { conversationId, change }))), ...note];
   }
   const text = output(item);
   const pre = h("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, text);

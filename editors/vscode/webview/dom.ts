@@ -34,6 +34,8 @@ const ICONS = {
   play: "M5 3.2 12.6 8 5 12.8z",
   back: "M9.8 3.5 5.2 8l4.6 4.5",
   file: "M4 2h5l3 3v9H4zM9 2v3h3",
+  chevron: "M6 3.5 10.5 8 6 12.5",
+  undo: "M6.2 3.2 3 6.4l3.2 3.2M3.2 6.4h6a3.3 3.3 0 0 1 0 6.6H7",
 } as const;
 export type IconName = keyof typeof ICONS;
 

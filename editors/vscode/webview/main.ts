@@ -3,19 +3,23 @@
 import type { DaemonState, Notification, PanelMemory, ToPanel } from "../src/messages";
 import type { ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
-import { card } from "./cards";
 import { Composer, type Delivery } from "./composer";
 import { h, icon } from "./dom";
 import { CallError, call, listen, remember } from "./host";
 import { conversationList, formatCost } from "./list";
 import { draftOptions, picker } from "./pickers";
+import { Review } from "./review";
 import { button, host, problem, remedies, retryNotice, secondsUntil, welcome, withoutModel } from "./state";
 import { Store } from "./store";
+import { Transcript } from "./transcript";
 
 const PAGE = 200;
 /** Enough to hold the end of a turn. */
 const LAST_EVENTS = 20;
-const NEAR_END_PX = 60;
+/** The most that one answer holds. */
+const EVENTS_PAGE = 500;
+/** What the cards of changed files are made from. */
+const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed"];
 const STATUS: Record<string, string> = {
   running: "Working", waiting: "Waits for you", pausing: "Pausing after this step", interrupting: "Stopping",
   paused: "Paused", error: "Stopped by an error", finished: "Done", closed: "Closed", idle: "",
@@ -37,9 +41,6 @@ let isFrameAsked = false;
 const title = h("h1");
 const status = h("span.status", { role: "status" });
 const controls = h("span.controls");
-const earlier = h("button.quiet.earlier", { onclick: () => void loadEarlier().catch(fail) }, "Show earlier messages");
-const log = h("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
-const page = h("div.page", {}, earlier, log);
 const stateBox = h("div.state-box");
 const approvalBox = h("div.approval-box");
 const queueBox = h("ul.queue-box", { "aria-label": "Queued messages" });
@@ -52,21 +53,12 @@ const composer = new Composer({
   lastMessages: () => [...(store?.items.values() ?? [])].flatMap((item) =>
     item.kind === "userMessage" ? [textOf(item.content)] : []),
 });
-const scroller = h("main.scroller", {}, page, stateBox);
-const elements = new Map<string, HTMLElement>();
+const review = new Review(draw, fail);
+const transcript = new Transcript(review, stateBox, () => void loadEarlier().catch(fail));
 
 document.body.append(
-  h("header", {}, title, status, controls), scroller,
+  h("header", {}, title, status, controls), transcript.element,
   h("footer", {}, approvalBox, queueBox, composer.element, h("div.below", {}, pickers, usage)));
-// The end stays in sight, whatever grows or shrinks, until the user scrolls away from it.
-let isFollowing = true;
-scroller.addEventListener("scroll", () => {
-  isFollowing = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END_PX;
-});
-const follow = new ResizeObserver(() => {
-  if (isFollowing && view === "chat") scroller.scrollTop = scroller.scrollHeight;
-});
-for (const element of [scroller, page, stateBox]) follow.observe(element);
 listen(onMessage);
 
 function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
@@ -113,7 +105,7 @@ function show(what: "new" | "list" | "input"): void {
     store = undefined;
     failure = undefined;
     keep({ conversationId: undefined });
-    resetLog();
+    transcript.reset(store);
     void loadDraft();
   }
   view = what === "list" ? "list" : "chat";
@@ -127,13 +119,14 @@ async function open(conversationId: string): Promise<void> {
     const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
     store = new Store(opened);
     failure = undefined;
+    await loadTurns(store);
     if (["error", "paused"].includes(opened.conversation.status)) await loadError(store);
   } catch (error) {
     if (!(error instanceof CallError)) throw error;
     if (!(await openReadOnly(conversationId, error))) keep({ conversationId: undefined });
   }
   if (store) keep({ conversationId: store.info.id });
-  resetLog();
+  transcript.reset(store);
   draw();
 }
 
@@ -157,16 +150,22 @@ async function loadError(into: Store): Promise<void> {
   if (event?.type === "error.raised") into.error = event.error;
 }
 
+async function loadTurns(into: Store): Promise<void> {
+  const params = { conversationId: into.info.id, beforeSeq: into.lastSeq + 1, types: TURN_EVENTS, limit: EVENTS_PAGE };
+  into.readTurns((await call("conversation/events", params)).events);
+}
+
 async function loadEarlier(): Promise<void> {
-  const first = store && [...store.items.keys()][0];
-  if (!store || first === undefined) return;
-  const before = scroller.scrollHeight - scroller.scrollTop;
-  const read = await call("conversation/read", { conversationId: store.info.id, before: first, limit: PAGE });
-  store.hasMore = read.nextBefore !== undefined;
-  store.prepend(read.items);
-  resetLog();
-  drawNow();
-  scroller.scrollTop = scroller.scrollHeight - before;
+  const from = store;
+  const first = from?.firstItem;
+  if (!from || first === undefined) return;
+  const read = await call("conversation/read", { conversationId: from.info.id, before: first, limit: PAGE });
+  from.hasMore = read.nextBefore !== undefined;
+  from.prepend(read.items);
+  transcript.keepPlace(() => {
+    transcript.reset(from);
+    drawNow();
+  });
 }
 
 async function loadDraft(): Promise<void> {
@@ -189,8 +188,7 @@ async function send(content: Part[], delivery: Delivery): Promise<void> {
       const { conversation } = await call("conversation/start", { content, options, clientRequestId });
       await open(conversation.id);
     }
-    isFollowing = true;
-    scroller.scrollTop = scroller.scrollHeight;
+    transcript.toEnd();
   } catch (error) {
     fail(error);
     throw error;
@@ -235,7 +233,8 @@ function drawNow(): void {
   const isList = view === "list";
   document.body.dataset.view = view;
   drawHeader(isList);
-  drawLog();
+  transcript.draw(store);
+  if (store?.needsReviews && store.canReview) loadReviews(store);
   drawState(isList);
   drawApproval();
   drawQueue();
@@ -273,38 +272,9 @@ function resume(): void {
   withConversation((conversationId) => call("conversation/resume", { conversationId }));
 }
 
-function resetLog(): void {
-  elements.clear();
-  log.replaceChildren();
-  store?.prepend([...store.items.values()]);
-  isFollowing = true;
-}
-
-function drawLog(): void {
-  earlier.hidden = !store?.hasMore;
-  if (!store) return;
-  for (const id of store.takeChanged()) {
-    const item = store.items.get(id);
-    const old = elements.get(id);
-    const made = item && card(item, store.info.id);
-    if (!made) {
-      old?.remove();
-      elements.delete(id);
-      continue;
-    }
-    if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
-    made.dataset.item = id;
-    if (old) old.replaceWith(made);
-    else log.append(made);
-    elements.set(id, made);
-    followOutput(made);
-  }
-}
-
-/** Live output shows its end. */
-function followOutput(element: HTMLElement): void {
-  const output = element.dataset.status === "running" ? element.querySelector(".output") : null;
-  if (output) output.scrollTop = output.scrollHeight;
+function loadReviews(from: Store): void {
+  from.needsReviews = false;
+  review.load(from).catch(fail);
 }
 
 let shownState = "";

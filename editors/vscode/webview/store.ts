@@ -1,21 +1,30 @@
 /** What one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
 
 import type {
-  Approval, ConversationInfo, DeltaParams, ErrorInfo, Item, LogRecord, Notice, OpenResult, Option, QueuedMessage, Usage,
+  Approval, ConversationInfo, DeltaParams, ErrorInfo, FileChange, Item, ItemUpdated, LogRecord, Notice, OpenResult, Option,
+  QueuedMessage, ReviewedFile, Usage,
 } from "../src/protocol";
 
+/** What a turn did to files, shown when it rests. */
+export interface ChangesItem { kind: "changes"; id: string; turnId: string; files: readonly FileChange[] }
+export type Shown = Item | ChangesItem;
 export interface Retry { attempt: number; maxAttempts: number; at: number; error: ErrorInfo }
 
 export class Store {
   info: ConversationInfo;
   options: readonly Option[];
-  readonly items = new Map<string, Item>();
+  readonly items = new Map<string, Shown>();
   readonly pending = new Map<string, Approval>();
   readonly queue = new Map<string, QueuedMessage>();
   lastSeq: number;
   hasMore: boolean;
   retry: Retry | undefined;
   error: ErrorInfo | undefined;
+  readonly reviews = new Map<string, ReviewedFile>();
+  /** Somebody reviewed, or a turn has changed files: `changes/list` says more than we know. */
+  needsReviews = false;
+  private readonly turnEnds = new Map<string, number>();
+  private readonly turnFiles = new Map<string, readonly FileChange[]>();
   /** Items that changed since `takeChanged`. */
   private changed = new Set<string>();
 
@@ -33,6 +42,47 @@ export class Store {
     return ["running", "waiting", "pausing", "interrupting"].includes(this.info.status);
   }
 
+  /** The id of the first item that the log knows. */
+  get firstItem(): string | undefined {
+    return [...this.items.values()].find((item) => item.kind !== "changes" && !item.id.startsWith("notice-"))?.id;
+  }
+
+  /** A running turn may edit what would be reverted. */
+  get canReview(): boolean {
+    return !this.isBusy && !this.isReadOnly;
+  }
+
+  /** The turn that changed the file last. */
+  lastTurnOf(uri: string): string | undefined {
+    return [...this.turnFiles].reverse().find(([, files]) => files.some((file) => file.uri === uri))?.[0];
+  }
+
+  setReviews(files: readonly ReviewedFile[]): void {
+    this.needsReviews = false;
+    this.reviews.clear();
+    for (const file of files) this.reviews.set(file.uri, file);
+    this.touchChanges();
+  }
+
+  touchChanges(): void {
+    for (const item of this.items.values()) if (item.kind === "changes") this.changed.add(item.id);
+  }
+
+  touchAll(): void {
+    this.changed = new Set(this.items.keys());
+  }
+
+  /** What the turns of before changed, and when each came to rest. */
+  readTurns(records: readonly LogRecord[]): void {
+    for (const { turnId, ts, event } of records) {
+      if (turnId === undefined) continue;
+      if (event.type === "changes.updated") this.turnFiles.set(turnId, event.files);
+      else if (event.type === "turn.resumed") this.turnEnds.delete(turnId);
+      else this.turnEnds.set(turnId, Date.parse(ts));
+    }
+    this.placeChanges();
+  }
+
   takeChanged(): ReadonlySet<string> {
     const changed = this.changed;
     this.changed = new Set();
@@ -44,7 +94,39 @@ export class Store {
     const later = [...this.items.values()];
     this.items.clear();
     for (const item of [...items, ...later]) this.items.set(item.id, item);
-    for (const item of items) this.changed.add(item.id);
+    this.placeChanges();
+  }
+
+  /** Behind the last item of its turn; a message of the user may have waited there for the next one. */
+  private placeChanges(): void {
+    const items = [...this.items.values()].filter((item) => item.kind !== "changes");
+    const placed: Shown[] = [...items];
+    for (const [turnId, end] of this.turnEnds) {
+      const last = items.findLast((item) => item.kind !== "userMessage" && endOf(item) <= end);
+      if (this.turnFiles.has(turnId) && last) placed.splice(placed.indexOf(last) + 1, 0, this.changesItem(turnId));
+    }
+    this.items.clear();
+    for (const item of placed) this.items.set(item.id, item);
+    this.needsReviews = this.turnFiles.size > 0;
+    this.touchAll();
+  }
+
+  private changesItem(turnId: string): ChangesItem {
+    return { kind: "changes", id: `changes-${turnId}`, turnId, files: this.turnFiles.get(turnId) ?? [] };
+  }
+
+  /** At the end while the turn rests, away while it goes on. */
+  private showChanges(turnId: string | undefined, restsSince: string | undefined): void {
+    if (turnId === undefined || !this.turnFiles.has(turnId)) return;
+    const item = this.changesItem(turnId);
+    this.items.delete(item.id);
+    this.turnEnds.delete(turnId);
+    if (restsSince !== undefined) {
+      this.items.set(item.id, item);
+      this.turnEnds.set(turnId, Date.parse(restsSince));
+    }
+    this.changed.add(item.id);
+    this.needsReviews = true;
   }
 
   onChanged(info: ConversationInfo): void {
@@ -72,7 +154,7 @@ export class Store {
     return true;
   }
 
-  private apply({ seq, ts, itemId, event }: LogRecord): void {
+  private apply({ seq, ts, turnId, itemId, event }: LogRecord): void {
     switch (event.type) {
       case "item.started":
       case "item.completed":
@@ -81,11 +163,12 @@ export class Store {
         this.retry = undefined;
         return;
       case "item.updated":
-        this.setStatus(itemId, event.status);
+        this.update(itemId, event);
         return;
       case "status.changed": {
         const { statusReason: _, ...info } = this.info;
         this.info = { ...info, status: event.to, ...(event.reason && { statusReason: event.reason }) };
+        this.touchChanges();
         return;
       }
       case "approval.requested":
@@ -119,19 +202,29 @@ export class Store {
       case "turn.started":
       case "turn.resumed":
         this.error = undefined;
+        this.showChanges(turnId, undefined);
         return;
+      case "turn.paused":
       case "turn.completed":
         this.retry = undefined;
+        this.showChanges(turnId, ts);
+        return;
+      case "changes.updated":
+        if (turnId !== undefined) this.turnFiles.set(turnId, event.files);
+        return;
+      case "changes.reviewed":
+        this.needsReviews = true;
         return;
       case "conversation.updated":
         this.info = { ...this.info, title: event.title ?? this.info.title };
     }
   }
 
-  private setStatus(itemId: string | undefined, status: Item["status"]): void {
+  /** The status moves; the rest comes when the user edited the action. */
+  private update(itemId: string | undefined, { type: _, ...change }: ItemUpdated): void {
     const item = itemId === undefined ? undefined : this.items.get(itemId);
-    if (!item) return;
-    this.items.set(item.id, { ...item, status });
+    if (!item || item.kind === "changes") return;
+    this.items.set(item.id, { ...item, ...change });
     this.changed.add(item.id);
   }
 
@@ -139,6 +232,10 @@ export class Store {
     this.items.set(id, { ...event, id, kind: "notice", status: "completed" });
     this.changed.add(id);
   }
+}
+
+function endOf(item: Item): number {
+  return Date.parse(item.endedAt ?? item.startedAt ?? "");
 }
 
 function context(used = 0, size?: number): ConversationInfo["context"] {

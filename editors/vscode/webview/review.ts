@@ -1,0 +1,137 @@
+/** What a turn changed: its files, and for each and each hunk of it the choice to accept or to revert. */
+
+import type { ChangesDiffResult, FileChange, Hunk, ReviewConflict } from "../src/protocol";
+import { hunkRows, fileName, fileParent } from "./diff";
+import { h, icon } from "./dom";
+import { call } from "./host";
+import type { ChangesItem, Store } from "./store";
+
+type Decision = "accept" | "revert";
+type Named = Hunk & { uri: string };
+
+export class Review {
+  private readonly expanded = new Set<string>();
+  private readonly conflicts = new Map<string, string>();
+  private readonly diffs = new Map<string, ChangesDiffResult>();
+  private shownId = "";
+
+  constructor(
+    private readonly onChanged: () => void,
+    private readonly onError: (error: unknown) => void,
+  ) {}
+
+  /** Asks where each file stands. */
+  async load(store: Store): Promise<void> {
+    const { files } = await call("changes/list", { conversationId: store.info.id });
+    store.setReviews(files);
+    this.diffs.clear();
+    if (this.shownId !== store.info.id) {
+      this.expanded.clear();
+      this.conflicts.clear();
+      this.shownId = store.info.id;
+    }
+    for (const uri of this.expanded) await this.loadDiff(store, uri);
+    this.onChanged();
+  }
+
+  card(item: ChangesItem, store: Store): HTMLElement {
+    const changes = item.files;
+    const pending = changes.filter(({ uri }) => this.isPendingHere(item, store, uri));
+    const words = changes.length === 1 ? "1 file changed" : `${changes.length} files changed`;
+    const all = (decision: Decision) => this.settle(store, decision, pending.map(({ uri }) => uri));
+    const open = () => call("host/openTurn", { conversationId: store.info.id, changes }).catch(this.onError);
+    return h("section.changes", { "aria-label": words },
+      h("div.changes-head", {},
+        h("span.changes-title", {}, words, counts(sum(changes, "added"), sum(changes, "removed"))),
+        h("button.quiet", { onclick: () => void open() }, "Open changes"),
+        pending.length > 1 && h("button.quiet", { onclick: () => all("accept") }, "Accept all"),
+        pending.length > 1 && h("button.quiet", { onclick: () => all("revert") }, "Revert all")),
+      h("ul.files", {}, ...changes.map((change) => this.file(item, store, change))));
+  }
+
+  private file(item: ChangesItem, store: Store, change: FileChange): HTMLElement {
+    const { uri } = change;
+    const isPending = this.isPendingHere(item, store, uri);
+    const isOpen = isPending && this.expanded.has(uri);
+    const conflict = isPending ? this.conflicts.get(uri) : undefined;
+    const name = fileName(uri);
+    const label = [icon("chevron"), h("span.name", {}, name), h("span.parent", {}, fileParent(uri, store.info.folders))];
+    const toggle = () => void this.toggle(store, uri).catch(this.onError);
+    return h("li.file", { "data-uri": uri, "data-state": isPending ? "pending" : this.word(item, store, uri) },
+      h("div.file-row", {},
+        isPending
+          ? h("button.disclose", { "aria-expanded": String(isOpen), title: `Show the changes of ${name}`, onclick: toggle }, ...label)
+          : h("button.disclose.settled", { title: uri, onclick: () => void call("host/openFile", { uri }).catch(this.onError) }, ...label.slice(1)),
+        counts(change.added, change.removed),
+        isPending
+          ? h("span.pair", {}, ...this.pair(name, (decision) => this.settle(store, decision, [uri])))
+          : h("span.state-word", {}, this.word(item, store, uri))),
+      conflict !== undefined && h("p.conflict", { role: "alert" }, icon("hand"), ` ${conflict}`),
+      isOpen && this.hunks(store, uri));
+  }
+
+  private hunks(store: Store, uri: string): HTMLElement {
+    const diff = this.diffs.get(uri);
+    if (!diff) return h("div.hunks", {}, h("p.note", {}, "Loading"));
+    const name = fileName(uri);
+    return h("div.hunks", {}, ...diff.hunks.map((hunk, i) => {
+      const title = `change ${i + 1} of ${diff.hunks.length} in ${name}`;
+      const settle = (decision: Decision) => this.settle(store, decision, [], [{ ...hunk, uri }]);
+      return h("div.one-hunk", { role: "group", "aria-label": title },
+        h("div.hunk-head", {}, h("span", {}, `Line ${hunk.newStart + 1}`), h("span.pair", {}, ...this.pair(title, settle))),
+        h("pre.rows", { tabindex: 0, role: "group", "aria-label": title }, ...hunkRows(diff, hunk)));
+    }));
+  }
+
+  private pair(of: string, act: (decision: Decision) => void): HTMLElement[] {
+    const button = (decision: Decision, label: string, name: "check" | "undo") =>
+      h(`button.quiet.${decision}`, { title: `${label} ${of}`, "aria-label": `${label} ${of}`, onclick: () => act(decision) }, icon(name));
+    return [button("accept", "Accept", "check"), button("revert", "Revert", "undo")];
+  }
+
+  private async toggle(store: Store, uri: string): Promise<void> {
+    if (!this.expanded.delete(uri)) {
+      this.expanded.add(uri);
+      await this.loadDiff(store, uri);
+    }
+    store.touchChanges();
+    this.onChanged();
+  }
+
+  private async loadDiff(store: Store, uri: string): Promise<void> {
+    if (store.reviews.get(uri)?.state !== "pending") return;
+    this.diffs.set(uri, await call("changes/diff", { conversationId: store.info.id, uri }));
+  }
+
+  private settle(store: Store, decision: Decision, uris: readonly string[], hunks: readonly Named[] = []): void {
+    const method = decision === "accept" ? "changes/accept" : "changes/revert";
+    call(method, { conversationId: store.info.id, uris, hunks })
+      .then(({ done, conflicts }) => this.note(done, conflicts))
+      .then(() => this.load(store))
+      .catch(this.onError);
+  }
+
+  private note(done: readonly string[], conflicts: readonly ReviewConflict[]): void {
+    for (const uri of done) this.conflicts.delete(uri);
+    for (const { uri, reason } of conflicts) this.conflicts.set(uri, reason);
+  }
+
+  /** A file is reviewed where it was changed last, with all that waits in it. */
+  private isPendingHere(item: ChangesItem, store: Store, uri: string): boolean {
+    return store.canReview && store.lastTurnOf(uri) === item.turnId && store.reviews.get(uri)?.state === "pending";
+  }
+
+  private word(item: ChangesItem, store: Store, uri: string): string {
+    const state = store.reviews.get(uri)?.state;
+    if (store.lastTurnOf(uri) !== item.turnId) return "changed again below";
+    return state === undefined || state === "pending" ? "" : state;
+  }
+}
+
+function counts(added: number, removed: number): HTMLElement {
+  return h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`));
+}
+
+function sum(changes: readonly FileChange[], key: "added" | "removed"): number {
+  return changes.reduce((total, change) => total + change[key], 0);
+}

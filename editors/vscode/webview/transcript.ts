@@ -1,0 +1,94 @@
+/** The scrolling part: one element per item, redrawn when its item changed, and the end kept in sight. */
+
+import { card } from "./cards";
+import { h } from "./dom";
+import type { Review } from "./review";
+import type { Shown, Store } from "./store";
+
+const NEAR_END_PX = 60;
+const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
+
+export class Transcript {
+  readonly element: HTMLElement;
+  private readonly earlier: HTMLButtonElement;
+  private readonly log = h("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
+  private readonly elements = new Map<string, HTMLElement>();
+  /** The end stays in sight, whatever grows or shrinks, until the user scrolls away from it. */
+  private isFollowing = true;
+
+  constructor(
+    private readonly review: Review,
+    below: HTMLElement,
+    onEarlier: () => void,
+  ) {
+    this.earlier = h("button.quiet.earlier", { onclick: onEarlier }, "Show earlier messages");
+    const page = h("div.page", {}, this.earlier, this.log);
+    this.element = h("main.scroller", {}, page, below);
+    this.element.addEventListener("scroll", () => {
+      const { scrollHeight, scrollTop, clientHeight } = this.element;
+      this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    });
+    const follow = new ResizeObserver(() => {
+      if (this.isFollowing && document.body.dataset.view === "chat") this.toEnd();
+    });
+    for (const each of [this.element, page, below]) follow.observe(each);
+  }
+
+  toEnd(): void {
+    this.isFollowing = true;
+    this.element.scrollTop = this.element.scrollHeight;
+  }
+
+  /** Another conversation, or earlier items of this one: everything is drawn anew. */
+  reset(store: Store | undefined): void {
+    this.elements.clear();
+    this.log.replaceChildren();
+    store?.touchAll();
+    this.isFollowing = true;
+  }
+
+  draw(store: Store | undefined): void {
+    this.earlier.hidden = !store?.hasMore;
+    if (!store) return;
+    for (const id of store.takeChanged()) this.drawItem(id, store.items.get(id), store);
+  }
+
+  /** Draws what `add` brings in front and leaves what is in sight where it is. */
+  keepPlace(add: () => void): void {
+    const below = this.element.scrollHeight - this.element.scrollTop;
+    add();
+    this.isFollowing = false;
+    this.element.scrollTop = this.element.scrollHeight - below;
+  }
+
+  private drawItem(id: string, item: Shown | undefined, store: Store): void {
+    const old = this.elements.get(id);
+    const made = item && (item.kind === "changes" ? this.review.card(item, store) : card(item, store.info.id));
+    if (!made) {
+      old?.remove();
+      this.elements.delete(id);
+      return;
+    }
+    if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
+    made.dataset.item = id;
+    if (old) replace(old, made);
+    else this.log.append(made);
+    this.elements.set(id, made);
+    followOutput(made);
+  }
+}
+
+/** The keyboard's place survives: the same control, else the one that took its place. */
+function replace(old: HTMLElement, made: HTMLElement): void {
+  const at = [...old.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement ?? old);
+  old.replaceWith(made);
+  if (at < 0) return;
+  const controls = made.querySelectorAll<HTMLElement>(FOCUSABLE);
+  controls[Math.min(at, controls.length - 1)]?.focus({ preventScroll: true });
+}
+
+/** Live output shows its end. */
+function followOutput(element: HTMLElement): void {
+  const output = element.dataset.status === "running" ? element.querySelector(".output") : null;
+  if (output) output.scrollTop = output.scrollHeight;
+}

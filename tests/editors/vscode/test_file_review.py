@@ -1,0 +1,89 @@
+"""What a turn changed: seen as one diff, accepted or reverted by file and by hunk, around the user's own edits."""
+
+import re
+
+import pytest
+from fake_llm import call, calls, say
+from playwright.async_api import Locator, expect
+from window import VSCode
+
+BEFORE = "\n".join(f"line {n}" for n in range(1, 13)) + "\n"
+AFTER = BEFORE.replace("line 2\n", "line two\n").replace("line 11\n", "line eleven\n")
+
+
+def replace(path: str, old: str, new: str) -> object:
+    return call("edit", command="replace", path=path, old_text=old, new_text=new)
+
+
+@pytest.fixture
+def task(vscode: VSCode) -> VSCode:
+    """The agent edits one file at two places, and makes another one."""
+    (vscode.project / "lines.txt").write_text(BEFORE)
+    vscode.script(
+        call("edit", command="view", path="lines.txt"),
+        calls(
+            replace("lines.txt", "line 2\n", "line two\n"),
+            replace("lines.txt", "line 11\n", "line eleven\n"),
+            call("edit", command="create", path="made/new.txt", text="new\n"),
+        ),
+        say("Done."),
+    )
+    return vscode
+
+
+def file_row(vscode: VSCode, name: str) -> Locator:
+    return vscode.panel.locator(".file", has_text=name)
+
+
+async def test_a_turn_is_reviewed_in_one_diff_by_file_and_by_hunk_with_the_keyboard(
+    task: VSCode,
+) -> None:
+    vscode = task
+    await vscode.open(file="lines.txt")
+    await vscode.choose("mode", "full")
+    await vscode.say("Change the lines")
+    card = vscode.panel.get_by_role("region", name="2 files changed")
+    await expect(card.locator(".changes-title .counts")).to_have_text("+3 −2")
+
+    await card.get_by_role("button", name="Open changes").click()
+    await expect(vscode.page.locator(".multiDiffEditor")).to_be_visible()
+    await expect(vscode.page.locator(".multiDiffEntry")).to_have_count(2)
+
+    await vscode.reload()
+    await card.get_by_role("button", name="Accept new.txt").click()
+    await expect(file_row(vscode, "new.txt")).to_have_attribute("data-state", "accepted")
+    await card.get_by_role("button", name="Show the changes of lines.txt").press("Enter")
+    await expect(card.locator(".one-hunk")).to_have_count(2)
+    await card.get_by_role("button", name="Revert change 2 of 2").press("Enter")
+    await expect(card.locator(".one-hunk")).to_have_count(1)
+    expected = AFTER.replace("line eleven", "line 11")
+    await vscode.expect_editor("line two")
+    assert (vscode.project / "lines.txt").read_text() == expected
+    await card.get_by_role("button", name=re.compile("Accept change 1 of 1")).press("Enter")
+    await expect(file_row(vscode, "lines.txt")).to_have_attribute("data-state", "accepted")
+    assert (vscode.project / "lines.txt").read_text() == expected
+    assert (vscode.project / "made/new.txt").read_text() == "new\n"
+
+
+async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None:
+    vscode = task
+    await vscode.open(file="lines.txt")
+    await vscode.choose("mode", "full")
+    await vscode.say("Change the lines")
+    await expect(file_row(vscode, "lines.txt")).to_have_attribute("data-state", "pending")
+    # The user goes on: a line of their own, and another text where the agent wrote.
+    await vscode.type_in_editor("mine\n", at="Control+End")
+    await vscode.type_in_editor("better ", at="Control+Home")
+    for key in ("ArrowDown", "Home"):
+        await vscode.page.keyboard.press(key)
+    await vscode.page.keyboard.insert_text("my ")
+
+    await vscode.panel.get_by_role("button", name="Revert lines.txt").click()
+    row = file_row(vscode, "lines.txt")
+    await expect(row.get_by_role("alert")).to_contain_text("the same lines were changed since")
+    await vscode.expect_editor("my line two")
+    await row.get_by_role("button", name="Show the changes of lines.txt").click()
+    await row.get_by_role("button", name="Revert change 2 of 2").click()
+    await vscode.expect_editor("line 11")
+    await vscode.expect_editor("my line two")
+    await vscode.expect_editor("mine")
