@@ -1,8 +1,8 @@
 /** One element per item of the transcript. */
 
 import type { ToolItem } from "../src/messages";
-import type { Item, NoticeItem, Part, PlanItem } from "../src/protocol";
-import { fileDiff, fileName } from "./diff";
+import type { FileChange, Item, NoticeItem, Part, PlanItem } from "../src/protocol";
+import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { call } from "./host";
 import { markdown } from "./markdown";
@@ -21,6 +21,9 @@ const REASONS: Record<string, string> = {
   interrupted: "interrupted",
   superseded: "your message came instead",
 };
+
+/** The folders in a title such as `Edit src/shop/prices.py`; the file's tooltip has them. */
+const FOLDERS = /\S*\/(?=[^/]*$)/;
 
 /** The element, or undefined for what is not shown. */
 export function card(item: Item, conversationId: string): HTMLElement | undefined {
@@ -67,6 +70,8 @@ function fileChip(uri: string, label: string): HTMLElement {
 }
 
 function toolCard(item: ToolItem, conversationId: string): HTMLElement {
+  const edit = onlyChange(item);
+  if (edit) return editCard(item, edit, conversationId);
   const status = STATUS[item.status];
   const isFailed = item.status === "failed" || (exitCode(item) ?? 0) !== 0;
   const head = [
@@ -82,9 +87,31 @@ function toolCard(item: ToolItem, conversationId: string): HTMLElement {
   return h("article.card", attributes, h("div.card-head", {}, ...head), ...body);
 }
 
-function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
+/** The head of the card says which file; the diff needs none of its own. */
+function editCard(item: ToolItem, change: FileChange, conversationId: string): HTMLElement {
+  const status = STATUS[item.status];
+  const attributes = { "data-kind": item.kind, "data-status": item.status, "aria-label": item.title };
+  return h("article.card", attributes,
+    h("div.card-head", {},
+      h("span.state", { role: "img", "aria-label": status.label }, icon(status.icon)),
+      h("span.title", {}, fileLink(change.uri, item.title.replace(FOLDERS, ""))),
+      h("span.meta", {}, meta(item)),
+      ...facts(change, () => call("host/openDone", { conversationId, change }))),
+    diffRows(change), ...notes(item));
+}
+
+function onlyChange(item: ToolItem): FileChange | undefined {
+  const isShown = item.kind === "fileChange" && item.changes.length === 1 && item.status !== "failed";
+  return isShown ? item.changes[0] : undefined;
+}
+
+function notes(item: ToolItem): HTMLElement[] {
   const reason = item.reason === undefined ? undefined : REASONS[item.reason];
-  const note = reason === undefined ? [] : [h("p.note", {}, reason)];
+  return reason === undefined ? [] : [h("p.note", {}, reason)];
+}
+
+function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
+  const note = notes(item);
   if (item.kind === "plan" && item.entries.length) return [plan(item), ...note];
   if (item.kind === "fileChange" && item.changes.length && item.status !== "failed") {
     return [...item.changes.map((change) => fileDiff(change, () => call("host/openDone", { conversationId, change }))), ...note];

@@ -9,15 +9,25 @@ const CONTEXT_LINES = 2;
 /** `onOpen` opens the change in the editor's own diff. */
 export function fileDiff(change: FileChange, onOpen: () => Promise<unknown>): HTMLElement {
   const name = fileName(change.uri);
-  return h("div.diff", {},
-    h("div.diff-head", {},
-      h("button.link.name", { title: change.uri, onclick: () => void call("host/openFile", { uri: change.uri }).catch(() => undefined) }, name),
-      h("span.added", {}, `+${change.added}`),
-      h("span.removed", {}, `−${change.removed}`),
-      change.unsaved === true && h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"),
-      change.patch !== undefined && change.op !== "delete"
-        && h("button.quiet", { onclick: () => void onOpen().catch(() => undefined) }, "Open diff")),
-    h("pre.rows", { tabindex: 0, role: "group", "aria-label": `Changes of ${name}` }, ...rows(change.patch ?? "")));
+  return h("div.diff", {}, h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), ...facts(change, onOpen)), diffRows(change));
+}
+
+/** What stands behind a file's name: how much, whether it is saved, and the way to the editor's diff. */
+export function facts(change: FileChange, onOpen: () => Promise<unknown>): HTMLElement[] {
+  const { added, removed, patch, op, unsaved } = change;
+  const found = [h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`))];
+  if (unsaved === true) found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
+  if (patch === undefined || op === "delete") return found;
+  const open = () => void onOpen().catch(() => undefined);
+  return [...found, h("button.quiet.open-diff", { "aria-label": "Open diff", title: "Open the diff in the editor", onclick: open }, "Diff")];
+}
+
+export function diffRows(change: FileChange): HTMLElement {
+  return h("pre.rows", { tabindex: 0, role: "group", "aria-label": `Changes of ${fileName(change.uri)}` }, ...rows(change.patch ?? ""));
+}
+
+export function fileLink(uri: string, label: string): HTMLElement {
+  return h("button.link", { title: uri, onclick: () => void call("host/openFile", { uri }).catch(() => undefined) }, label);
 }
 
 function rows(patch: string): HTMLElement[] {
@@ -31,7 +41,7 @@ function rows(patch: string): HTMLElement[] {
 
 /** One change with a little of what is around it. */
 export function hunkRows({ oldText = "", newText = "" }: ChangesDiffResult, hunk: Hunk): HTMLElement[] {
-  const [old, now] = [oldText.split("\n"), newText.split("\n")];
+  const [old, now] = [linesOf(oldText), linesOf(newText)];
   const end = hunk.newStart + hunk.newLines;
   const rowsOf = (kind: "same" | "del" | "add", sign: string, lines: readonly string[]) =>
     lines.map((line) => h(`span.${kind}`, {}, `${sign}${line}\n`));
@@ -41,6 +51,10 @@ export function hunkRows({ oldText = "", newText = "" }: ChangesDiffResult, hunk
     ...rowsOf("add", "+", now.slice(hunk.newStart, end)),
     ...rowsOf("same", " ", now.slice(end, end + CONTEXT_LINES)),
   ];
+}
+
+function linesOf(text: string): string[] {
+  return text.replace(/\n$/, "").split("\n");
 }
 
 /** The folder of a file as people write it, inside the conversation's folder. */

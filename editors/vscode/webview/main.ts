@@ -334,7 +334,8 @@ function drawQueue(): void {
 }
 
 function drawPickers(): void {
-  const options = store?.options ?? draft;
+  // The pickers keep their places when a conversation starts.
+  const options = [...(store?.options ?? draft)].sort((a, b) => Number(b.id === "model") - Number(a.id === "model"));
   const key = JSON.stringify(options);
   if (pickers.dataset.key === key) return;
   pickers.dataset.key = key;

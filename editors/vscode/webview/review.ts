@@ -43,9 +43,10 @@ export class Review {
     return h("section.changes", { "aria-label": words },
       h("div.changes-head", {},
         h("span.changes-title", {}, words, counts(sum(changes, "added"), sum(changes, "removed"))),
-        h("button.quiet", { onclick: () => void open() }, "Open changes"),
-        pending.length > 1 && h("button.quiet", { onclick: () => all("accept") }, "Accept all"),
-        pending.length > 1 && h("button.quiet", { onclick: () => all("revert") }, "Revert all")),
+        h("span.changes-actions", {},
+          h("button.quiet", { title: "All changes of this turn in one diff", onclick: () => void open() }, "Review"),
+          pending.length > 1 && h("button.quiet", { onclick: () => all("accept") }, "Accept all"),
+          pending.length > 1 && h("button.quiet", { onclick: () => all("revert") }, "Revert all"))),
       h("ul.files", {}, ...changes.map((change) => this.file(item, store, change))));
   }
 
@@ -60,7 +61,7 @@ export class Review {
     return h("li.file", { "data-uri": uri, "data-state": isPending ? "pending" : this.word(item, store, uri) },
       h("div.file-row", {},
         isPending
-          ? h("button.disclose", { "aria-expanded": String(isOpen), title: `Show the changes of ${name}`, onclick: toggle }, ...label)
+          ? h("button.disclose", { "aria-expanded": String(isOpen), title: uri, onclick: toggle }, ...label)
           : h("button.disclose.settled", { title: uri, onclick: () => void call("host/openFile", { uri }).catch(this.onError) }, ...label.slice(1)),
         counts(change.added, change.removed),
         isPending
