@@ -1,7 +1,7 @@
 /** One element per item of the transcript. */
 
 import type { ToolItem } from "../src/messages";
-import type { FileChange, Item, NoticeItem, Part, PlanItem } from "../src/protocol";
+import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem } from "../src/protocol";
 import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { call } from "./host";
@@ -38,7 +38,7 @@ export function card(item: Item, conversationId: string): HTMLElement | undefine
     case "notice":
       return noticeCard(item);
     case "condensation":
-      return item.summary === undefined ? undefined : folded("Earlier messages, summarized for the model", false, markdown(item.summary));
+      return condensation(item);
     default:
       return toolCard(item, conversationId);
   }
@@ -153,6 +153,18 @@ function plan(item: PlanItem): HTMLElement {
 
 function folded(title: string, isOpen: boolean, body: HTMLElement): HTMLElement {
   return h("details.reasoning", { open: isOpen }, h("summary", {}, title), body);
+}
+
+function condensation(item: CondensationItem): HTMLElement {
+  if (item.status === "running") return h("p.divider", {}, "Summarizing earlier messages…");
+  if (item.status !== "completed") return h("p.divider", {}, item.reason === "nothingToCondense" ? "Nothing to summarize yet" : "Not summarized");
+  const words = `Summarized for the model: ${compact(item.tokensBefore)} to ${compact(item.tokensAfter)} tokens`;
+  return item.summary === undefined ? h("p.divider", {}, words) : folded(words, false, markdown(item.summary));
+}
+
+/** 950, 1.5k, 15k */
+export function compact(n: number): string {
+  return n < 1000 ? String(n) : `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k`;
 }
 
 export function formatDuration(ms: number): string {

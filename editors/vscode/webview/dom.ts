@@ -36,6 +36,9 @@ const ICONS = {
   file: "M4 2h5l3 3v9H4zM9 2v3h3",
   chevron: "M6 3.5 10.5 8 6 12.5",
   undo: "M6.2 3.2 3 6.4l3.2 3.2M3.2 6.4h6a3.3 3.3 0 0 1 0 6.6H7",
+  pencil: "M3 13l.6-2.9 7.2-7.2 2.3 2.3-7.2 7.2zM9.4 4.3l2.3 2.3",
+  box: "M2.5 3h11v3h-11zM3.5 6v7h9V6M6.5 8.5h3",
+  trash: "M3 4.5h10M6 4.5V3h4v1.5M4.5 4.5l.6 8.5h5.8l.6-8.5",
 } as const;
 export type IconName = keyof typeof ICONS;
 

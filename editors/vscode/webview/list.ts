@@ -1,45 +1,193 @@
-/** The conversations of the open folders, newest first, with a search. */
+/** The conversations of the open folders, newest first: search, open, rename, archive, delete. */
 
-import type { ConversationInfo } from "../src/protocol";
-import { h } from "./dom";
+import type { ChangedParams, ConversationInfo } from "../src/protocol";
+import { h, icon, type IconName } from "./dom";
 import { call } from "./host";
 
+const PAGE = 50;
 const WORDS: Partial<Record<ConversationInfo["status"], string>> = {
   running: "working", waiting: "waits for you", paused: "paused", error: "stopped by an error", interrupting: "stopping",
 };
 
-export function conversationList(onOpen: (id: string) => void, onError: (error: unknown) => void): HTMLElement {
-  const rows = h("ul.rows");
-  const search = h("input.search", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations" });
-  let asked = 0;
-  const load = async (cursor?: string) => {
-    const mine = ++asked;
-    const query = search.value.trim();
-    const page = await call("conversation/list", { limit: 50, ...(query !== "" && { query }), ...(cursor !== undefined && { cursor }) });
-    // An answer to an older search must not replace that of a newer one.
-    if (mine !== asked) return;
-    if (cursor === undefined) rows.replaceChildren();
-    rows.append(...page.conversations.map((info) => row(info, onOpen)));
-    if (rows.childElementCount === 0) rows.append(h("li.none", {}, query === "" ? "No conversations yet." : "Nothing found."));
-    const { nextCursor } = page;
-    if (nextCursor === undefined) return;
-    const more = h("button.quiet", { onclick: () => {
-      item.remove();
-      load(nextCursor).catch(onError);
-    } }, "Show more");
-    const item = h("li", {}, more);
-    rows.append(item);
-  };
-  search.addEventListener("input", () => void load().catch(onError));
-  load().catch(onError);
-  return h("section.list", { "aria-label": "Conversations" }, search, rows);
+export interface ListActions {
+  open: (id: string) => void;
+  back: () => void;
+  deleted: (id: string) => void;
+  fail: (error: unknown) => void;
 }
 
-function row(info: ConversationInfo, onOpen: (id: string) => void): HTMLElement {
-  const details = [WORDS[info.status], ago(info.updatedAt), formatCost(info)].filter(Boolean).join(" · ");
-  return h("li", {},
-    h("button.row", { onclick: () => onOpen(info.id) },
-      h("span.row-title", {}, info.title || "Untitled"), h("span.row-meta", {}, details)));
+export class ConversationList {
+  readonly element: HTMLElement;
+  private readonly search = h("input.search", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations" });
+  private readonly archived = h("button.toggle", { "aria-pressed": "false", title: "Show what was archived" }, "Archived");
+  private readonly rows = h("ul.conversations", { "aria-label": "Conversations" });
+  private isArchive = false;
+  private nAsked = 0;
+
+  constructor(private readonly actions: ListActions) {
+    this.element = h("section.list", {}, h("div.list-head", {}, this.search, this.archived), this.rows);
+    this.search.addEventListener("input", () => this.load());
+    this.archived.addEventListener("click", () => this.toggleArchive());
+    this.element.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  /** Newly shown. */
+  show(): void {
+    this.search.value = "";
+    this.load();
+    this.search.focus();
+  }
+
+  onChanged({ conversation, change }: ChangedParams): void {
+    const old = this.rowOf(conversation.id);
+    const isElsewhere = change === "deleted" || conversation.archived !== this.isArchive;
+    if (isElsewhere) this.remove(old);
+    // A row that is being renamed or asks back stays as it is.
+    else if (old && !old.querySelector("input, .confirm")) this.replace(old, conversation);
+  }
+
+  private load(cursor?: string): void {
+    this.loadPage(cursor).catch(this.actions.fail);
+  }
+
+  private async loadPage(cursor: string | undefined): Promise<void> {
+    const mine = ++this.nAsked;
+    const query = this.search.value.trim();
+    const params = { limit: PAGE, archived: this.isArchive, ...(query !== "" && { query }), ...(cursor !== undefined && { cursor }) };
+    const page = await call("conversation/list", params);
+    // An answer to an older search must not replace that of a newer one.
+    if (mine !== this.nAsked) return;
+    if (cursor === undefined) this.rows.replaceChildren();
+    this.rows.querySelector(".more")?.remove();
+    this.rows.append(...page.conversations.map((info) => this.row(info)));
+    const { nextCursor } = page;
+    if (nextCursor !== undefined) this.rows.append(h("li.more", {}, h("button.quiet", { onclick: () => this.load(nextCursor) }, "Show more")));
+    this.sayIfEmpty();
+  }
+
+  private sayIfEmpty(): void {
+    if (this.rows.childElementCount > 0) return;
+    const words = this.search.value.trim() !== "" ? "Nothing found." : this.isArchive ? "Nothing is archived." : "No conversations yet.";
+    this.rows.append(h("li.none", {}, words));
+  }
+
+  private toggleArchive(): void {
+    this.isArchive = !this.isArchive;
+    this.archived.setAttribute("aria-pressed", String(this.isArchive));
+    this.load();
+  }
+
+  private row(info: ConversationInfo): HTMLElement {
+    const title = info.title || "Untitled";
+    const details = [WORDS[info.status], ago(info.updatedAt), formatCost(info)].filter(Boolean).join(" · ");
+    const action = (name: IconName, label: string, onclick: () => void) =>
+      h("button.quiet", { title: label, "aria-label": `${label}: ${title}`, onclick }, icon(name));
+    const item: HTMLElement = h("li.conversation", { "data-id": info.id, "data-status": info.status },
+      h("button.row", { title, onclick: () => this.actions.open(info.id) },
+        h("span.row-title", {}, title), h("span.row-meta", {}, details)),
+      h("span.row-actions", {},
+        action("pencil", "Rename", () => this.rename(item, info)),
+        action("box", info.archived ? "Unarchive" : "Archive", () => this.archive(item, info)),
+        action("trash", "Delete", () => this.confirmDelete(item, info))));
+    return item;
+  }
+
+  private rename(item: HTMLElement, info: ConversationInfo): void {
+    const field = h("input.rename", { "aria-label": "New title", value: info.title });
+    let isOver = false;
+    const end = (wanted: string) => {
+      // To take the field away is to blur it.
+      if (isOver) return;
+      isOver = true;
+      const title = wanted.trim();
+      this.replace(item, { ...info, ...(title !== "" && { title }) }, field.matches(":focus"));
+      if (title === "" || title === info.title) return;
+      call("conversation/update", { conversationId: info.id, title }).catch(this.actions.fail);
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
+      event.stopPropagation();
+      // Else the key would also press the row that gets the focus now.
+      event.preventDefault();
+      end(event.key === "Enter" ? field.value : "");
+    });
+    field.addEventListener("blur", () => end(field.value));
+    item.replaceChildren(field);
+    field.select();
+    field.focus();
+  }
+
+  private archive(item: HTMLElement, { id, archived }: ConversationInfo): void {
+    call("conversation/update", { conversationId: id, archived: !archived })
+      .then(() => this.remove(item))
+      .catch(this.actions.fail);
+  }
+
+  private confirmDelete(item: HTMLElement, info: ConversationInfo): void {
+    const cancel = h("button.secondary", { onclick: () => this.replace(item, info, true) }, "Keep");
+    item.replaceChildren(h("div.confirm", { role: "group", "aria-label": "Delete this conversation?" },
+      h("span", {}, "Delete “", h("b", {}, info.title || "Untitled"), "” with its history?"),
+      h("div.actions", {}, h("button.primary", { onclick: () => this.delete(item, info) }, "Delete"), cancel)));
+    cancel.focus();
+  }
+
+  private delete(item: HTMLElement, info: ConversationInfo): void {
+    const restore = (error: unknown) => {
+      this.replace(item, info, true);
+      this.actions.fail(error);
+    };
+    call("conversation/delete", { conversationId: info.id }).then(() => {
+      this.remove(this.rowOf(info.id));
+      this.actions.deleted(info.id);
+    }, restore);
+  }
+
+  private replace(old: HTMLElement, info: ConversationInfo, isFocused = old.contains(document.activeElement)): void {
+    const made = this.row(info);
+    old.replaceWith(made);
+    if (isFocused) made.querySelector<HTMLElement>(".row")?.focus();
+  }
+
+  /** The keyboard goes on with the neighbour. */
+  private remove(item: HTMLElement | undefined): void {
+    if (!item) return;
+    const next = item.nextElementSibling ?? item.previousElementSibling;
+    const isFocused = item.contains(document.activeElement);
+    item.remove();
+    this.sayIfEmpty();
+    if (isFocused) (next?.querySelector<HTMLElement>("button") ?? this.search).focus();
+  }
+
+  private rowOf(id: string): HTMLElement | undefined {
+    return this.items.find((each) => each.dataset.id === id);
+  }
+
+  private get items(): HTMLElement[] {
+    return [...this.rows.querySelectorAll<HTMLElement>(".conversation")];
+  }
+
+  /** Up and down between rows; F2 and Delete as in every list of the editor. */
+  private onKey(event: KeyboardEvent): void {
+    if (event.isComposing || !(event.target instanceof HTMLElement)) return;
+    const { target, key } = event;
+    const at = this.items.findIndex((each) => each.contains(target));
+    if (key === "Escape" && !(target.closest(".confirm"))) this.actions.back();
+    else if (key === "Escape") target.closest(".confirm")?.querySelector<HTMLElement>(".secondary")?.click();
+    else if (key === "ArrowDown" || key === "ArrowUp") this.focusRow(at + (key === "ArrowDown" ? 1 : -1));
+    else if (target.matches(".row") && key === "F2") this.press(at, 0);
+    else if (target.matches(".row") && key === "Delete") this.press(at, 2);
+    else return;
+    event.preventDefault();
+  }
+
+  private focusRow(at: number): void {
+    if (at < 0) this.search.focus();
+    else this.items[at]?.querySelector<HTMLElement>(".row")?.focus();
+  }
+
+  private press(at: number, action: number): void {
+    this.items[at]?.querySelectorAll<HTMLElement>(".row-actions button")[action]?.click();
+  }
 }
 
 function ago(time: string): string {
@@ -50,7 +198,7 @@ function ago(time: string): string {
   return new Date(time).toLocaleDateString();
 }
 
-export function formatCost({ usage }: ConversationInfo): string {
+export function formatCost({ usage }: Pick<ConversationInfo, "usage">): string {
   if (!usage?.cost || usage.cost.amount === 0) return "";
   return `$${usage.cost.amount.toFixed(usage.cost.amount < 1 ? 3 : 2)}`;
 }

@@ -3,10 +3,11 @@
 import type { DaemonState, Notification, PanelMemory, ToPanel } from "../src/messages";
 import type { ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
+import { compact } from "./cards";
 import { Composer, type Delivery } from "./composer";
 import { h, icon } from "./dom";
 import { CallError, call, listen, remember } from "./host";
-import { conversationList, formatCost } from "./list";
+import { ConversationList, formatCost } from "./list";
 import { draftOptions, picker } from "./pickers";
 import { Review } from "./review";
 import { button, host, problem, remedies, retryNotice, secondsUntil, welcome, withoutModel } from "./state";
@@ -53,8 +54,14 @@ const composer = new Composer({
   lastMessages: () => [...(store?.items.values() ?? [])].flatMap((item) =>
     item.kind === "userMessage" ? [textOf(item.content)] : []),
 });
+const list = new ConversationList({
+  open: (id) => void open(id),
+  back: () => show("input"),
+  deleted: (id) => id === store?.info.id && forget(),
+  fail,
+});
 const review = new Review(draw, fail);
-const transcript = new Transcript(review, stateBox, () => void loadEarlier().catch(fail));
+const transcript = new Transcript(review, h("div.below-log", {}, list.element, stateBox), () => void loadEarlier().catch(fail));
 
 document.body.append(
   h("header", {}, title, status, controls), transcript.element,
@@ -89,6 +96,7 @@ function onDaemon(state: DaemonState): void {
 }
 
 function onNotification(notification: Notification): void {
+  if (notification.method === "conversation/changed") list.onChanged(notification.params);
   if (!store || notification.method === "daemon/statusChanged") return;
   if (notification.method === "conversation/changed") {
     const { conversation } = notification.params;
@@ -101,16 +109,19 @@ function onNotification(notification: Notification): void {
 }
 
 function show(what: "new" | "list" | "input"): void {
-  if (what === "new") {
-    store = undefined;
-    failure = undefined;
-    keep({ conversationId: undefined });
-    transcript.reset(store);
-    void loadDraft();
-  }
+  failure = undefined;
+  if (what === "new") forget();
   view = what === "list" ? "list" : "chat";
-  draw();
-  if (what !== "list") composer.focus();
+  drawNow();
+  if (what === "list") list.show();
+  else composer.focus();
+}
+
+function forget(): void {
+  store = undefined;
+  keep({ conversationId: undefined });
+  transcript.reset(store);
+  void loadDraft();
 }
 
 async function open(conversationId: string): Promise<void> {
@@ -284,23 +295,19 @@ function drawState(isList: boolean): void {
   const key = JSON.stringify([isList, daemon, failure, store?.error, retry?.at, retry && secondsUntil(retry.at), store?.info.id, draft.length > 0 && draft[0]?.id]);
   if (retry) setTimeout(draw, 250);
   if (key === shownState) return;
-  const wasList = shownState.startsWith("[true");
   shownState = key;
-  if (isList) {
-    if (!wasList) stateBox.replaceChildren(conversationList((id) => void open(id), fail));
-    return;
-  }
-  stateBox.replaceChildren(...stateCards());
+  stateBox.replaceChildren(...stateCards(isList));
 }
 
-function stateCards(): HTMLElement[] {
+function stateCards(isList: boolean): HTMLElement[] {
   if (daemon.kind === "failed") return [problem({ message: daemon.message, hint: daemon.details }, [host("Try again", "oh.restart"), host("Settings", "oh.settings"), host("Log", "oh.log")])];
+  const failed = failure ? [problem(failure, remedies(failure))] : [];
+  if (isList) return failed;
   const cards: HTMLElement[] = [];
   if (!store && daemon.kind === "running" && !failure) cards.push(hasModel() ? welcome() : withoutModel(useDemo));
   if (store?.retry) cards.push(retryNotice(store.retry));
   if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
-  if (failure) cards.push(problem(failure, remedies(failure)));
-  return cards;
+  return [...cards, ...failed];
 }
 
 function hasModel(): boolean {
@@ -348,10 +355,6 @@ function drawUsage(): void {
   const size = info?.context.size;
   const filled = size && `${Math.round((100 * (info?.context.used ?? 0)) / size)} % of the context`;
   usage.textContent = [tokens, filled, info && formatCost(info)].filter(Boolean).join(" · ");
-}
-
-function compact(n: number): string {
-  return n < 1000 ? String(n) : `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k`;
 }
 
 function textOf(content: readonly Part[]): string {

@@ -1,0 +1,53 @@
+"""The list of conversations is worked with the keyboard: renamed, put away and fetched back, deleted."""
+
+from fake_llm import say
+from playwright.async_api import expect
+from window import VSCode
+
+
+async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
+    vscode: VSCode,
+) -> None:
+    vscode.script(say("One."), say("Two."))
+    await vscode.open()
+    for task in ("first", "second"):
+        await vscode.run_command("oh: New Conversation")
+        await vscode.say(task)
+        await vscode.expect_status("")
+        await expect(vscode.panel.locator(".agent")).to_have_count(1)
+    await vscode.run_command("oh: Show Conversations")
+    titles = vscode.panel.locator(".row-title")
+    await expect(titles).to_have_text(["second", "first"])
+    await expect(vscode.panel.get_by_label("Search conversations")).to_be_focused()
+    press = vscode.page.keyboard.press
+
+    await press("ArrowDown")
+    await press("F2")
+    await vscode.page.keyboard.insert_text("the second")
+    await press("Enter")
+    await expect(titles).to_have_text(["the second", "first"])
+    await expect(vscode.panel.locator(".row").first).to_be_focused()
+
+    await vscode.panel.get_by_role("button", name="Archive: the second").press("Enter")
+    await expect(titles).to_have_text(["first"])
+    archived = vscode.panel.get_by_role("button", name="Archived", exact=True)
+    await archived.press("Enter")
+    await expect(titles).to_have_text(["the second"])
+    await vscode.panel.get_by_role("button", name="Unarchive: the second").press("Enter")
+    await expect(titles).to_have_count(0)
+    await archived.press("Enter")
+    await expect(titles).to_have_text(["the second", "first"])
+
+    await vscode.panel.locator(".row").first.focus()
+    await press("Delete")
+    await expect(vscode.panel.get_by_role("button", name="Keep")).to_be_focused()
+    await press("Escape")
+    await expect(vscode.panel.locator(".row").first).to_be_focused()
+    await press("Delete")
+    await vscode.panel.get_by_role("button", name="Delete", exact=True).press("Enter")
+    await expect(titles).to_have_text(["first"])
+    await expect(vscode.panel.locator(".row").first).to_be_focused()
+    # What was deleted is no longer open behind the list.
+    await press("Escape")
+    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await expect(vscode.input).to_be_focused()
