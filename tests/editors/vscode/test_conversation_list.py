@@ -1,4 +1,4 @@
-"""The list of conversations is worked with the keyboard: renamed, put away and fetched back, deleted."""
+"""The list of conversations by keyboard: renamed, put away and fetched back, deleted."""
 
 from fake_llm import say
 from playwright.async_api import expect

@@ -1,9 +1,9 @@
-"""What a turn changed: seen as one diff, accepted or reverted by file and by hunk, around the user's own edits."""
+"""What a turn changed: one diff, accepted or reverted by file and hunk, around the user's text."""
 
 import re
 
 import pytest
-from fake_llm import call, calls, say
+from fake_llm import Step, call, calls, say
 from playwright.async_api import Locator, expect
 from window import VSCode
 
@@ -11,7 +11,7 @@ BEFORE = "\n".join(f"line {n}" for n in range(1, 13)) + "\n"
 AFTER = BEFORE.replace("line 2\n", "line two\n").replace("line 11\n", "line eleven\n")
 
 
-def replace(path: str, old: str, new: str) -> object:
+def replace(path: str, old: str, new: str) -> Step:
     return call("edit", command="replace", path=path, old_text=old, new_text=new)
 
 
@@ -43,7 +43,7 @@ async def test_a_turn_is_reviewed_in_one_diff_by_file_and_by_hunk_with_the_keybo
     await vscode.choose("mode", "full")
     await vscode.say("Change the lines")
     card = vscode.panel.get_by_role("region", name="2 files changed")
-    await expect(card.locator(".changes-title .counts")).to_have_text("+3 −2")
+    await expect(card.locator(".changes-title .counts")).to_have_text("+3 \N{MINUS SIGN}2")
 
     await card.get_by_role("button", name="Review").click()
     await expect(vscode.page.locator(".multiDiffEditor")).to_be_visible()
