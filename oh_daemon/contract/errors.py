@@ -138,7 +138,13 @@ class IdempotencyConflictError(UserError, code=-31016):
 
 
 class ApprovalNotFoundError(UserError, code=-31021):
-    """No pending approval has this id."""
+    """No approval and no question has this id."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"nothing with the id {request_id!r} waits for an answer here; conversation/open shows "
+            "what waits"
+        )
 
 
 class UnsupportedVersionError(UserError, code=-31022):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from oh_daemon.contract.errors import DaemonError
+from oh_daemon.contract.inputs import InputAction, InputRequest
 from oh_daemon.contract.items import (
     Approval,
     Contract,
@@ -232,6 +233,23 @@ class ApprovalResolved(Contract):
     edited_subject: Subject | None = None
 
 
+class InputRequested(Contract):
+    """The agent asks the user something and waits."""
+
+    type: Literal["input.requested"] = "input.requested"
+    input: InputRequest
+
+
+class InputResolved(Contract):
+    """It was answered, and how; by a `message` when the user typed into the chat instead."""
+
+    type: Literal["input.resolved"] = "input.resolved"
+    input_id: str
+    action: InputAction
+    content: str | None = None
+    by: Literal["user", "message", "interrupted", "changed"]
+
+
 class ActionDecided(Contract):
     """Why an action ran or not without asking: the rule and the digest it covers."""
 
@@ -338,6 +356,8 @@ KnownEvent = Annotated[
     | ItemCompleted
     | ApprovalRequested
     | ApprovalResolved
+    | InputRequested
+    | InputResolved
     | ActionDecided
     | ChangesUpdated
     | ChangesReviewed

@@ -30,7 +30,7 @@ StopReason = Literal[
     "cancelled",
     "noAnswer",
     "toolErrors",
-    "needsApproval",
+    "needsInput",
     "error",
 ]
 Scope = Literal["once", "turn", "conversation", "folder", "user"]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from oh_daemon.contract.events import Turn
+from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import (
     Approval,
     Contract,
@@ -154,7 +155,7 @@ class OpenResult(Contract):
     first_seq: int
     last_seq: int
     has_more: bool
-    pending: tuple[Approval, ...]
+    pending: tuple[Approval | InputRequest, ...]
     queue: tuple[QueuedMessage, ...]
     repaired: tuple[str, ...] = ()
     """What was wrong with the log and what was done, a sentence each."""

@@ -40,9 +40,10 @@ class Method:
 
 
 def _model(name: str) -> type[Contract]:
-    from oh_daemon.contract import daemon_messages, messages, to_client  # noqa: PLC0415 - 0.3 s.
+    from oh_daemon.contract import daemon_messages, inputs, messages, to_client  # noqa: PLC0415 - 0.3 s.
 
-    return next(vars(m)[name] for m in (messages, daemon_messages, to_client) if name in vars(m))
+    modules = (messages, daemon_messages, inputs, to_client)
+    return next(vars(m)[name] for m in modules if name in vars(m))
 
 
 REQUESTS: tuple[Method, ...] = (
@@ -65,6 +66,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("conversation/unsubscribe", "UnsubscribeParams", "Empty"),
     Method("approval/list", "ApprovalListParams", "ApprovalListResult"),
     Method("approval/respond", "ApprovalRespondParams", "ApprovalRespondResult"),
+    Method("input/respond", "InputRespondParams", "InputRespondResult"),
     Method("changes/list", "ChangesListParams", "ChangesListResult"),
     Method("changes/diff", "ChangesDiffParams", "ChangesDiffResult"),
     Method("changes/accept", "AcceptParams", "ReviewResult"),
@@ -99,6 +101,7 @@ CLIENT_REQUESTS: tuple[Method, ...] = (
     Method("editor/diagnostics", "DiagnosticsParams", "DiagnosticsResult"),
     Method("editor/languageRequest", "LanguageRequestParams", "LanguageRequestResult"),
     Method("approval/request", "ApprovalRequestParams", "ApprovalAnswer"),
+    Method("input/request", "InputRequestParams", "InputAnswer"),
 )
 """From the daemon to the client; what a client cannot do is done by the way that each names."""
 
@@ -140,6 +143,8 @@ EVENT_TYPES: tuple[str, ...] = (
     "conversation.created",
     "conversation.updated",
     "error.raised",
+    "input.requested",
+    "input.resolved",
     "interrupt.requested",
     "item.completed",
     "item.started",

@@ -25,7 +25,7 @@ from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.observation import presentable, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
 from oh_daemon.core.prompt import ContextFile
-from oh_daemon.core.recovery import ITEM, cancelled_approvals
+from oh_daemon.core.recovery import ITEM, withdrawn
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class Actions:
                 n_running = len(batch.running)
                 changed.wait_for(lambda: len(batch.running) < n_running or self._is_answered(seen))
                 return
-            asked = set(state.approvals)
+            asked = set(state.pending)
             if not asked:
                 return
             if state.pause_requested:
@@ -118,9 +118,7 @@ class Actions:
                 return
             conversation.append(conversation.status_event("waiting"))
             changed.wait_for(
-                lambda: (
-                    cancel.is_cancelled or set(state.approvals) != asked or conversation.is_paused
-                )
+                lambda: cancel.is_cancelled or set(state.pending) != asked or conversation.is_paused
             )
             if state.status == "waiting":
                 conversation.append(conversation.status_event("running"))
@@ -220,7 +218,7 @@ class Actions:
         observation = e.ItemCompleted(item=ITEM.validate_python(ended))
         with conversation.changed:
             # What was shown cannot run any more, so nobody needs to answer for it.
-            events = [*cancelled_approvals(conversation.state, "changed", item["id"]), observation]
+            events = [*withdrawn(conversation.state, "changed", item["id"]), observation]
             changes = observation.item.changes if observation.item.kind == "fileChange" else ()
             if changes and status == "completed":
                 files = merge_changes(conversation.state.changes, changes)

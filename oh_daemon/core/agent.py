@@ -31,7 +31,7 @@ from oh_daemon.core.condensing import Condensing
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.context import View
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.endings import NUDGE, Rest, rest_after_answer, rest_before_step
+from oh_daemon.core.endings import NUDGE, Rest, rest_after_answer, rest_after_tool, rest_before_step
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
@@ -162,8 +162,7 @@ class Agent:
         while True:
             ending = self._actions.run_open(cancel)
             if ending is not None:
-                text = "\n".join(part.get("text", "") for part in ending.content)
-                return Rest("finished", "finished", final_text=text)
+                return rest_after_tool(ending)
             if conversation.is_paused:
                 return None
             cancel.raise_if_cancelled()

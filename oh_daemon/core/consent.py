@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Approval, Contract
 from oh_daemon.core.approval import (
     RISK_ORDER,
@@ -23,7 +24,7 @@ from oh_daemon.core.approval import (
 )
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Intent, Json, Tool, ToolSpec
+from oh_daemon.core.ports import Intent, Json, Question, Tool, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Policy:
     is_granted: Callable[[str], bool] = lambda _key: False
     save_grant: Callable[[str], None] = lambda _key: None
     can_ask: Callable[[], bool] = lambda: False
+    can_answer: Callable[[Question], bool] = lambda _question: False
+    """Whether somebody is there to whom a question of the agent can be put."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Consent:
 
     def settle(self, item: Json, tool: Tool, intent: Intent) -> Intent | Rejection | None:
         """The intent to run (the user may have edited it), a rejection, or None while it waits."""
+        if intent.question is not None:
+            return self._question(item, intent, intent.question)
         decisions = self._conversation.state.decisions.get(item["id"], {})
         for gate in self._policy.gates(tool.spec, intent):
             answer = self._pass_gate(item, gate, decisions, intent)
@@ -64,6 +69,27 @@ class Consent:
         if self._waits(item):
             return None
         return self._apply_policy(item, tool, intent, digest)
+
+    def _question(self, item: Json, intent: Intent, question: Question) -> Intent | None:
+        """Put a question once; whoever answers ends the item. With nobody there it runs."""
+        if self._waits(item):
+            return None
+        if not self._policy.can_answer(question):
+            return intent
+        conversation = self._conversation
+        asked = InputRequest(
+            id=new_id(),
+            conversation_id=conversation.id,
+            turn_id=(conversation.state.turn or {"id": ""})["id"],
+            item_id=item["id"],
+            kind="choice" if question.choices else "text",
+            prompt=question.prompt,
+            choices=question.choices or None,
+            created_at=conversation.clock.now(),
+        )
+        conversation.append(e.InputRequested(input=asked))
+        conversation.log.sync()
+        return None
 
     def _pass_gate(
         self, item: Json, gate: Gate, decisions: dict[str, Json], intent: Intent
@@ -126,8 +152,8 @@ class Consent:
 
     def _waits(self, item: Json) -> bool:
         with self._conversation.changed:
-            pending = self._conversation.state.approvals.values()
-            return any(approval["itemId"] == item["id"] for approval in pending)
+            pending = self._conversation.state.pending.values()
+            return any(asked["itemId"] == item["id"] for asked in pending)
 
     def _obey(
         self, item: Json, tool: Tool, intent: Intent, decision: Json

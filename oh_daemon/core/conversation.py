@@ -15,10 +15,12 @@ from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ApprovalStaleError,
     IdempotencyConflictError,
+    InvalidParamsError,
     InvalidStateError,
     StorageError,
     TurnMismatchError,
 )
+from oh_daemon.contract.inputs import InputAction
 from oh_daemon.contract.items import Contract, Delivery, Part, QueuedMessage, Subject
 from oh_daemon.core.approval import require_editable
 from oh_daemon.core.cancel import CancelToken
@@ -26,7 +28,7 @@ from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY, DELIVERED, may_resume, plan_delivery, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Clock, EventLog, Json
-from oh_daemon.core.recovery import closing_events, superseding_events
+from oh_daemon.core.recovery import answering_events, closing_events, superseding_events
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 
@@ -109,7 +111,7 @@ class Conversation(Journal):
 
     def _supersede(self) -> None:
         """A new message replaces the actions that still wait for an answer."""
-        if self.state.approvals:
+        if self.state.pending:
             self.append(*superseding_events(self.state, self.clock.now()))
 
     def _start_with(
@@ -164,7 +166,7 @@ class Conversation(Journal):
             return result
 
     def _continue_turn(self, cause: e.Cause | None) -> None:
-        status = self.status_event("waiting" if self.state.approvals else "running")
+        status = self.status_event("waiting" if self.state.pending else "running")
         self.append(e.TurnResumed(), status, cause=cause)
 
     def condense(self, instructions: str | None, cause: MakeCause = _no_cause) -> Json:
@@ -217,7 +219,8 @@ class Conversation(Journal):
         """Try the log again; what was under way when it failed has no known outcome."""
         if self.halted is None:
             return
-        closing = closing_events(self.state, self.clock.now(), "outcomeUnknown")
+        now = self.clock.now()
+        closing = closing_events(self.state, now, "outcomeUnknown", keep_waiting=True)
         recovered = e.Notice(severity="info", title="The log can be written again")
         stood_still: list[Contract] = []
         if self.state.status in _HALTS:
@@ -273,13 +276,7 @@ class Conversation(Journal):
         with self.changed:
             approval = self.state.approvals.get(approval_id)
             if approval is None:
-                earlier = self.state.resolutions.get(approval_id)
-                if earlier is None:
-                    raise ApprovalNotFoundError(
-                        f"no approval {approval_id!r}; approval/list has those that wait"
-                    )
-                shown = {"by": earlier["by"], "decision": earlier["decision"]}
-                return {"resolved": False, "alreadyResolved": shown}
+                return self._resolved_before(approval_id, "decision")
             if digest != approval["digest"]:
                 raise ApprovalStaleError(
                     f"approval {approval_id!r} has another digest; show it again before answering"
@@ -296,6 +293,29 @@ class Conversation(Journal):
                 )
             )
             return {"resolved": True}
+
+    def answer(self, input_id: str, action: InputAction, content: str | None = None) -> Json:
+        """Answer a question of the agent; the first answer wins. `content` is what to accept.
+
+        Raises `ApprovalNotFoundError`, or `InvalidParamsError` for an empty answer.
+        """
+        with self.changed:
+            question = self.state.questions.get(input_id)
+            if question is None:
+                return self._resolved_before(input_id, "action")
+            if action == "accept" and not (content or "").strip():
+                problem = {"path": "content", "code": "missing", "message": "Field required"}
+                raise InvalidParamsError("content is needed to accept: the answer", (problem,))
+            now = self.clock.now()
+            self.append(*answering_events(self.state, question, now, action, content))
+            return {"resolved": True}
+
+    def _resolved_before(self, request_id: str, outcome: str) -> Json:
+        earlier = self.state.resolutions.get(request_id, {})
+        if outcome not in earlier:
+            raise ApprovalNotFoundError(request_id)
+        shown = {"by": earlier["by"], outcome: earlier[outcome]}
+        return {"resolved": False, "alreadyResolved": shown}
 
     # Messages that wait. Each raises `InvalidStateError` when this one does not
 
@@ -350,30 +370,6 @@ class Conversation(Journal):
                     f"{request_id!r} was used for another {method}; use a new clientRequestId"
                 )
             return {**cause["result"], "duplicate": True}
-
-    def turn_ended(self, message_id: str, turn_id: str | None) -> Future[Json]:
-        """Resolve with the turn that answers this message, once it has completed or paused."""
-
-        def read(record: Json) -> Json | None:
-            nonlocal turn_id
-            event = record["event"]
-            match event["type"]:
-                case "item.completed" if event["item"].get("messageId") == message_id:
-                    turn_id = record["turnId"]
-                case "message.dequeued" if event["messageId"] == message_id:
-                    if event["outcome"] == "removed":
-                        raise InvalidStateError(f"message {message_id!r} was taken from the queue")
-                case "turn.completed" if record["turnId"] == turn_id:
-                    return event["turn"]
-                case "turn.paused" if record["turnId"] == turn_id:
-                    started_at = (self.state.turn or {})["startedAt"]
-                    return {"id": turn_id, "status": "paused", "startedAt": started_at}
-                case _:
-                    pass
-            return None
-
-        with self.changed:
-            return self.await_record(read)
 
     # Guards
 

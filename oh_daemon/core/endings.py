@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from oh_daemon.contract.items import ConversationState, PauseReason, StopReason
-from oh_daemon.core.ports import Json, ModelAnswer
+from oh_daemon.core.ports import Json, ModelAnswer, ToolResult
 from oh_daemon.core.state import State
 
 MAX_NUDGES = 3
@@ -46,6 +46,13 @@ def _latest_calls(items: list[Json]) -> Iterator[Json]:
     """The calls since the user's last word, newest first."""
     said = takewhile(lambda item: item["kind"] != "userMessage", reversed(items))
     return (item for item in said if item.get("call"))
+
+
+def rest_after_tool(ending: ToolResult) -> Rest:
+    """How the turn ends with this result; its text is the agent's last word."""
+    reason = ending.ends_turn or "finished"
+    text = "\n".join(part.get("text", "") for part in ending.content)
+    return Rest(reason, "finished" if reason == "finished" else "idle", final_text=text)
 
 
 def rest_after_answer(answer: ModelAnswer, items: list[Json]) -> Rest | None:

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import orjson
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.errors import DaemonError, StorageError, UserError
+from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
 from oh_daemon.contract.items import (
     Contract,
     ConversationState,
@@ -100,7 +100,11 @@ class Journal:
             case e.ApprovalRequested():
                 return event.approval.item_id
             case e.ApprovalResolved():
-                return self.state.approvals[event.approval_id]["itemId"]
+                return self.state.pending[event.approval_id]["itemId"]
+            case e.InputRequested():
+                return event.input.item_id
+            case e.InputResolved():
+                return self.state.pending[event.input_id]["itemId"]
             case _:
                 return None
 
@@ -163,6 +167,30 @@ class Journal:
         found.set_running_or_notify_cancel()  # From here on nobody can cancel it.
         self._waiters.append((read, found))
         return found
+
+    def turn_ended(self, message_id: str, turn_id: str | None) -> Future[Json]:
+        """Resolve with the turn that answers this message, once it has completed or paused."""
+
+        def read(record: Json) -> Json | None:
+            nonlocal turn_id
+            event = record["event"]
+            match event["type"]:
+                case "item.completed" if event["item"].get("messageId") == message_id:
+                    turn_id = record["turnId"]
+                case "message.dequeued" if event["messageId"] == message_id:
+                    if event["outcome"] == "removed":
+                        raise InvalidStateError(f"message {message_id!r} was taken from the queue")
+                case "turn.completed" if record["turnId"] == turn_id:
+                    return event["turn"]
+                case "turn.paused" if record["turnId"] == turn_id:
+                    started_at = (self.state.turn or {})["startedAt"]
+                    return {"id": turn_id, "status": "paused", "startedAt": started_at}
+                case _:
+                    pass
+            return None
+
+        with self.changed:
+            return self.await_record(read)
 
 
 def _is_answered(read: Callable[[Json], Json | None], found: Future[Json], record: Json) -> bool:

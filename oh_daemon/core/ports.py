@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from oh_daemon.contract.errors import ModelError, StorageError
-from oh_daemon.contract.items import Location, Position, Risk, Subject, ToolKind, Usage
+from oh_daemon.contract.items import Location, Position, Risk, StopReason, Subject, ToolKind, Usage
 from oh_daemon.contract.language import Diagnostic
 from oh_daemon.core.cancel import CancelToken
 
@@ -141,6 +141,14 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What the agent wants to know; the choices are proposals."""
+
+    prompt: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """What a valid call is about to do, decided before it runs and shown to whoever approves."""
 
@@ -155,6 +163,8 @@ class Intent:
     locations: tuple[Location, ...] = ()
     item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """`kind` and the fields of that item kind, by their Python names."""
+    question: Question | None = None
+    """Put to the user, whose answer is the observation; it runs only when nobody can answer."""
     outside_floor: bool = False
     """Asks even under askNever and saved grants: protected paths, paths outside the folders."""
 
@@ -167,7 +177,8 @@ class ToolResult:
     is_error: bool = False
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    ends_turn: bool = False
+    ends_turn: StopReason | None = None
+    """Set when the turn is over with this result, which is then its final text."""
 
     @staticmethod
     def of(text: str, *, is_error: bool = False, **item_fields: Any) -> ToolResult:

@@ -1,7 +1,7 @@
 """Closing what was under way when a run ended early: pure, the caller appends the events.
 
 One rule for interrupts, closing and crashes: every open action gets exactly one observation, an
-action that may have run is never run again, and a pending approval outlives the daemon.
+action that may have run is never run again, and what waits for the user outlives the daemon.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 from pydantic import TypeAdapter
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.inputs import InputAction
 from oh_daemon.contract.items import Contract, ConversationState, Item, PauseReason, StopReason
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import TOOL_KINDS, State
@@ -25,45 +26,73 @@ _EXPLANATIONS: dict[str, str] = {
     "repeat it.",
     "superseded": "Not run: the user sent a new message instead of allowing it.",
     "notStarted": "Not run: the turn ended before it began.",
+    "declined": "The user does not want to answer. Decide yourself and say what you decided.",
+    "dismissed": "The user closed the question without an answer.",
+    "answeredByMessage": "The user answered with the message that follows.",
 }
 
 
 def closing_events(
-    state: State, now: str, reason: EndReason, *, keep_approvals: bool = False
+    state: State, now: str, reason: EndReason, *, keep_waiting: bool = False
 ) -> list[Contract]:
-    """End the open items, those that wait for an approval only unless they are kept."""
+    """End the open items, those that wait for the user only unless they are kept."""
     closing: list[Contract] = []
+    asking = {question["itemId"] for question in state.questions.values()}
     for item_id in state.open_items:
         item = state.item(item_id)
-        waits = item["status"] == "awaitingApproval"
-        if waits and keep_approvals:
+        waits = item["status"] == "awaitingApproval" or item_id in asking
+        if waits and keep_waiting:
             continue
         why = reason if item["status"] == "running" or item["kind"] not in TOOL_KINDS else None
         closing.append(_ended(item, now, why or "notStarted"))
     return closing
 
 
-def cancelled_approvals(
-    state: State,
-    by: Literal["interrupted", "superseded", "changed"] = "interrupted",
-    item_id: str | None = None,
+def withdrawn(
+    state: State, by: Literal["interrupted", "changed"] = "interrupted", item_id: str | None = None
 ) -> list[Contract]:
     """Resolutions for all (or one item's) that waits for an answer nobody will give any more."""
     rejected = e.Decision(effect="reject")
     return [
-        e.ApprovalResolved(approval_id=approval_id, decision=rejected, by=by)
-        for approval_id, approval in state.approvals.items()
-        if item_id in {None, approval["itemId"]}
+        e.ApprovalResolved(approval_id=asked["id"], decision=rejected, by=by)
+        if asked["id"] in state.approvals
+        else e.InputResolved(input_id=asked["id"], action="cancel", by=by)
+        for asked in state.pending.values()
+        if item_id in {None, asked["itemId"]}
     ]
 
 
+def answering_events(
+    state: State, question: Json, now: str, action: InputAction, content: str | None
+) -> list[Contract]:
+    """The user's answer, and at once the observation: an answer that is logged is never lost."""
+    resolved = e.InputResolved(input_id=question["id"], action=action, content=content, by="user")
+    item = state.item(question["itemId"])
+    match action:
+        case "accept":
+            return [resolved, _ended(item, now, None, status="completed", text=content)]
+        case "decline":
+            return [resolved, _ended(item, now, "declined", status="rejected")]
+        case "cancel":
+            return [resolved, _ended(item, now, "dismissed")]
+
+
 def superseding_events(state: State, now: str) -> list[Contract]:
-    """A new message takes the place of every action that has not been allowed yet."""
-    events = cancelled_approvals(state, "superseded")
+    """A new message answers what was asked, and takes the place of what was not allowed yet."""
+    rejected = e.Decision(effect="reject")
+    events: list[Contract] = [
+        e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="superseded")
+        for approval_id in state.approvals
+    ]
+    asking = {question["itemId"]: input_id for input_id, question in state.questions.items()}
     for item in state.open_tool_items():
         decided = state.decisions.get(item["id"], {}).values()
         allowed = any(decision["effect"] == "allow" for decision in decided)
-        if item["status"] != "running" and not allowed:
+        if item["id"] in asking:
+            answered = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
+            ended = _ended(item, now, "answeredByMessage", status="completed")
+            events.extend((answered, ended))
+        elif item["status"] != "running" and not allowed:
             events.append(_ended(item, now, "superseded", status="rejected"))
     return events
 
@@ -92,20 +121,19 @@ def ended_turn(
 
 def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contract]:
     """What ends a turn that was cancelled: by closing, by `pause` at once, or by an interrupt."""
-    closing = closing_events(state, now, "interrupted", keep_approvals=is_closing)
+    closing = closing_events(state, now, "interrupted", keep_waiting=is_closing)
     if is_closing:
         return [*closing, _interrupted(state, now), _status(state, "paused", "daemonRestarted")]
     if state.pause_requested == "now" and state.status != "interrupting":
         return [*closing, e.TurnPaused(reason="user"), _status(state, "paused", "user")]
-    approvals = cancelled_approvals(state)
-    return [*approvals, *closing, _interrupted(state, now), _status(state, "idle")]
+    return [*withdrawn(state), *closing, _interrupted(state, now), _status(state, "idle")]
 
 
 def restart_events(state: State, now: str) -> list[Contract]:
     """What opening a log appends when the daemon died in the middle of a turn."""
     if state.status in AT_REST and not state.open_items:
         return []
-    events = closing_events(state, now, "outcomeUnknown", keep_approvals=True)
+    events = closing_events(state, now, "outcomeUnknown", keep_waiting=True)
     if state.turn is not None and not state.turn.get("paused"):
         events.append(_interrupted(state, now))
     if state.status not in AT_REST:
@@ -121,8 +149,11 @@ def _status(state: State, to: ConversationState, reason: PauseReason | None = No
     return e.StatusChanged(from_=cast("ConversationState", state.status), to=to, reason=reason)
 
 
-def _ended(item: Json, now: str, reason: str, status: str = "cancelled") -> e.ItemCompleted:
+def _ended(
+    item: Json, now: str, reason: str | None, status: str = "cancelled", text: str | None = None
+) -> e.ItemCompleted:
     ended = {**item, "status": status, "reason": reason, "endedAt": now}
     if item["kind"] in TOOL_KINDS:
-        ended["content"] = [{"type": "text", "text": _EXPLANATIONS[reason]}]
+        said = text if reason is None else _EXPLANATIONS[reason]
+        ended["content"] = [{"type": "text", "text": said}]
     return e.ItemCompleted(item=ITEM.validate_python(ended))

@@ -46,10 +46,12 @@ class State:
     queue: list[Json] = field(default_factory=list[Json])
     approvals: dict[str, Json] = field(default_factory=dict[str, Json])
     """Pending ones by id, oldest first."""
+    questions: dict[str, Json] = field(default_factory=dict[str, Json])
+    """What the agent asked and nobody has answered, by id."""
     decisions: dict[str, dict[str, Json]] = field(default_factory=dict[str, dict[str, Json]])
     """What was decided about each open item, by item id and digest."""
     resolutions: dict[str, Json] = field(default_factory=dict[str, Json])
-    """Every answered approval by its id."""
+    """Every answered approval and question by its id."""
     grants: set[str] = field(default_factory=set[str])
     turn_grants: set[str] = field(default_factory=set[str])
     pause_requested: str | None = None
@@ -67,6 +69,11 @@ class State:
 
     def item(self, item_id: str) -> Json:
         return self.items[self.positions[item_id]]
+
+    @property
+    def pending(self) -> dict[str, Json]:
+        """All that waits for the user, by id."""
+        return {**self.approvals, **self.questions}
 
     def open_tool_items(self) -> list[Json]:
         """Actions without an observation, in the order the model asked for them."""
@@ -256,6 +263,15 @@ def _approval_resolved(state: State, event: Json, _record: Json) -> None:
         grants.add(grant_key(approval["subject"]))
 
 
+def _input_requested(state: State, event: Json, _record: Json) -> None:
+    state.questions[event["input"]["id"]] = event["input"]
+
+
+def _input_resolved(state: State, event: Json, _record: Json) -> None:
+    state.questions.pop(event["inputId"], None)
+    state.resolutions[event["inputId"]] = event
+
+
 def _action_decided(state: State, event: Json, record: Json) -> None:
     state.decisions.setdefault(record["itemId"], {})[event["digest"]] = event
 
@@ -309,6 +325,8 @@ _CHANGES: dict[str, Callable[[State, Json, Json], None]] = {
     "item.completed": _item_completed,
     "approval.requested": _approval_requested,
     "approval.resolved": _approval_resolved,
+    "input.requested": _input_requested,
+    "input.resolved": _input_resolved,
     "action.decided": _action_decided,
     "changes.updated": _changes_updated,
     "changes.reviewed": _reviewed,

@@ -28,7 +28,7 @@ from oh_daemon.fronts.models import DEMO, connect
 from oh_daemon.fronts.wiring import Recipe
 from oh_daemon.tools.function import FunctionTool
 
-BuiltinName = Literal["terminal", "edit", "grep", "glob", "list", "todo", "think", "finish"]
+BuiltinName = Literal["terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish"]
 BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
 
 

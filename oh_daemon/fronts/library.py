@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from oh_daemon.contract import messages as m
-from oh_daemon.contract.events import Decision, Record, Turn
+from oh_daemon.contract.events import Decision, InputRequested, Record, Turn
+from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Approval, Delivery, TextPart
 from oh_daemon.contract.settings import Merged, Settings
 from oh_daemon.core.cancel import CancelToken
@@ -110,6 +111,7 @@ class Snapshot:
 
 
 EventCallback = Callable[[Record], object]
+QuestionCallback = Callable[[InputRequest], str | None]
 
 
 class Conversation:
@@ -125,12 +127,18 @@ class Conversation:
         *,
         conversation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        on_question: QuestionCallback | None = None,
     ) -> None:
-        """Without a workspace there are no tools for files and the log is in memory only."""
+        """Without a workspace there are no tools for files and the log is in memory only.
+
+        `on_question` gives the user's answer to a question of the agent, None for no answer; it is
+        called where callbacks are. Without it a question ends the turn and is its final text.
+        """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
         folders = [Path(path).absolute()] if path is not None else []
         key = agent.llm.api_key
         self._calls = _Callbacks()
+        self._on_question = on_question
         recipe = recipe_of(agent)
         settings = Settings.model_validate(
             {"model": agent.llm.model, **agent.model_dump(include=_SETTINGS)}
@@ -145,6 +153,7 @@ class Conversation:
             masker=Masker([key.get_secret_value()] if key else []),
             environment=workspace.environment if isinstance(workspace, Workspace) else os.environ,
             can_ask=lambda: agent.approval != "askNever",
+            can_answer=lambda _question: on_question is not None,
             listeners=(self._calls,),
         )
         self._conversations = Conversations(self._shared)
@@ -155,6 +164,10 @@ class Conversation:
             self._release()
             raise
         self.id = self._live.id
+        if on_question is not None:
+            self._calls.add(self._answer_new)
+            for question in self._live.conversation.state.questions.values():
+                self._calls.submit(self._answer, InputRequest.model_validate(question))
 
     def _begin(
         self, known_id: str | None, params: m.StartParams, folders: list[Path], recipe: Recipe
@@ -211,6 +224,19 @@ class Conversation:
         decision = Decision(effect="allow" if allow else "reject")
         self._live.conversation.respond(approval.id, approval.digest, decision, feedback=feedback)
 
+    def _answer_new(self, record: Record) -> None:
+        if isinstance(record.event, InputRequested):
+            self._answer(record.event.input)
+
+    def _answer(self, question: InputRequest) -> None:
+        """Whatever the program does, the agent does not wait for ever."""
+        answer = None
+        try:
+            answer = self._on_question(question) if self._on_question else None
+        finally:
+            action = "accept" if answer and answer.strip() else "decline"
+            self._live.conversation.answer(question.id, action, answer)
+
     @property
     def state(self) -> Snapshot:
         """How it stands now."""
@@ -266,8 +292,11 @@ class _Callbacks:
 
     def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
         for callback in self._callbacks:
-            done = self._thread.submit(callback, Record.model_validate(record))
-            done.add_done_callback(_report)
+            self.submit(callback, Record.model_validate(record))
+
+    def submit(self, callback: Callable[[Any], object], value: object) -> None:
+        """Call it on the thread of callbacks, after those so far."""
+        self._thread.submit(callback, value).add_done_callback(_report)
 
     def on_delta(self, *_delta: object) -> None:
         """Callbacks get durable events only."""

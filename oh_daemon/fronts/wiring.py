@@ -39,6 +39,7 @@ from oh_daemon.core.ports import (
     Json,
     LanguageServers,
     Model,
+    Question,
     Tool,
     ToolContext,
     ToolSpec,
@@ -51,6 +52,7 @@ from oh_daemon.core.slots import Slots
 from oh_daemon.core.state import State
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.store.commit import CommitThread
+from oh_daemon.tools.ask import AskTool
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.language import language_tools
@@ -100,6 +102,7 @@ class Shared:
     editor: Editor | None = None
     servers: LanguageServers | None = None
     can_ask: Callable[[], bool] = lambda: False
+    can_answer: Callable[[Question], bool] = lambda _question: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
     save_grant: Callable[[Path, str], None] = lambda _folder, _key: None
     listeners: Sequence[Listener] = ()
@@ -127,7 +130,7 @@ class Workbench:
         self.documents: Documents | None = None
         self.context_files: ContextFiles | None = None
         self.shells: Shells | None = None
-        tools: list[Tool] = [TodoTool(), ThinkTool(), FinishTool()]
+        tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool()]
         if self.folders is not None:
             tools = [*self._workspace_tools(shared, log, self.folders), *tools]
         wanted = recipe.tool_filter
@@ -290,13 +293,14 @@ def render_tool_info(spec: ToolSpec) -> Json:
 
 def _policy(shared: Shared, conversation: Conversation, workbench: Workbench) -> Policy:
     if workbench.folders is None:
-        return Policy(can_ask=shared.can_ask)
+        return Policy(can_ask=shared.can_ask, can_answer=shared.can_answer)
     home = workbench.folders.folders[0]
     return Policy(
         gates=lambda spec, intent: _gates(shared, conversation, workbench, spec, intent),
         is_granted=lambda key: shared.is_granted(home, key),
         save_grant=lambda key: shared.save_grant(home, key),
         can_ask=shared.can_ask,
+        can_answer=shared.can_answer,
     )
 
 

@@ -47,7 +47,7 @@ def summary_of(state: State) -> Json:
         "options": state.options,
         "archived": state.archived,
         "queueLength": len(state.queue),
-        "pendingCount": len(state.approvals),
+        "pendingCount": len(state.pending),
     }
 
 

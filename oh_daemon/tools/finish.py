@@ -30,4 +30,4 @@ class FinishTool:
         return Intent("Finish", subject, "low")
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
-        return ToolResult(({"type": "text", "text": args["message"]},), ends_turn=True)
+        return ToolResult(({"type": "text", "text": args["message"]},), ends_turn="finished")

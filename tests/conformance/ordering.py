@@ -32,8 +32,8 @@ class _Conversation:
     ended_items: set[str] = field(default_factory=set[str])
     streamed_items: set[str] = field(default_factory=set[str])
     n_streamed: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    approvals: dict[str, str] = field(default_factory=dict[str, str])
-    """Each one that was requested, and the item that waits for it until it is resolved."""
+    asked: dict[str, str] = field(default_factory=dict[str, str])
+    """Approvals and questions, each with the item that waits for it until it is resolved."""
 
 
 class OrderingChecker:
@@ -68,10 +68,10 @@ class OrderingChecker:
                 self._on_delta(self._conversations[params["conversationId"]], params)
             case "conversation/gap":
                 self._on_gap(self._conversations[params["conversationId"]], params)
-            case "approval/request":
+            case "approval/request" | "input/request":
                 known = self._conversations[params["conversationId"]]
-                if known.last_seq is not None and params["id"] not in known.approvals:
-                    self._violation("O5", f"{params['id']} is asked before approval.requested")
+                if known.last_seq is not None and params["id"] not in known.asked:
+                    self._violation("O5", f"{params['id']} is asked before it was requested")
             case None if "result" in message:
                 request = self._requests.pop(json.dumps(message["id"]), None)
                 if request is not None and isinstance(message["result"], dict):
@@ -91,10 +91,10 @@ class OrderingChecker:
             case ["item", _]:
                 item_id = (event.get("item") or {}).get("id") or params["itemId"]
                 self._on_item(known, item_id, event)
-            case ["approval", "requested"]:
-                known.approvals[event["approval"]["id"]] = event["approval"]["itemId"]
-            case ["approval", "resolved"]:
-                known.approvals[event["approvalId"]] = ""
+            case ["approval" | "input" as kind, "requested"]:
+                known.asked[event[kind]["id"]] = event[kind]["itemId"]
+            case ["approval" | "input" as kind, "resolved"]:
+                known.asked[event[f"{kind}Id"]] = ""
             case ["status", "changed"]:
                 self._on_status(known, event)
             case _:
@@ -131,8 +131,8 @@ class OrderingChecker:
     def _on_item(self, known: _Conversation, item_id: str, event: Json) -> None:
         if item_id in known.ended_items:
             self._violation("O4", f"{event['type']} of {item_id} after its end")
-        if item_id in known.approvals.values():
-            self._violation("O5", f"{event['type']} of {item_id} before approval.resolved")
+        if item_id in known.asked.values():
+            self._violation("O5", f"{event['type']} of {item_id} before it was resolved")
         if event["type"] == "item.started":
             known.started_items.add(item_id)
             if item_id in known.streamed_items:
@@ -158,7 +158,7 @@ class OrderingChecker:
         # What happened in between is not known: items may have begun or ended.
         known.started_items.clear()
         known.streamed_items.clear()
-        known.approvals = dict.fromkeys(known.approvals, "")
+        known.asked = dict.fromkeys(known.asked, "")
 
     def _on_result(self, request: _Request, result: Json) -> None:
         known = self._conversations[str(request.params.get("conversationId"))]
@@ -192,7 +192,7 @@ class OrderingChecker:
         known.epoch = (result.get("conversation") or {}).get("epoch", known.epoch)
         known.status = None
         pending: list[Json] = result.get("pending", [])
-        known.approvals.update({approval["id"]: approval["itemId"] for approval in pending})
+        known.asked.update({each["id"]: each["itemId"] for each in pending})
 
     def _violation(self, rule: str, text: str) -> None:
         self.violations.append(f"{rule}: {text}")

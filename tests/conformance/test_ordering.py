@@ -64,6 +64,7 @@ def check(traffic: list[Json]) -> set[str]:
         ("O5", [event(1, "notice"), {"id": 9, "method": "approval/request",
                                      "params": {"id": "a", "conversationId": "c"}}]),
         ("O5", [event(1, "approval.requested", **APPROVAL), COMPLETED]),
+        ("O5", [event(1, "input.requested", input=APPROVAL["approval"]), COMPLETED]),
         ("O6", [event(1, "turn.completed"), event(2, "usage.updated")]),
         ("O7", [event(1, "status.changed", **{"from": "idle", "to": "running"}),
                 event(2, "status.changed", **{"from": "idle", "to": "running"})]),

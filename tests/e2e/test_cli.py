@@ -152,6 +152,16 @@ def test_something_to_ask_and_nobody_there_exits_3(world: World) -> None:
     assert "  rejected: nobody can be asked" in ran.out
 
 
+def test_a_question_and_nobody_there_is_the_answer_and_exits_3(world: World) -> None:
+    question = call("ask", question="Which colour?", choices=["red", "blue"])
+    ran = task(world, question, args=("--ask", "never"))
+    assert ran.code == 3
+    assert "\nWhich colour?\n- red\n- blue\n\nNeeds your answer · 1 step" in ran.out
+    world.script(say("Done."))
+    assert run(world, "run", "blue", "--autoresume").code == 0
+    assert world.llm.requests[-1].body["messages"][-1] == {"role": "user", "content": "blue"}
+
+
 def test_a_refusal_that_the_agent_works_round_is_no_failure(world: World) -> None:
     refused = call("terminal", command="touch made")
     ran = task(world, refused, call("terminal", command="ls"), say("Done otherwise."))
@@ -277,6 +287,29 @@ def test_on_a_terminal_it_asks_and_the_answer_counts(world: World, ask: str, com
     assert f"? Run {command}" in shown
     assert "allowed" in shown
     assert "exit code 0" in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (b"2\n", "blue"),
+        (b" light green \n", "light green"),
+        (b"\n", "The user does not want to answer"),
+        (b"\x04", "The user does not want to answer"),
+    ],
+    ids=["a number", "words", "nothing", "Ctrl-D"],
+)
+def test_on_a_terminal_a_question_is_asked_there(world: World, typed: bytes, told: str) -> None:
+    world.script(call("ask", question="Which colour?", choices=["red", "blue"]), say("Done."))
+    code, shown = on_terminal(world, typed=typed)
+    assert code == 0
+    assert "? Which colour?\n  1  red\n  2  blue\n" in shown
+    assert f"\n{told}" in shown.split("Your answer")[1]
+    [answer] = [m for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert str(answer["content"]).startswith(told)
+    log = run(world, "log", id_of(world)[:12])
+    assert "? Which colour?\n  1  red" in log.out
+    assert told in log.out
 
 
 def test_all_of_a_long_command_and_of_an_edit_is_shown_before_it_is_allowed(world: World) -> None:

@@ -392,7 +392,7 @@ with Conversation(Agent(llm=llm)) as conversation:
     )
     assert (ran.stdout, ran.stderr) == ("done True []\n", "")
     tools = {t["function"]["name"] for t in fake.requests[0].body["tools"]}
-    assert tools == {"todo", "think", "finish"}
+    assert tools == {"ask", "todo", "think", "finish"}
     assert [path for path in home.rglob("*") if "openhands" in path.name] == []
 
 
@@ -467,6 +467,57 @@ def test_only_the_builtin_tools_that_an_agent_names_are_offered(
         conversation.run("go")
     offered = [t["function"]["name"] for t in fake.requests[0].body["tools"]]
     assert sorted(offered) == ["edit", "grep", "probe"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (lambda question: question.choices[1], "blue"),
+        (lambda _question: None, "does not want to answer"),
+        (lambda _question: 1 // 0, "does not want to answer"),
+    ],
+    ids=["an answer", "none", "an error"],
+)
+def test_a_question_is_put_to_the_program(
+    fake: FakeLLM, llm: LLM, answer: Callable[[Any], Any], told: str
+) -> None:
+    fake.add(call("ask", question="Which colour?", choices=["red", "blue"]), say("done"))
+    with Conversation(Agent(llm=llm), on_question=answer) as conversation:
+        assert conversation.run("go").final_text == "done"
+    assert told in results(fake)[0]
+
+
+def test_a_question_that_waited_is_put_to_the_program_that_reopens_the_conversation(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    fake.add(call("ask", question="Which port?"), say("done"))
+    agent, is_closed = Agent(llm=llm), threading.Event()
+
+    def leave(_question: object) -> str:
+        first.close()
+        is_closed.set()
+        return "too late"
+
+    first = Conversation(agent, tmp_path, on_question=leave)
+    first.start_thread()
+    first.send_message("go")
+    assert is_closed.wait(60)
+    again = Conversation(
+        agent, tmp_path, conversation_id=first.id, on_question=lambda question: question.prompt
+    )
+    with again:
+        assert again.run().final_text == "done"
+    assert results(fake) == ["Which port?"]
+
+
+def test_without_a_callback_a_question_is_the_last_word_and_a_message_the_answer(
+    fake: FakeLLM, llm: LLM
+) -> None:
+    fake.add(call("ask", question="Which port?"), say("done"))
+    with Conversation(Agent(llm=llm)) as conversation:
+        turn = conversation.run("go")
+        assert (turn.stop_reason, turn.final_text) == ("needsInput", "Which port?")
+        assert conversation.run("8080").final_text == "done"
 
 
 def test_a_conversation_reopens_with_another_agent(fake: FakeLLM, llm: LLM, tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     assert status["rssBytes"] > 1 << 20
     tools = client.request("tool/list")["tools"]
     names = {tool["name"] for tool in tools}
-    assert names == {"terminal", "edit", "grep", "glob", "list", "todo", "think", "finish"}
+    assert names == {
+        *("terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish")
+    }
     assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools)
     changing = {t["name"] for t in tools if not t["annotations"]["readOnlyHint"]}
     assert changing == {"terminal", "edit"}

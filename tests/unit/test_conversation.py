@@ -314,6 +314,15 @@ def test_control_requests_keep_their_cause(act: str):
     assert conversation.earlier_result("m", "r1", "h1") == {**result, "duplicate": True}
 
 
+def test_what_waits_for_the_user_still_waits_after_a_full_disk():
+    conversation = running()
+    ask(conversation)
+    conversation.halt(StorageError("the disk is full"))
+    conversation.resume()
+    assert list(conversation.state.open_items) == ["i1"]
+    assert conversation.respond("a1", "d1", e.Decision(effect="allow")) == {"resolved": True}
+
+
 def test_after_a_full_disk_resume_goes_on_with_the_turn():
     conversation = running()
     queued = conversation.send(text("later"), delivery="queue")

@@ -44,6 +44,18 @@ def with_open_items() -> Conversation:
     return conversation
 
 
+def with_a_question() -> Conversation:
+    """A turn that waits for an answer; the action after the question has not begun."""
+    conversation = new_conversation()
+    conversation.send(text("go"))
+    for each in (item("asks"), item("next")):
+        conversation.append(e.ItemStarted(item=each))
+    question: Json = {"id": "q", "conversationId": "c1", "turnId": "t", "itemId": "asks"}
+    question |= {"kind": "text", "prompt": "Which?", "createdAt": NOW}
+    conversation.append(e.InputRequested.model_validate({"input": question}))
+    return conversation
+
+
 def outcomes(conversation: Conversation) -> dict[str, str | None]:
     items = conversation.state.items
     return {each["id"]: each.get("reason") for each in items if each["kind"] != "userMessage"}
@@ -103,6 +115,34 @@ def test_a_crash_leaves_an_unknown_outcome_and_the_approval():
     assert list(conversation.state.approvals) == ["a"]
     runs = conversation.state.item("runs")
     assert "outcome is unknown" in runs["content"][0]["text"]
+
+
+@pytest.mark.parametrize("is_closing", [True, False])
+def test_a_question_waits_through_closing_and_a_crash_but_not_an_interrupt(is_closing: bool):
+    conversation = with_a_question()
+    conversation.append(*stopping_events(conversation.state, NOW, is_closing=is_closing))
+    assert list(conversation.state.questions) == (["q"] if is_closing else [])
+    assert outcomes(conversation)["asks"] == (None if is_closing else "notStarted")
+    crashed = with_a_question()
+    crashed.append(*restart_events(crashed.state, NOW))
+    assert list(crashed.state.questions) == ["q"]
+    assert outcomes(crashed) == {"asks": None, "next": "notStarted"}
+
+
+def test_an_answer_is_one_append_with_its_observation():
+    conversation = with_a_question()
+    assert conversation.answer("q", "accept", "this") == {"resolved": True}
+    asks = conversation.state.item("asks")
+    assert (asks["status"], asks["content"]) == ("completed", [{"type": "text", "text": "this"}])
+    assert (conversation.state.pending, list(conversation.state.open_items)) == ({}, ["next"])
+    assert conversation.answer("q", "decline")["alreadyResolved"]["action"] == "accept"
+
+
+def test_a_message_answers_the_question_and_replaces_the_rest():
+    conversation = with_a_question()
+    conversation.send(text("this one"))
+    assert outcomes(conversation) == {"asks": "answeredByMessage", "next": "superseded"}
+    assert conversation.state.resolutions["q"]["by"] == "message"
 
 
 def test_a_crash_of_a_paused_turn_leaves_it_paused():

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
-from oh_daemon.contract import errors, events, items, messages, protocol
+from oh_daemon.contract import errors, events, inputs, items, messages, protocol
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.fronts.cli.app import app
 from oh_daemon.fronts.cli.schema import write_schema
@@ -119,6 +119,7 @@ TYPES: dict[str, Any] = {"Item": items.Item} | {
     name: getattr(module, name)
     for module, names in (
         (events, ("Record", "Turn")),
+        (inputs, ("InputRequest",)),
         (items, ("Approval", "FileChange")),
         (messages, ("ConversationInfo", "Option")),
     )

@@ -12,7 +12,7 @@ export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "pa
 
 export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted";
 
-export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsApproval" | "error";
+export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsInput" | "error";
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 
@@ -22,7 +22,9 @@ export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCall
 
 export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSubject | TrustSubject | SaveDocumentsSubject;
 
-export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice;
+export type InputAction = "accept" | "decline" | "cancel";
+
+export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice;
 
 export type Event = KnownEvent;
 
@@ -297,6 +299,13 @@ export interface SaveDocumentsSubject {
   uris: readonly string[];
 }
 
+/** Answer a question of the agent; the first answer wins. */
+export interface InputRespondParams {
+  inputId: string;
+  action: InputAction;
+  content?: string;
+}
+
 /** Files that the agent changed, and what of it waits for review. */
 export interface ChangesListParams {
   conversationId: string;
@@ -433,6 +442,12 @@ export interface ApprovalAnswer {
   editedSubject?: Subject;
 }
 
+/** Without an action nothing is decided: the question stays open. */
+export interface InputAnswer {
+  action?: InputAction;
+  content?: string;
+}
+
 export interface StartResult {
   conversation: ConversationInfo;
   options: readonly Option[];
@@ -516,7 +531,7 @@ export interface OpenResult {
   firstSeq: number;
   lastSeq: number;
   hasMore: boolean;
-  pending: readonly Approval[];
+  pending: readonly (Approval | InputRequest)[];
   queue: readonly QueuedMessage[];
   repaired: readonly string[];
 }
@@ -924,6 +939,33 @@ export interface ApprovalResolved {
   editedSubject?: Subject;
 }
 
+/** The agent asks the user something and waits. */
+export interface InputRequested {
+  type: "input.requested";
+  input: InputRequest;
+}
+
+/** A question of the agent, durable until somebody answers. Text of the model: untrusted. */
+export interface InputRequest {
+  id: string;
+  conversationId: string;
+  turnId: string;
+  itemId: string;
+  kind: "text" | "choice";
+  prompt: string;
+  choices?: readonly string[];
+  createdAt: string;
+}
+
+/** It was answered, and how; by a `message` when the user typed into the chat instead. */
+export interface InputResolved {
+  type: "input.resolved";
+  inputId: string;
+  action: InputAction;
+  content?: string;
+  by: "user" | "message" | "interrupted" | "changed";
+}
+
 /** Why an action ran or not without asking: the rule and the digest it covers. */
 export interface ActionDecided {
   type: "action.decided";
@@ -1070,6 +1112,11 @@ export interface ApprovalListResult {
 }
 
 export interface ApprovalRespondResult {
+  resolved: boolean;
+  alreadyResolved?: Record<string, unknown>;
+}
+
+export interface InputRespondResult {
   resolved: boolean;
   alreadyResolved?: Record<string, unknown>;
 }
@@ -1289,6 +1336,18 @@ export interface ApprovalRequestParams {
   createdAt: string;
 }
 
+/** Ask the user; feature `inputRequests`, else `window/showMessageRequest` for choices. */
+export interface InputRequestParams {
+  id: string;
+  conversationId: string;
+  turnId: string;
+  itemId: string;
+  kind: "text" | "choice";
+  prompt: string;
+  choices?: readonly string[];
+  createdAt: string;
+}
+
 export interface Requests {
   "conversation/start": [StartParams, StartResult];
   "conversation/open": [OpenParams, OpenResult];
@@ -1309,6 +1368,7 @@ export interface Requests {
   "conversation/unsubscribe": [UnsubscribeParams, Empty];
   "approval/list": [ApprovalListParams, ApprovalListResult];
   "approval/respond": [ApprovalRespondParams, ApprovalRespondResult];
+  "input/respond": [InputRespondParams, InputRespondResult];
   "changes/list": [ChangesListParams, ChangesListResult];
   "changes/diff": [ChangesDiffParams, ChangesDiffResult];
   "changes/accept": [AcceptParams, ReviewResult];
@@ -1341,4 +1401,5 @@ export interface ClientRequests {
   "editor/diagnostics": [DiagnosticsParams, DiagnosticsResult];
   "editor/languageRequest": [LanguageRequestParams, LanguageRequestResult];
   "approval/request": [ApprovalRequestParams, ApprovalAnswer];
+  "input/request": [InputRequestParams, InputAnswer];
 }

@@ -25,7 +25,7 @@ from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import TextPart
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.journal import Journal
-from oh_daemon.core.ports import Json
+from oh_daemon.core.ports import Json, Question
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.render import print_lines, print_record
 from oh_daemon.fronts.conversations import Conversations
@@ -100,11 +100,16 @@ def _compose(
     sources = SettingsSources(
         environment, request.settings_file or places.settings_file, command_line=request.options
     )
+
+    def can_answer(_question: Question) -> bool:
+        return _can_ask(request)
+
     shared, _ = share_for_user(sources, places, {request.workspace: True})
     shared = replace(
         shared,
         client_name="oh-daemon run",
         can_ask=lambda: _can_ask(request),
+        can_answer=can_answer,
         listeners=(watcher,),
     )
     merged = shared.settings(request.workspace)
@@ -174,6 +179,8 @@ def _watch(live: Live, heard: SimpleQueue[Heard], request: Request) -> int:
         last_refused = _refused_last(event, before=last_refused)
         if event["type"] == "approval.requested" and _can_ask(request):
             _ask(live, event["approval"], console)
+        if event["type"] == "input.requested" and _can_ask(request):
+            _ask_question(live, event["input"], console)
         if event["type"] == "turn.completed":
             return _exit_code(event["turn"], refused=last_refused)
         if event["type"] == "turn.paused":
@@ -198,9 +205,9 @@ def _exit_code(turn: Json, *, refused: bool) -> int:
         return INTERRUPTED
     if turn["status"] == "failed":
         return NO_MODEL if turn["error"]["kind"] in _MODEL_ERRORS else TURN_FAILED
-    if stop not in {"finished", "endTurn"}:
+    if stop not in {"finished", "endTurn", "needsInput"}:
         return TURN_FAILED
-    return NEEDS_A_PERSON if refused else DONE
+    return NEEDS_A_PERSON if refused or stop == "needsInput" else DONE
 
 
 def _can_ask(request: Request) -> bool:
@@ -214,20 +221,38 @@ def _ask(live: Live, approval: Json, console: Console) -> None:
     options = {str(n): option for n, option in enumerate(approval["options"], 1)}
     for number, option in options.items():
         console.print(f"  {number}  {option['label']}", markup=False)
-    decision = Decision(effect="reject")
+    typed = _typed(live, console, list(options))
+    if typed is None:
+        return
+    chosen = options.get(typed, {"effect": "reject", "scope": "once"})
+    decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
+    live.conversation.respond(approval["id"], approval["digest"], decision)
+
+
+def _ask_question(live: Live, question: Json, console: Console) -> None:
+    """Take the number of a choice or any text; nothing typed is no answer."""
+    typed = _typed(live, console)
+    if typed is None:
+        return
+    numbered = {str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)}
+    answer = numbered.get(typed, typed)
+    live.conversation.answer(question["id"], "accept" if answer else "decline", answer or None)
+
+
+def _typed(live: Live, console: Console, choices: list[str] | None = None) -> str | None:
+    """What the user types, empty at the end of input; None when they interrupted the turn."""
     # Our own handler would let the prompt go on waiting after Ctrl-C.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        chosen = options[Prompt.ask("  Your answer", choices=list(options), console=console)]
-        decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
+        return Prompt.ask("  Your answer", choices=choices, console=console).strip()
     except EOFError:
         console.print()
+        return ""
     except KeyboardInterrupt:
         live.conversation.interrupt()
-        return
+        return None
     finally:
         signal.signal(signal.SIGINT, handler)
-    live.conversation.respond(approval["id"], approval["digest"], decision)
 
 
 def _say(text: str) -> None:

@@ -21,6 +21,7 @@ _DECISIONS = {"allow": "allowed", "reject": "rejected"}
 _ENDS = {
     "finished": "Done",
     "endTurn": "Done",
+    "needsInput": "Needs your answer",
     "maxSteps": "Stopped at the limit of steps",
     "maxCostUsd": "Stopped at the limit of cost",
 }
@@ -72,7 +73,7 @@ def _plan(item: Json) -> Iterator[Text]:
 
 
 def _tool_call(item: Json) -> Iterator[Text]:
-    if item["tool"] == "finish":
+    if item["tool"] in {"ask", "finish"}:
         yield _text(f"\n{_content(item)}")
     else:
         yield _headline(item)
@@ -152,6 +153,13 @@ def _approval(event: Json) -> Iterator[Text]:
     yield _text(f"  {approval['risk']} risk{reason}", "yellow")
 
 
+def _question(event: Json) -> Iterator[Text]:
+    question = event["input"]
+    yield _text(f"\n? {question['prompt']}", "bold yellow")
+    for number, choice in enumerate(question.get("choices", ()), 1):
+        yield _text(f"  {number}  {choice}", "yellow")
+
+
 def _resolved(event: Json) -> Iterator[Text]:
     effect = event["decision"]["effect"]
     said = f": {event['feedback']}" if event.get("feedback") else ""
@@ -200,6 +208,7 @@ _RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "error.raised": _error,
     "approval.requested": _approval,
     "approval.resolved": _resolved,
+    "input.requested": _question,
     "turn.completed": _turn,
     "turn.paused": _paused,
     "retry.scheduled": _retrying,

@@ -1,6 +1,6 @@
-"""Puts approvals before the user, in order, and takes the answers.
+"""Puts approvals and questions before the user, in order, and takes the answers.
 
-Only an option that was offered decides; everything else leaves the approval pending.
+Only an option that was offered decides an approval; everything else leaves it pending.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import cast
 
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.events import Decision
+from oh_daemon.contract.inputs import InputAnswer
 from oh_daemon.contract.to_client import ApprovalAnswer
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
-from oh_daemon.core.ports import Json
+from oh_daemon.core.ports import Json, Question
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
@@ -24,64 +25,82 @@ from oh_daemon.fronts.lsp.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
-_WARNING = 2
+_WARNING, _INFO = 2, 3
 _MAX_MESSAGE_CHARS = 8000
 
 
 class Asker:
-    """Any thread may ask; an approval is before the client once at a time."""
+    """Any thread may ask; a request is before the client once at a time."""
 
     def __init__(self, outbox: Outbox, client: Client, facts: ClientFacts) -> None:
         self._outbox = outbox
         self._client = client
-        self._asks_ours = "approvalRequests" in facts.features
+        self._features = facts.features
         self._asks_lsp = facts.offers("window", "showMessage")
         self._is_panel = facts.is_panel
         self._lock = threading.Lock()
         self._open: dict[str, Callable[[], None]] = {}
 
     def can_ask(self) -> bool:
-        return self._asks_ours or self._asks_lsp or self._is_panel
+        return "approvalRequests" in self._features or self._asks_lsp or self._is_panel
+
+    def can_answer(self, question: Question) -> bool:
+        by_message = self._asks_lsp and bool(question.choices)
+        return "inputRequests" in self._features or self._is_panel or by_message
 
     def on_record(self, journal: Journal, record: Json) -> None:
         event = record["event"]
-        if event["type"] == "approval.requested":
-            self.ask(journal, event["approval"])
-        elif event["type"] == "approval.resolved":
-            self.withdraw([event["approvalId"]])
+        match event["type"]:
+            case "approval.requested":
+                self.ask(journal, event["approval"])
+            case "input.requested":
+                self.ask(journal, event["input"])
+            case "approval.resolved":
+                self.withdraw([event["approvalId"]])
+            case "input.resolved":
+                self.withdraw([event["inputId"]])
+            case _:
+                pass
 
-    def withdraw(self, approval_ids: Iterable[str]) -> None:
+    def withdraw(self, request_ids: Iterable[str]) -> None:
         """Take back what is decided by now, or belongs to a conversation that was closed."""
         with self._lock:
-            open_ones = [self._open.pop(each) for each in approval_ids if each in self._open]
+            open_ones = [self._open.pop(each) for each in request_ids if each in self._open]
         for withdraw in open_ones:
             withdraw()
 
-    def ask(self, journal: Journal, approval: Json) -> None:
+    def ask(self, journal: Journal, request: Json) -> None:
         """Ask unless it is being asked already; after the events so far."""
-        if not (self._asks_ours or self._asks_lsp):
+        form = self._form_of(request)
+        if form is None:
             return
         with self._lock:
-            if approval["id"] in self._open:
+            if request["id"] in self._open:
                 return
-            self._open[approval["id"]] = lambda: None
-        self._outbox.in_order(journal.id, lambda: self._send(journal, approval))
+            self._open[request["id"]] = lambda: None
+        self._outbox.in_order(journal.id, lambda: self._send(journal, request, form))
 
-    def _send(self, journal: Journal, approval: Json) -> None:
+    def _form_of(self, request: Json) -> tuple[str, Json] | None:
+        """Method and params that this client is asked by; None when it only sees the event."""
+        is_question = "prompt" in request
+        kind = "input" if is_question else "approval"
+        if f"{kind}Requests" in self._features:
+            return f"{kind}/request", request
+        if not self._asks_lsp or (is_question and request["kind"] == "text"):
+            return None
+        as_message = _question_as_message if is_question else _as_message
+        return "window/showMessageRequest", as_message(request)
+
+    def _send(self, journal: Journal, request: Json, form: tuple[str, Json]) -> None:
         def on_answer(answer: ClientAnswer) -> None:
             with self._lock:
-                self._open.pop(approval["id"], None)
-            _take_answer(journal, approval, answer)
+                self._open.pop(request["id"], None)
+            _take_answer(journal, request, answer)
 
-        method, shown = (
-            ("approval/request", approval)
-            if self._asks_ours
-            else ("window/showMessageRequest", _as_message(approval))
-        )
-        withdraw = self._client.request_async(method, shown, on_answer)
+        withdraw = self._client.request_async(*form, on_answer)
         with self._lock:
-            if approval["id"] in self._open:
-                self._open[approval["id"]] = withdraw
+            if request["id"] in self._open:
+                self._open[request["id"]] = withdraw
                 return
         withdraw()  # It was decided at another place meanwhile.
 
@@ -107,24 +126,41 @@ def _as_message(approval: Json) -> Json:
     return {"type": _WARNING, "message": f"{title}{body}{reason}{note}", "actions": actions}
 
 
-def _take_answer(journal: Journal, approval: Json, answer: ClientAnswer) -> None:
-    if not isinstance(answer.result, dict):
+def _question_as_message(question: Json) -> Json:
+    actions = [{"title": choice} for choice in question["choices"]]
+    return {"type": _INFO, "message": display_escaped(question["prompt"]), "actions": actions}
+
+
+def _take_answer(journal: Journal, request: Json, answer: ClientAnswer) -> None:
+    if not isinstance(answer.result, dict) or not isinstance(journal, Conversation):
         return
-    result = cast("Json", answer.result)  # pyright: ignore[reportUnknownMemberType] - any JSON.
-    by, key = ("id", "optionId") if "optionId" in result else ("label", "title")
-    decision = chosen_option(approval, by=by, value=result.get(key))
-    if decision is None or not isinstance(journal, Conversation):
-        log.warning("approval %s: the answer names no option that was offered", approval["id"])
-        return
+    take = _take_input if "prompt" in request else _take_decision
     try:
-        more = ApprovalAnswer.model_validate(result)
-        journal.respond(
-            approval["id"],
-            approval["digest"],
-            decision,
-            feedback=more.feedback,
-            edited_subject=more.edited_subject,
-        )
+        take(journal, request, cast("Json", answer.result))  # pyright: ignore[reportUnknownMemberType] - any JSON.
     except (DaemonError, ValueError) as exc:
         # Fail closed: it stays pending, and the next open of the conversation asks again.
-        log.warning("approval %s: the answer does not count: %s", approval["id"], exc)
+        log.warning("request %s: the answer does not count: %s", request["id"], exc)
+
+
+def _take_input(conversation: Conversation, question: Json, result: Json) -> None:
+    if "title" in result:
+        result = {"action": "accept", "content": result["title"]}
+    given = InputAnswer.model_validate(result)
+    if given.action is not None:
+        conversation.answer(question["id"], given.action, given.content)
+
+
+def _take_decision(conversation: Conversation, approval: Json, result: Json) -> None:
+    by, key = ("id", "optionId") if "optionId" in result else ("label", "title")
+    decision = chosen_option(approval, by=by, value=result.get(key))
+    if decision is None:
+        log.warning("approval %s: the answer names no option that was offered", approval["id"])
+        return
+    more = ApprovalAnswer.model_validate(result)
+    conversation.respond(
+        approval["id"],
+        approval["digest"],
+        decision,
+        feedback=more.feedback,
+        edited_subject=more.edited_subject,
+    )

@@ -54,6 +54,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         editor=ClientEditor(documents, server.client, facts),
         servers=ClientServers(documents, server.client, facts),
         can_ask=publisher.asker.can_ask,
+        can_answer=publisher.asker.can_answer,
         listeners=(publisher,),
     )
     daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)

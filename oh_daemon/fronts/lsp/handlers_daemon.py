@@ -1,4 +1,4 @@
-"""The methods about approvals, tools, models, settings and the daemon itself.
+"""The methods about approvals, questions, tools, models, settings and the daemon itself.
 
 Also `workspace/executeCommand`: the same methods for an editor that has no plugin.
 """
@@ -16,6 +16,7 @@ from typing import Any, cast
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import ApprovalNotFoundError, InvalidParamsError
 from oh_daemon.contract.events import Decision
+from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.contract.items import Approval
 from oh_daemon.contract.protocol import COMMANDS as MIRRORS
 from oh_daemon.contract.settings import Layer, merge_settings
@@ -72,14 +73,19 @@ def approval_respond(
     return once_durable(live, result)
 
 
-def _asked_by(daemon: Daemon, approval_id: str) -> Live:
+def input_respond(daemon: Daemon, params: InputRespondParams, context: RequestContext) -> Any:
+    live = _asked_by(daemon, params.input_id)
+    context.hold(live.id)
+    result = live.conversation.answer(params.input_id, params.action, params.content)
+    return once_durable(live, result)
+
+
+def _asked_by(daemon: Daemon, request_id: str) -> Live:
     for live in daemon.conversations.all_live():
         state = live.conversation.state
-        if approval_id in state.approvals or approval_id in state.resolutions:
+        if request_id in state.pending or request_id in state.resolutions:
             return live
-    raise ApprovalNotFoundError(
-        f"no approval {approval_id!r} in an open conversation; approval/list has those that wait"
-    )
+    raise ApprovalNotFoundError(request_id)
 
 
 def _decision(approval: Json, params: m.ApprovalRespondParams) -> Decision:
@@ -207,6 +213,7 @@ def _unknown(path: str, known: str, what: str) -> InvalidParamsError:
 HANDLERS: dict[str, Handler] = {
     "approval/list": approval_list,
     "approval/respond": approval_respond,
+    "input/respond": input_respond,
     "tool/list": tool_list,
     "command/list": command_list,
     "model/list": model_list,

@@ -41,7 +41,7 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
                 "conversation": describe(conversation),
                 "options": daemon.conversations.options_of(live),
                 **_replay(conversation, params),
-                "pending": list(conversation.state.approvals.values()),
+                "pending": list(conversation.state.pending.values()),
                 "queue": conversation.state.queue,
                 "repaired": live.repaired,
             }

@@ -1,7 +1,7 @@
 """Tells the client what happens in conversations: events, deltas, lists and progress.
 
 A listener of every conversation; it runs under their locks, so it only puts into the outbox. Text
-is built from the log's own bytes, once. Approvals are asked by `asker`.
+is built from the log's own bytes, once. What waits for the user is asked by `asker`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Publisher:
     def subscribe(self, journal: Journal) -> None:
         """From now on the client gets its events, and is asked what waits for an answer."""
         self.subscribed.add(journal.id)
-        for approval in journal.state.approvals.values():
-            self.asker.ask(journal, approval)
+        for request in journal.state.pending.values():
+            self.asker.ask(journal, request)
 
     def unsubscribe(self, journal: Journal) -> None:
         """It was closed: it sends no more, and its questions are withdrawn."""
         self.subscribed.discard(journal.id)
-        self.asker.withdraw(journal.state.approvals)
+        self.asker.withdraw(journal.state.pending)
 
     def on_deleted(self, journal: Journal) -> None:
         self.unsubscribe(journal)

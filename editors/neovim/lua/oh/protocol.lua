@@ -13,7 +13,7 @@
 
 ---@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted"
 
----@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsApproval" | "error"
+---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsInput" | "error"
 
 ---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
 
@@ -23,7 +23,9 @@
 
 ---@alias oh.protocol.Subject oh.protocol.CommandSubject | oh.protocol.FileChangeSubject | oh.protocol.ToolSubject | oh.protocol.PathSubject | oh.protocol.TrustSubject | oh.protocol.SaveDocumentsSubject
 
----@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice
+---@alias oh.protocol.InputAction "accept" | "decline" | "cancel"
+
+---@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice
 
 ---@alias oh.protocol.Event oh.protocol.KnownEvent
 
@@ -261,6 +263,12 @@
 ---@field kind "saveDocuments"
 ---@field uris string[]
 
+--- Answer a question of the agent; the first answer wins.
+---@class (exact) oh.protocol.InputRespondParams
+---@field inputId string
+---@field action oh.protocol.InputAction
+---@field content? string
+
 --- Files that the agent changed, and what of it waits for review.
 ---@class (exact) oh.protocol.ChangesListParams
 ---@field conversationId string
@@ -373,6 +381,11 @@
 ---@field feedback? string
 ---@field editedSubject? oh.protocol.Subject
 
+--- Without an action nothing is decided: the question stays open.
+---@class (exact) oh.protocol.InputAnswer
+---@field action? oh.protocol.InputAction
+---@field content? string
+
 ---@class (exact) oh.protocol.StartResult
 ---@field conversation oh.protocol.ConversationInfo
 ---@field options oh.protocol.Option[]
@@ -448,7 +461,7 @@
 ---@field firstSeq integer
 ---@field lastSeq integer
 ---@field hasMore boolean
----@field pending oh.protocol.Approval[]
+---@field pending (oh.protocol.Approval | oh.protocol.InputRequest)[]
 ---@field queue oh.protocol.QueuedMessage[]
 ---@field repaired string[]
 
@@ -815,6 +828,30 @@
 ---@field feedback? string
 ---@field editedSubject? oh.protocol.Subject
 
+--- The agent asks the user something and waits.
+---@class (exact) oh.protocol.InputRequested
+---@field type "input.requested"
+---@field input oh.protocol.InputRequest
+
+--- A question of the agent, durable until somebody answers. Text of the model: untrusted.
+---@class (exact) oh.protocol.InputRequest
+---@field id string
+---@field conversationId string
+---@field turnId string
+---@field itemId string
+---@field kind "text" | "choice"
+---@field prompt string
+---@field choices? string[]
+---@field createdAt string
+
+--- It was answered, and how; by a `message` when the user typed into the chat instead.
+---@class (exact) oh.protocol.InputResolved
+---@field type "input.resolved"
+---@field inputId string
+---@field action oh.protocol.InputAction
+---@field content? string
+---@field by "user" | "message" | "interrupted" | "changed"
+
 --- Why an action ran or not without asking: the rule and the digest it covers.
 ---@class (exact) oh.protocol.ActionDecided
 ---@field type "action.decided"
@@ -939,6 +976,10 @@
 ---@field pending oh.protocol.Approval[]
 
 ---@class (exact) oh.protocol.ApprovalRespondResult
+---@field resolved boolean
+---@field alreadyResolved? table<string, any>
+
+---@class (exact) oh.protocol.InputRespondResult
 ---@field resolved boolean
 ---@field alreadyResolved? table<string, any>
 
@@ -1126,6 +1167,17 @@
 ---@field editable boolean
 ---@field createdAt string
 
+--- Ask the user; feature `inputRequests`, else `window/showMessageRequest` for choices.
+---@class (exact) oh.protocol.InputRequestParams
+---@field id string
+---@field conversationId string
+---@field turnId string
+---@field itemId string
+---@field kind "text" | "choice"
+---@field prompt string
+---@field choices? string[]
+---@field createdAt string
+
 local M = {}
 
 M.Requests = {
@@ -1148,6 +1200,7 @@ M.Requests = {
   ["conversation/unsubscribe"] = true, -- oh.protocol.UnsubscribeParams -> oh.protocol.Empty
   ["approval/list"] = true, -- oh.protocol.ApprovalListParams -> oh.protocol.ApprovalListResult
   ["approval/respond"] = true, -- oh.protocol.ApprovalRespondParams -> oh.protocol.ApprovalRespondResult
+  ["input/respond"] = true, -- oh.protocol.InputRespondParams -> oh.protocol.InputRespondResult
   ["changes/list"] = true, -- oh.protocol.ChangesListParams -> oh.protocol.ChangesListResult
   ["changes/diff"] = true, -- oh.protocol.ChangesDiffParams -> oh.protocol.ChangesDiffResult
   ["changes/accept"] = true, -- oh.protocol.AcceptParams -> oh.protocol.ReviewResult
@@ -1180,6 +1233,7 @@ M.ClientRequests = {
   ["editor/diagnostics"] = true, -- oh.protocol.DiagnosticsParams -> oh.protocol.DiagnosticsResult
   ["editor/languageRequest"] = true, -- oh.protocol.LanguageRequestParams -> oh.protocol.LanguageRequestResult
   ["approval/request"] = true, -- oh.protocol.ApprovalRequestParams -> oh.protocol.ApprovalAnswer
+  ["input/request"] = true, -- oh.protocol.InputRequestParams -> oh.protocol.InputAnswer
 }
 
 return M

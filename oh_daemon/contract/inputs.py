@@ -1,0 +1,54 @@
+"""Questions of the agent to the user: the question, how a client is asked, how it answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from oh_daemon.contract.items import Contract
+
+InputAction = Literal["accept", "decline", "cancel"]
+
+
+class InputRequest(Contract):
+    """A question of the agent, durable until somebody answers. Text of the model: untrusted."""
+
+    id: str
+    conversation_id: str
+    turn_id: str
+    item_id: str
+    kind: Literal["text", "choice"]
+    prompt: str
+    choices: tuple[str, ...] | None = None
+    """What `choice` proposes; any other text is an answer too."""
+    created_at: str
+
+
+Answer = Annotated[str, Field(max_length=1 << 16)]
+
+
+class InputAnswer(Contract):
+    """Without an action nothing is decided: the question stays open."""
+
+    action: InputAction | None = None
+    content: Answer | None = None
+    """The text, or the chosen one; needed to accept."""
+
+
+class InputRequestParams(InputRequest):
+    """Ask the user; feature `inputRequests`, else `window/showMessageRequest` for choices."""
+
+
+class InputRespondParams(Contract):
+    """Answer a question of the agent; the first answer wins."""
+
+    input_id: str
+    action: InputAction
+    content: Answer | None = None
+    """The text, or the chosen one; needed to accept."""
+
+
+class InputRespondResult(Contract):
+    resolved: bool
+    already_resolved: dict[str, Any] | None = None
