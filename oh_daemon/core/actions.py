@@ -194,7 +194,8 @@ class Actions:
         elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)
         fields = {"duration_ms": elapsed_ms, **action.intent.item_fields, **result.item_fields}
         status, reason = ("failed" if result.is_error else "completed"), None
-        if cancel.is_cancelled:
+        # Files that changed have changed, whatever was cut off after that.
+        if cancel.is_cancelled and not result.item_fields.get("changes"):
             status, reason = "cancelled", "interrupted"
         item = conversation.state.item(item_id)
         self._finish(item, result, status=status, reason=reason, fields=fields)

@@ -55,7 +55,8 @@ from oh_daemon.store.commit import CommitThread
 from oh_daemon.tools.ask import AskTool
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.tools.finish import FinishTool
-from oh_daemon.tools.language import language_tools
+from oh_daemon.tools.language import Problems, language_tools, unwatched
+from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.think import ThinkTool
@@ -124,8 +125,14 @@ class Workbench:
     """The folders, documents, shells and tools of one conversation."""
 
     def __init__(
-        self, shared: Shared, log: EventLog, folders: Sequence[Path], recipe: Recipe
+        self,
+        shared: Shared,
+        log: EventLog,
+        folders: Sequence[Path],
+        recipe: Recipe,
+        cancel: Callable[[], CancelToken] = CancelToken,
     ) -> None:
+        self._cancel = cancel
         self.folders = Folders(tuple(folders)) if folders else None
         self.documents: Documents | None = None
         self.context_files: ContextFiles | None = None
@@ -154,10 +161,14 @@ class Workbench:
             masker=shared.masker,
             before_run=self._unsaved_note,
         )
-        tools: list[Tool] = [terminal, EditTool(documents)]
+        servers = shared.servers
+        watch = Problems(documents, servers).watch if servers and servers.can_report else unwatched
+        tools: list[Tool] = [terminal, EditTool(documents, watch)]
         tools += search_tools(documents, folders, shared.spawner)
-        if shared.servers is not None:
-            tools += language_tools(documents, shared.servers)
+        if servers is not None:
+            tools += language_tools(documents, servers)
+        if servers is not None and servers.can_look_up:
+            tools.append(RenameTool(documents, servers, self._cancel, watch))
         return tools
 
     def _unsaved_note(self, _context: ToolContext) -> str | None:
@@ -182,7 +193,7 @@ class Workbench:
         for item in state.items:
             meta: Json = item.get("meta") or {}
             self.context_files.remember(meta.get("contextFiles", ()))
-            is_edit = item.get("tool") == "edit"
+            is_edit = item.get("tool") in {"edit", "rename"}
             if is_edit and item["status"] == "completed":
                 self._learn_edit(self.documents, item)
             elif is_edit and item["status"] == "running":
@@ -212,7 +223,9 @@ class Live:
         self._recipe = recipe
         self._settings = shared.settings(folders[0] if folders else None).settings
         self.conversation = conversation
-        self.workbench = Workbench(shared, conversation.log, folders, recipe)
+        self.workbench = Workbench(
+            shared, conversation.log, folders, recipe, cancel=lambda: conversation.cancel
+        )
         self.repaired: tuple[str, ...] = ()
 
     @property

@@ -36,7 +36,7 @@ class CodePlaces:
         if "path" not in args or "symbol" not in args:
             raise ToolError("give path and symbol, the name as it stands in that file")
         path = self._folders.resolve(args["path"], writing=False)
-        text = self._documents.text(path)
+        text = self._documents.look(path).text
         if text is None:
             raise ToolError(f"there is no file {self._folders.name(path)!r}; glob finds files")
         offset = offset_of(text, args["symbol"], args.get("line"))
@@ -59,7 +59,7 @@ class CodePlaces:
             self._texts[uri] = None
             with suppress(ToolError):
                 path = self.path(uri)
-                self._texts[uri] = self._documents.text(path) if path else None
+                self._texts[uri] = self._documents.look(path).text if path else None
         return self._texts[uri]
 
     def column(self, uri: str, span: Range) -> int:

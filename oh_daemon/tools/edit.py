@@ -19,6 +19,7 @@ from oh_daemon.contract.items import (
     ToolSubject,
 )
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.workspace.documents import Documents, EditDone, TextView
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import shown, uri_from_path
@@ -86,8 +87,9 @@ class EditTool:
 
     spec = ToolSpec("edit", _DESCRIPTION, _SCHEMA, kind="edit")
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: Documents, watch: Watch = unwatched) -> None:
         self._documents = documents
+        self._watch = watch
         self._folders = documents.folders
         self._name = self._folders.name
 
@@ -99,7 +101,7 @@ class EditTool:
         before, after = planned.before, planned.after
         change = self._documents.history.describe(path, before, after)
         protected = self._folders.is_protected(args["path"])
-        reasons = tuple(filter(None, (protected, _hidden_reason(before, after))))
+        reasons = tuple(filter(None, (protected, hidden_reason(before, after))))
         return Intent(
             title=f"{_VERBS[args['command']]} {self._name(path)}",
             subject=FileChangeSubject(changes=(change,)),
@@ -118,9 +120,11 @@ class EditTool:
             return ToolResult.of(_render_view(self._documents.read(path), args))
         path = self._folders.resolve(args["path"], writing=True)
         label = f"oh: {args['command']} {shown(path.name)}"[:_MAX_LABEL_CHARS]
+        news = self._watch([path], context.cancel)
         done = self._documents.edit(path, _change(args), label=label, cancel=context.cancel)
+        told = self._render_done(done, args["command"], path)
         return ToolResult.of(
-            self._render_done(done, args["command"], path),
+            "\n".join(filter(None, (told, news()))),
             changes=(done.change,),
             route=done.route,
             undo_label=label,
@@ -194,7 +198,8 @@ def _text(args: Json, name: str) -> str:
     return text
 
 
-def _hidden_reason(before: str | None, after: str | None) -> str | None:
+def hidden_reason(before: str | None, after: str | None) -> str | None:
+    """Why whoever approves the change should look twice."""
     found = set(_HIDDEN.findall(after or "")) - set(_HIDDEN.findall(before or ""))
     if not found:
         return None

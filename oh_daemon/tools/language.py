@@ -6,7 +6,7 @@ They answer for the text that the editor shows; what they point at is said by `c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from oh_daemon.contract.language import (
     Marked,
     parse_answer,
 )
-from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import Json, LanguageServers
 from oh_daemon.tools.code_places import CodePlaces
 from oh_daemon.tools.search import SearchTool, spec
@@ -32,6 +32,9 @@ _MAX_ROWS = 100
 _MAX_SYMBOLS = 300
 _MAX_HOVER_BYTES = 8 << 10
 _MAX_MESSAGE_CHARS = 600
+_MAX_NEW = 10
+_WATCH_S = 1.0
+_WARNING = 2
 _SEVERITIES = ("error", "warning", "info", "hint")
 _KINDS = (
     *("symbol", "file", "module", "namespace", "package", "class", "method", "property", "field"),
@@ -65,6 +68,15 @@ _LOOKUP = spec(
     symbol={"type": "string", "minLength": 1},
     query={"type": "string", "minLength": 1},
 )
+
+
+Watch = Callable[[Iterable[Path], CancelToken], Callable[[], str]]
+"""See `Problems.watch`."""
+
+
+def unwatched(_paths: Iterable[Path], _cancel: CancelToken) -> Callable[[], str]:
+    """For clients that report no problems."""
+    return str
 
 
 def language_tools(documents: Documents, servers: LanguageServers) -> Iterable[SearchTool]:
@@ -103,6 +115,39 @@ class Problems:
         counts = [f"{n} {each}{'s' if n > 1 else ''}" for each in _SEVERITIES if (n := found[each])]
         return "\n".join([", ".join(counts), *limited(rows, _MAX_ROWS)])
 
+    def watch(self, paths: Iterable[Path], cancel: CancelToken) -> Callable[[], str]:
+        """Note what is reported of open documents; the result tells, once, what came since.
+
+        Both take a second at most. Whatever goes wrong, there is just nothing to tell.
+        """
+        shown_ones = [path for path in paths if self._documents.look(path).document]
+        asked = [self._folders.as_opened(path) for path in shown_ones]
+        before = self._reported(asked, cancel)
+        if before is None:
+            return str
+        known = Counter(_same(each) for _, found in before for each in found)
+
+        def news() -> str:
+            places, rows = CodePlaces(self._documents, self._servers), list[str]()
+            for uri, found in self._reported(asked, cancel) or ():
+                rows += self.render(places, uri, list(_added(known, found)))
+            head = ["The editor shows new problems since this edit:"] if rows else []
+            return "\n".join([*head, *limited(rows, _MAX_NEW)])
+
+        return news
+
+    def _reported(
+        self, paths: Sequence[Path], cancel: CancelToken
+    ) -> Sequence[tuple[str, Sequence[Diagnostic]]] | None:
+        if not paths:
+            return None
+        try:
+            return self._servers.diagnostics(
+                paths, min_severity=_WARNING, timeout_s=_WATCH_S, cancel=cancel
+            )
+        except (ToolError, Cancelled):
+            return None  # The edit itself is done by then, and that is what must be told.
+
     def render(self, places: CodePlaces, uri: str, found: Sequence[Diagnostic]) -> list[str]:
         """One row each, by line."""
         ordered = sorted(found, key=lambda each: (each.range.start.line, each.severity or 1))
@@ -115,6 +160,20 @@ class Problems:
         origin = " ".join(shown(str(part)) for part in (found.source, found.code) if part)
         row = f"{places.name(uri)}:{place} {_severity(found)} {message}"
         return f"{row} [{origin}]" if origin else row
+
+
+def _added(known: Counter[tuple[object, ...]], found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """Those that are more than the known ones, which are used up."""
+    for each in found:
+        if known[_same(each)] > 0:
+            known[_same(each)] -= 1
+        else:
+            yield each
+
+
+def _same(found: Diagnostic) -> tuple[object, ...]:
+    """What a problem still is when lines above it came or went."""
+    return found.severity or 1, found.message, found.source, found.code
 
 
 def _severity(found: Diagnostic) -> str:

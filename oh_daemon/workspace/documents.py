@@ -31,7 +31,7 @@ from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.files import Files, FileText, sha256_of
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, real_path, shown
-from oh_daemon.workspace.review import Restore, Wanted
+from oh_daemon.workspace.review import Rewrite, Wanted
 from oh_daemon.workspace.text_changes import (
     Create,
     Insert,
@@ -107,15 +107,18 @@ class Documents:
 
     def read(self, path: Path) -> TextView:
         """The newest text; from now on the agent knows it. Raises `ToolError`."""
-        state = self._look(path)
+        state = self.look(path)
         if state.text is None:
             raise ToolError(f"there is no file {self._name(path)!r}")
         self._saw(state)
         return TextView(state.text, state.truth.note)
 
-    def text(self, path: Path) -> str | None:
-        """The newest text, without counting as read by the agent. Raises `ToolError`."""
-        return self._look(path).text
+    def look(self, path: Path) -> Look:
+        """The newest text and where it is, without counting as read. Raises `ToolError`."""
+        document = self._document(path)
+        file = self._file(path, document)
+        truth = arbitrate(fingerprint(document), fingerprint(file), self._seen.get(path))
+        return Look(path, document, file, truth)
 
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
         """What `change` would do to the newest text.
@@ -124,14 +127,14 @@ class Documents:
         that still stands there once goes on all the same (decision 26). Raises
         `EditRejectedError` when there is something where a file is to be made.
         """
-        state = self._look(path)
+        state = self.look(path)
         match change:
             case Create():
                 return self._planned_creation(state, change.text)
             case Undo():
                 return self._planned_undo(state)
-            case Restore():
-                return self._planned_restore(state, change)
+            case Rewrite():
+                return self._planned_rewrite(state, change)
             case Replace() | Insert():
                 return self._planned_change(state, change)
 
@@ -146,27 +149,31 @@ class Documents:
                 done = self._write(planned, label, cancel)
                 if done is not None:
                     return done
-            raise self._stale(self._look(path), "it changed while it was being edited, twice")
+            raise self._stale(self.look(path), "it changed while it was being edited, twice")
 
-    def restore(self, path: Path, change: Restore, *, label: str, cancel: CancelToken) -> None:
-        """The same on behalf of the user: the agent has not seen it and cannot undo it."""
-        seen, planned = self._seen.get(path), self.plan(path, change)
-        if planned.before == planned.after:
-            return
+    def rewrite(self, path: Path, change: Rewrite, *, label: str, cancel: CancelToken) -> EditDone:
+        """The same for a change that the agent was not shown: it has seen what it had seen."""
+        seen = self._seen.get(path)
         done = self.edit(path, change, label=label, cancel=cancel)
-        self.history.forget(path, done.change)
-        if seen is not None:
-            self._seen[path] = seen
+        self._seen[path] = seen or replace(self._seen[path], whole=False)
+        return done
+
+    def restore(self, path: Path, change: Rewrite, *, label: str, cancel: CancelToken) -> None:
+        """A rewrite on behalf of the user, which the agent cannot undo."""
+        planned = self.plan(path, change)
+        if planned.before != planned.after:
+            done = self.rewrite(path, change, label=label, cancel=cancel)
+            self.history.forget(path, done.change)
 
     def unsaved_agent_edits(self) -> tuple[Path, ...]:
         """Files whose text in the editor holds an edit of ours that commands do not see."""
-        return tuple(path for path in self.history.left_unsaved() if self._look(path).is_unsaved)
+        return tuple(path for path in self.history.left_unsaved() if self.look(path).is_unsaved)
 
     def unsaved_texts(self) -> Mapping[Path, str]:
         """Texts that differ from the disk's and count more, by real path inside the folders."""
         documents = self._editor.documents() if self._editor else ()
         paths = {real_path(document.path) for document in documents}
-        states = [self._look(path) for path in paths if self.folders.contains(path)]
+        states = [self.look(path) for path in paths if self.folders.contains(path)]
         return {state.path: state.text or "" for state in states if state.is_unsaved}
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
@@ -174,7 +181,7 @@ class Documents:
         documents = [document for path in paths if (document := self._document(path))]
         if self._editor is not None and documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
-        return tuple(path for path in paths if not self._look(path).is_unsaved)
+        return tuple(path for path in paths if not self.look(path).is_unsaved)
 
     def _planned_change(self, state: Look, change: Replace | Insert) -> PlannedEdit:
         if state.text is None:
@@ -196,12 +203,6 @@ class Documents:
                 raise self._stale(state, f"it changed since you read it; {exc.message}") from exc
             raise
         return replace(planned, note=REBASED) if moved else planned
-
-    def _look(self, path: Path) -> Look:
-        document = self._document(path)
-        file = self._file(path, document)
-        truth = arbitrate(fingerprint(document), fingerprint(file), self._seen.get(path))
-        return Look(path, document, file, truth)
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
         try:
@@ -275,11 +276,11 @@ class Documents:
         planned = self._planned(state, partial(restoring, before=before, after=after))
         return self._removing(planned) if last.op == "add" else planned
 
-    def _planned_restore(self, state: Look, change: Restore) -> PlannedEdit:
+    def _planned_rewrite(self, state: Look, change: Rewrite) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"{self._name(state.path)!r} is gone")
         planned = self._planned(state, change.edits)
-        return self._removing(planned) if change.target is None else planned
+        return self._removing(planned) if change.after is None else planned
 
     def _removing(self, planned: PlannedEdit) -> PlannedEdit:
         """Take a file away that the agent made."""
@@ -327,7 +328,7 @@ class Documents:
         )
         if outcome.saved:
             self._await_saved_text(path, document.path, cancel)
-        text = self._look(path).text or ""
+        text = self.look(path).text or ""
         landed = arrived is not None or (
             outcome.applied and looks_applied(document.text, after, text, was_saved=outcome.saved)
         )

@@ -48,20 +48,20 @@ def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Restore:
-    """Go back from `origin`, as the agent left it, to `target`, around what others changed."""
+class Rewrite:
+    """Make one whole text of another, around what was changed in between; with LF as line end."""
 
-    origin: str
-    target: str | None
+    before: str
+    after: str | None
     """None is no file."""
 
     def edits(self, text: str) -> tuple[TextEdit, ...]:
         plain = with_newlines(text)
-        wanted, n_lost = merged(self.origin, self.target or "", plain)
-        if n_lost or (self.target is None and wanted):
-            raise EditRejectedError("the same lines were changed since; nothing was reverted")
+        wanted, n_lost = merged(self.before, self.after or "", plain)
+        if n_lost or (self.after is None and wanted):
+            raise EditRejectedError("the same lines were changed since; nothing was done")
         return located(text, plain, [TextEdit(0, len(plain), wanted)])
 
 
-Wanted = Change | Restore
+Wanted = Change | Rewrite
 """What an edit may be asked to do."""

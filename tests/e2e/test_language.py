@@ -84,7 +84,7 @@ def test_only_what_the_client_can_answer_is_offered(world: World) -> None:
         offered[feature] = {tool["name"] for tool in tools}
     everywhere = offered["saveDocument"]
     assert offered["diagnostics"] - everywhere == {"diagnostics"}
-    assert offered["languageRequests"] - everywhere == {"lookup"}
+    assert offered["languageRequests"] - everywhere == {"lookup", "rename"}
 
 
 def test_nothing_is_read_outside_the_folders_or_from_secrets_and_long_lists_are_cut(
@@ -181,3 +181,72 @@ def test_a_client_that_never_answers_is_given_up_or_interrupted_at_once(world: W
     assert ended["status"] == "interrupted"
     editor.client.wait_for(lambda m: m.get("method") == "$/cancelRequest", nth=2)
     assert items(editor.client, "toolCall")[-1]["status"] == "cancelled"
+
+
+def edits(world: World, editor: Editor, *steps: Step) -> list[Json]:
+    """One turn; returns what became of the edits."""
+    world.script(call("edit", command="view", path="src/uses.py"), *steps, say("Done."))
+    world.start(editor.client)
+    world.turn(editor.client)
+    return items(editor.client, "fileChange")
+
+
+def replace(old: str, new: str, path: str = "src/uses.py") -> Step:
+    return call("edit", command="replace", path=path, old_text=old, new_text=new)
+
+
+def test_after_an_edit_the_agent_is_told_what_it_broke_and_nothing_else(world: World) -> None:
+    editor, server = open_editor(world)
+    broke, mended, closed = edits(
+        world,
+        editor,
+        replace("load(x)", "load(x) + hmm\n\nmeh + oops"),
+        replace("hmm", "1"),
+        call("edit", command="create", path="new.py", text="oops\n"),
+    )
+    told = content_of(broke).split("\n")
+    start = told.index("The editor shows new problems since this edit:")
+    assert told[start + 1 :] == [
+        "src/uses.py:3:25 warning 'hmm' is not defined",
+        "    in this file [Toy undefined]",
+        "src/uses.py:5:14 error 'oops' is not defined",
+        "    in this file [Toy undefined]",
+    ]
+    assert "problems" not in content_of(mended) + content_of(closed)
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("answer", [refused, lambda _params: {"items": [{"uri": 1}]}])
+def test_a_client_that_cannot_say_what_an_edit_broke_does_not_matter(
+    world: World, answer: Callable[[Json], Any]
+) -> None:
+    editor, _ = open_editor(world)
+    editor.client.answer("editor/diagnostics", answer)
+    [edited] = edits(world, editor, replace("load(x)", "oops"))
+    assert edited["status"] == "completed"
+    assert "problems" not in content_of(edited)
+
+
+def test_an_edit_that_is_done_stays_done_when_the_wait_for_problems_is_interrupted(
+    world: World,
+) -> None:
+    editor, server = open_editor(world)
+    conversation = ""
+
+    def interrupt(params: Json) -> Json:
+        if editor.buffers[params["uris"][0]].text != USES:
+            params = {"conversationId": conversation}
+            editor.client.request("conversation/interrupt", params)
+            raise NoAnswer
+        return {"items": []}
+
+    editor.client.answer("editor/diagnostics", interrupt)
+    steps = call("edit", command="view", path="src/uses.py"), replace("load(x)", "1")
+    world.script(*steps)
+    conversation = world.start(editor.client)
+    assert world.turn(editor.client)["status"] == "interrupted"
+    [edited] = items(editor.client, "fileChange")
+    assert edited["status"] == "completed"
+    listed = editor.client.request("changes/list", {"conversationId": conversation})
+    assert [file["state"] for file in listed["files"]] == ["pending"]
+    assert server.requests == []

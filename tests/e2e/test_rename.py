@@ -1,0 +1,172 @@
+"""A symbol renamed by the user's language server: one action, several files, all or none."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from editor import Buffer, Editor, refuse
+from fake_llm import Step, call, say
+from language_server import FEATURES, LanguageServer, python_file
+from world import World, content_of, items
+
+Json = dict[str, Any]
+RENAME = call("rename", path="src/uses.py", line=2, symbol="load", new_name="fetch")
+LOAD = "def load(name):\r\n    return name\r\n"
+USES = 'from load import load\nx = "😀😀"; y = load(x)\n'
+TYPED = USES + "# typed, load\n"
+
+
+class Project:
+    """A closed file with CR LF, one open and as on disk, one open with unsaved text."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.closed = python_file(world, "a.py", LOAD)
+        self.clean = python_file(world, "clean.py", "load(1)\n")
+        self.dirty = python_file(world, "src/uses.py", USES)
+        self.editor = Editor(world, features=FEATURES)
+        self.editor.open(self.clean)
+        self.buffer = self.editor.open(self.dirty, typed=TYPED)
+        self.server = LanguageServer(world, self.editor)
+
+    def start(self, *steps: Step, **options: str) -> str:
+        self.world.script(*steps, say("Done."))
+        return self.world.start(self.editor.client, options=options or {"approval": "askNever"})
+
+    def run(self, *steps: Step) -> list[Json]:
+        """One turn; returns the edits."""
+        self.start(*steps)
+        self.world.turn(self.editor.client)
+        return items(self.editor.client, "fileChange")
+
+    def asked(self, nth: int = 1) -> Json:
+        event = self.editor.client.wait_for_event("approval.requested", nth=nth)
+        return event["event"]["approval"]
+
+    def allow(self, approval: Json) -> None:
+        answer = {"approvalId": approval["id"], "digest": approval["digest"]}
+        self.editor.client.request("approval/respond", {**answer, "optionId": "allow-once"})
+
+    def texts(self) -> tuple[str, str, str, str]:
+        """The closed file, the clean one, the dirty buffer, and the disk below it."""
+        closed, clean, disk = (
+            path.read_bytes().decode() for path in (self.closed, self.clean, self.dirty)
+        )
+        return closed, clean, self.buffer.text, disk
+
+
+BEFORE = (LOAD, "load(1)\n", TYPED, USES)
+AFTER = tuple(text.replace("load", "fetch") for text in BEFORE[:3])
+
+
+def test_a_rename_is_asked_about_once_and_changes_all_files_and_can_be_undone(world: World) -> None:
+    project = Project(world)
+    undo = [call("edit", command="undo", path=path) for path in ("a.py", "src/uses.py")]
+    conversation = project.start(RENAME, mode="ask", approval="askRisky")
+    approval = project.asked()
+    assert approval["title"] == "Rename 'load' to 'fetch' in 3 files"
+    assert all("+" in change["patch"] for change in approval["subject"]["changes"])
+    assert project.texts() == BEFORE
+    project.allow(approval)
+    world.turn(project.editor.client)
+    [renamed] = items(project.editor.client, "fileChange")
+    assert (renamed["status"], [c["op"] for c in renamed["changes"]]) == (
+        "completed",
+        ["modify"] * 3,
+    )
+    assert (*project.texts()[:3], project.texts()[3]) == (*AFTER, USES)
+    assert "src/uses.py: 3 lines." in content_of(renamed)
+    assert sum("method" in request for request in project.server.requests) == 1
+    listed = project.editor.client.request("changes/list", {"conversationId": conversation})
+    assert [file["state"] for file in listed["files"]] == ["pending"] * 3
+    world.script(*undo, say("Undone."))
+    world.send(project.editor.client, conversation, "undo it")
+    for nth in (2, 3):
+        project.allow(project.asked(nth))
+    world.turn(project.editor.client, nth=2)
+    assert project.texts() == (LOAD, "fetch(1)\n", TYPED, USES)
+
+
+def test_when_one_file_cannot_be_changed_the_others_are_taken_back(world: World) -> None:
+    project = Project(world)
+    project.editor.habits = [lambda _buffer: None, refuse("readonly")]
+    [failed] = project.run(RENAME)
+    assert failed["status"] == "failed"
+    assert "readonly" in content_of(failed)
+    assert project.texts() == BEFORE
+
+
+def test_what_runs_is_what_was_shown_or_it_is_shown_again(world: World) -> None:
+    project = Project(world)
+    project.start(RENAME, mode="ask", approval="askRisky")
+    first = project.asked()
+    project.editor.type(project.dirty, TYPED + "load\n")
+    project.allow(first)
+    second = project.asked(2)
+    assert "changed after you allowed it" in second["reason"]
+    project.allow(second)
+    world.turn(project.editor.client)
+    assert project.texts()[2] == (TYPED + "load\n").replace("load", "fetch")
+
+
+def test_an_edit_that_leaves_the_project_or_makes_no_sense_changes_nothing(world: World) -> None:
+    project = Project(world)
+    honest = project.server.answers["textDocument/rename"]
+    span = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 3}}
+    git = world.project / ".git/config"
+
+    def with_change(path: Path, *edits: Json) -> Callable[[Json], Json]:
+        change = {"textDocument": {"uri": path.as_uri(), "version": None}, "edits": edits}
+        return lambda p: {"documentChanges": [*honest(p)["documentChanges"], change]}
+
+    def outdated(params: Json) -> Json:
+        edit = honest(params)
+        edit["documentChanges"][-1]["textDocument"]["version"] -= 1
+        return edit
+
+    moved = {"kind": "rename", "oldUri": "file:///a", "newUri": "file:///b"}
+    edit = {"range": span, "newText": "x"}
+    lies: list[tuple[Callable[[Json], Any], str]] = [
+        (lambda _params: None, "cannot rename"),
+        (lambda _params: {}, "cannot rename"),
+        (lambda _params: {"documentChanges": [moved]}, "make, move or remove files"),
+        (lambda _params: {"changes": {"untitled:x": [edit]}}, "names no file"),
+        (lambda _params: {"changes": {project.clean.as_uri(): [edit, edit]}}, "make no sense"),
+        (with_change(world.home / "x.py", edit), "outside the open folders"),
+        (with_change(git, edit), "git's own files"),
+        (with_change(world.project / "none.py", edit), "is not there"),
+        (with_change(project.clean, edit), "twice"),
+        (outdated, "changed just now"),
+    ]
+    answers = [answer for answer, _ in lies for _ in range(2)]
+
+    def lying(params: Json) -> Any:
+        return answers.pop(0)(params)
+
+    project.server.answers["textDocument/rename"] = lying
+    project.start(*([RENAME] * len(lies)))
+    world.turn(project.editor.client)
+    failed = items(project.editor.client, "toolCall")
+    assert [item["status"] for item in failed] == ["failed"] * len(lies)
+    for item, (_, text) in zip(failed, lies, strict=True):
+        assert text in content_of(item)
+    assert project.texts() == BEFORE
+
+
+def test_a_rename_that_is_interrupted_while_the_editor_edits_leaves_nothing_behind(
+    world: World,
+) -> None:
+    project = Project(world)
+    conversation = ""
+
+    def interrupt(_buffer: Buffer) -> Json:
+        params = {"conversationId": conversation}
+        project.editor.client.request("conversation/interrupt", params)
+        return {"applied": False, "failureReason": "rejected"}
+
+    project.editor.habits = [interrupt]
+    conversation = project.start(RENAME)
+    world.turn(project.editor.client)
+    [cut] = items(project.editor.client, "fileChange")
+    assert cut["status"] == "cancelled"
+    assert project.texts() == BEFORE
