@@ -128,6 +128,55 @@ class OutputReadResult(Contract):
     total: int
 
 
+class TerminalListParams(OfConversation):
+    """The agent's terminals; none when the conversation is not open."""
+
+
+class TerminalInfo(Contract):
+    terminal_id: str
+    command: str | None = None
+    """The one that runs, or ran last."""
+    cwd: str
+    running: bool
+    exit_code: int | None = None
+    size_bytes: int
+    """Of the output that is kept."""
+
+
+class TerminalListResult(Contract):
+    terminals: tuple[TerminalInfo, ...]
+
+
+class OfTerminal(OfConversation):
+    terminal_id: str
+
+
+class TerminalReadParams(OfTerminal):
+    """What a terminal showed, as text; at least its last MiB is kept."""
+
+    offset: Annotated[int, Field(ge=0)] = 0
+    """In characters; before what is kept, the oldest comes first."""
+    limit: Annotated[int, Field(ge=1, le=262_144)] = 262_144
+
+
+class TerminalReadResult(Contract):
+    data: str
+    next_offset: int
+    eof: bool
+    """All was read, and nothing runs that would write more."""
+
+
+class TerminalWriteParams(OfTerminal):
+    """Type into the program that runs; the agent hears of it."""
+
+    data: Annotated[str, Field(min_length=1, max_length=65_536)]
+    """Exactly the characters: Enter is a line break, Ctrl-C is U+0003."""
+
+
+class TerminalKillParams(OfTerminal):
+    """End what runs in a terminal, also in the background; its shell stays."""
+
+
 class ToolListParams(Contract):
     """Tools the agent is offered."""
 

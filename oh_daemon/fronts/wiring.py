@@ -151,7 +151,7 @@ class Workbench:
     def _workspace_tools(self, shared: Shared, log: EventLog, folders: Folders) -> list[Tool]:
         history = EditHistory(folders, log)
         documents = Documents(folders, shared.editor, history, shared.locks)
-        shells = Shells(shared.spawner, folders.folders[0], shared.environment)
+        shells = Shells(shared.spawner, folders.folders[0], shared.environment, shared.masker)
         self.documents, self.shells = documents, shells
         self.context_files = ContextFiles(documents)
         terminal = TerminalTool(

@@ -15,12 +15,12 @@ from oh_daemon.contract.items import CommandSubject
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.risk import Rating
 from oh_daemon.core.secrets import MaskedStream, Masker
-from oh_daemon.workspace.bash import CommandOutcome
 from oh_daemon.workspace.files import fingerprint
 from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.pty import KEYS
 from oh_daemon.workspace.shell import Shells
+from oh_daemon.workspace.shell_command import CommandOutcome
 
 DEFAULT_TIMEOUT_S = 30.0
 _BACKGROUND_WAIT_S = 1.0

@@ -14,23 +14,23 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace import reaper
-from oh_daemon.workspace.output import Capture, CleanText, Output
+from oh_daemon.workspace.output import Capture, CleanText, Scrollback
 from oh_daemon.workspace.pty import KEYS, Pty
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.workspace.shell_command import Command, CommandOutcome, OnOutput, State
+from oh_daemon.workspace.spawner import GRACE_S, Spawner
 
 MAX_LIVE_CHARS = 1 << 20
 """Live output per call; the rest is only in the result, or clients would drown."""
 _MAX_LATE_CHARS = 4096
+_MAX_SHOWN = 200
 _NO_COMMAND = "no command runs in this terminal; call again without is_input"
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 0.4
 _MARK_DEADLINE_S = 0.5
@@ -63,70 +63,35 @@ __oh_begin $?; . {file} <&240 240>&- 241>&-; {{ __oh_quiet $?; }} 2>/dev/null
 {{ __oh_done $? {mark}; }} 2>/dev/null
 """
 
-State = Literal["done", "running", "waitingForInput"]
-OnOutput = Callable[[str], None]
-
 
 def _ignore(_text: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class CommandOutcome:
-    """What one call saw of a command."""
-
-    state: State
-    output: Output
-    cwd: Path
-    duration_s: float
-    """Since the command began."""
-    exit_code: int | None = None
-    """Negative when a signal ended the shell itself."""
-    note: str = ""
-    """What happened to the shell, for the model."""
-    late: str = ""
-    """What background jobs wrote after the end of the command before."""
-
-
-@dataclass(slots=True, eq=False)
-class _Command:
-    """A command under way, or ended and not yet reported. Guarded by its shell's lock."""
-
-    text: str
-    capture: Capture
-    is_background: bool
-    note: str
-    late: str
-    mark: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
-    is_marked: bool = False
-    status: int | None = None
-    """What bash said; it counts once the mark shows that all output before it was read."""
-    cleaner: CleanText = field(default_factory=CleanText)
-    held: bytes = b""
-    """Output that may be the beginning of the mark."""
-    started: float = field(default_factory=time.monotonic)
-    active: float = field(default_factory=time.monotonic)
-    """When it last wrote, or was last typed into."""
-    exit_code: int | None = None
-    """Set once, when it has ended."""
 
 
 class Bash:
     """Safe from any thread. Raises `ToolError` and `OSError` when it cannot start."""
 
     def __init__(
-        self, spawner: Spawner, scratch: Path, cwd: Path, env: Mapping[str, str], note: str = ""
+        self,
+        spawner: Spawner,
+        scratch: Path,
+        cwd: Path,
+        env: Mapping[str, str],
+        screen: Scrollback,
     ) -> None:
         """`scratch` is the folder for its files; what an earlier shell left there is taken up.
 
-        `note` is what the model must know about this shell; its first command tells it.
+        `screen` gets what people see of it.
         """
         self.cwd = cwd
-        self._note = note
+        self.last: Command | None = None
+        """The command that runs, or the last one that ran."""
+        self._screen = screen
+        self._note = ""
         self._on_output, self._live_left = _ignore, 0
         self.is_dead = False
         self._scratch = scratch
         self._changed = threading.Condition()
-        self._command: _Command | None = None
+        self._command: Command | None = None
         self._late = ""
         self._late_cleaner = CleanText()
         scratch.mkdir(mode=0o700, exist_ok=True)
@@ -152,6 +117,10 @@ class Bash:
         """No command runs, and none has ended without somebody having seen it."""
         return self._command is None
 
+    @property
+    def is_running(self) -> bool:
+        return self._command is not None and self._command.exit_code is None
+
     def listen(self, on_output: OnOutput) -> None:
         """Hear what is written from now on until the end of the next `wait`."""
         with self._changed:
@@ -173,8 +142,8 @@ class Bash:
             running = self._command
             if running and running.exit_code is None:
                 raise ToolError(
-                    f"this terminal is busy with {running.text[:200]!r}: wait for it or type into"
-                    " it with is_input, or use another terminal_id"
+                    f"this terminal is busy with {running.text[:_MAX_SHOWN]!r}: wait for it or type"
+                    " into it with is_input, or use another terminal_id"
                 )
             if on_output is not None:
                 self.listen(on_output)
@@ -182,22 +151,52 @@ class Bash:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file.write_text(text + "\n", "utf-8", "surrogateescape")
             late, self._late = self._late, ""
-            note, self._note = self._note, ""
-            command = _Command(text, self._capture(), is_background, note, late)
+            # Nobody may have asked what became of the command before.
+            note = (running.note if running else "") + self._note
+            self._note = ""
+            self._screen.add_line(f"$ {text}\n")
+            command = Command(text, self._capture(), is_background, note, late)
             self._pty.prepare()
-            self._command = command
+            self._command = self.last = command
             lines = _LINES.format(file=shlex.quote(str(file)), mark=command.mark.decode())
             os.write(self._control, lines.encode())
 
     def type(self, text: str) -> None:
         """Press a key of `KEYS`, or type `text` and Enter, in the program that runs."""
-        data = KEYS.get(text) or text.removesuffix("\n").encode() + b"\n"
+        self._press(KEYS.get(text) or text.removesuffix("\n").encode() + b"\n")
+
+    def type_for_user(self, text: str) -> None:
+        """Type exactly this; the model hears of it. Raises `ToolError` like `type`."""
+        with self._changed:
+            self._press(text.encode())
+            self.tell(f"The user typed {text[:_MAX_SHOWN]!r} into this terminal.\n")
+
+    def _press(self, data: bytes) -> None:
         with self._changed:
             command = self._command
             if command is None or command.exit_code is not None:
                 raise ToolError(_NO_COMMAND)
             command.active = time.monotonic()
             self._pty.write(data)
+
+    def tell(self, note: str) -> None:
+        """What the model must know about this shell; its next look at it says so."""
+        with self._changed:
+            if self._command is None:
+                self._note += note
+            else:
+                self._command.note += note
+
+    def stop_for_user(self) -> None:
+        """End all that runs in it, also in the background; the shell stays. Blocks for a second."""
+        self.tell("The user ended what ran in this terminal.\n")
+        command = self._command
+        if command is not None and command.exit_code is None:
+            self._interrupt(command)
+        for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, 0)):
+            if left := self._process.tree() - {self._process.pid}:
+                reaper.send_signal(left, number)
+                self._process.wait(patience_s)
 
     def wait(
         self, *, timeout_s: float, cancel: CancelToken, needs_output: bool = False
@@ -230,7 +229,7 @@ class Bash:
         return Capture(self._scratch / f"output-{secrets.token_hex(8)}")
 
     def _await(
-        self, command: _Command, timeout_s: float, cancel: CancelToken, *, needs_output: bool
+        self, command: Command, timeout_s: float, cancel: CancelToken, *, needs_output: bool
     ) -> State:
         began = time.monotonic()
         deadline = began + timeout_s
@@ -254,19 +253,20 @@ class Bash:
             is_calm = is_quiet and not n_waiting
             pause_s = min(2 * pause_s, _LAST_LOOK_S) if is_calm else _FIRST_LOOK_S
 
-    def _outcome(self, command: _Command, state: State) -> CommandOutcome:
+    def _outcome(self, command: Command, state: State) -> CommandOutcome:
         with self._changed:
             capture, command.capture = command.capture, self._capture()
             self._on_output = _ignore
             note, command.note = command.note, ""
             late, command.late = command.late, ""
             exit_code = command.exit_code
+            self._screen.settle()
             if exit_code is not None:
                 self._command, state = None, "done"
         seconds = time.monotonic() - command.started
         return CommandOutcome(state, capture.finish(), self.cwd, seconds, exit_code, note, late)
 
-    def _interrupt(self, command: _Command) -> None:
+    def _interrupt(self, command: Command) -> None:
         """End the command, gently first; the shell itself only when nothing else helps."""
         reaper.send_signal({self._process.pid}, signal.SIGUSR2)
         for number, patience_s in _INTERRUPTS:
@@ -276,7 +276,7 @@ class Bash:
         self.kill(0)
         self._ends_within(command, _MARK_DEADLINE_S)
 
-    def _ends_within(self, command: _Command, timeout_s: float) -> bool:
+    def _ends_within(self, command: Command, timeout_s: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: command.exit_code is not None, timeout_s)
 
@@ -317,14 +317,9 @@ class Bash:
         if command is None or command.is_marked:
             self._keep_late(data)
             return
-        mark = b"\x1e%b\x1e" % command.mark
-        before, found, after = (command.held + data).partition(mark)
-        start = before.rfind(b"\x1e", -len(mark))
-        command.held = b""
-        if not found and start >= 0 and mark.startswith(before[start:]):
-            before, command.held = before[:start], before[start:]
-        self._emit(command, command.cleaner.feed(before))
-        if found:
+        text, after = command.split(data)
+        self._emit(command, text)
+        if after is not None:
             command.is_marked = True
             self._keep_late(after)
             if command.status is not None:
@@ -344,11 +339,12 @@ class Bash:
                 self._end(command)
         return None
 
-    def _end(self, command: _Command) -> None:
+    def _end(self, command: Command) -> None:
         held, command.held, command.is_marked = command.held, b"", True
         self._emit(command, command.cleaner.feed(held) + command.cleaner.flush())
         with self._changed:
             command.exit_code = command.status
+            self._screen.settle()
             self._changed.notify_all()
 
     def _on_exit(self, exit_code: int) -> None:
@@ -363,11 +359,12 @@ class Bash:
             self._end(command)
         self._descriptors.close()
 
-    def _emit(self, command: _Command, text: str) -> None:
+    def _emit(self, command: Command, text: str) -> None:
         if not text:
             return
         with self._changed:
             command.capture.add(text)
+            self._screen.add(text)
             command.active = time.monotonic()
             live, on_output = text[: self._live_left], self._on_output
             self._live_left -= len(live)
@@ -375,8 +372,10 @@ class Bash:
             on_output(live)
 
     def _keep_late(self, data: bytes) -> None:
+        text = self._late_cleaner.feed(data)
         with self._changed:
-            self._late = (self._late + self._late_cleaner.feed(data))[-_MAX_LATE_CHARS:]
+            self._screen.add(text)
+            self._late = (self._late + text)[-_MAX_LATE_CHARS:]
 
 
 def _pipe(stack: ExitStack) -> tuple[int, int]:

@@ -1,19 +1,26 @@
 """What a terminal wrote, as text that is safe to show: cleaned, and kept within bounds.
 
 Terminal escapes and controls go, overwritten lines collapse; of a long text the head and the tail
-stay in memory and all of it (up to 100 MiB) goes to a file. Knows nothing of shells.
+stay in memory and all of it (up to 100 MiB) goes to a file. People see the last MiB of a terminal.
+Knows nothing of shells.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+import threading
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from oh_daemon.core.secrets import MaskedStream, Masker
+
 HEAD_BYTES = TAIL_BYTES = 16 << 10
 MAX_SPILL_BYTES = 100 << 20
+MAX_SCROLLBACK_CHARS = 1 << 20
+_PIECE_CHARS = 1 << 12
 _MAX_HELD_CHARS = 64 << 10
 """No escape sequence and no progress bar is longer; beyond it is shown as text."""
 
@@ -138,3 +145,58 @@ class Capture:
             # A full disk must not take the command down: the two ends are still there.
             self._can_spill = False
             self._path.unlink(missing_ok=True)
+
+
+class Scrollback:
+    """What a terminal showed last, masked, at least a MiB of it. Safe from any thread."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._lock = threading.Lock()
+        self._masked = MaskedStream(masker)
+        self._pieces = deque([""])
+        self._begin = 0
+        """How many characters are no longer kept."""
+        self._end = 0
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what is kept."""
+        with self._lock:
+            return sum(len(piece.encode()) for piece in self._pieces)
+
+    def add(self, text: str) -> None:
+        with self._lock:
+            self._keep(self._masked.feed(text))
+
+    def add_line(self, line: str) -> None:
+        """Begin a new line with it, where the last one has not ended."""
+        with self._lock:
+            self._keep(self._masked.flush())
+            is_amid = bool(self._pieces[-1]) and not self._pieces[-1].endswith("\n")
+            self._keep("\n" * is_amid + self._masked.feed(line))
+
+    def settle(self) -> None:
+        """Show what was held back because it may have begun a secret."""
+        with self._lock:
+            self._keep(self._masked.flush())
+
+    def read(self, offset: int, limit: int) -> tuple[str, int]:
+        """Text from that character on, or from the oldest that is kept, and where it ends."""
+        with self._lock:
+            start = max(offset - self._begin, 0)
+            text = "".join(self._pieces)[start : start + limit]
+            return text, min(max(offset, self._begin), self._end) + len(text)
+
+    def _keep(self, text: str) -> None:
+        self._end += len(text)
+        # Pieces grow to some KiB: a program may write one character at a time.
+        if len(self._pieces[-1]) < _PIECE_CHARS:
+            self._pieces[-1] += text
+        else:
+            self._pieces.append(text)
+        while self._end - self._begin - len(self._pieces[0]) > MAX_SCROLLBACK_CHARS:
+            self._begin += len(self._pieces.popleft())

@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
+from oh_daemon.contract.daemon_messages import TerminalInfo
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.secrets import Masker
 from oh_daemon.workspace.bash import Bash
+from oh_daemon.workspace.output import Scrollback
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, clean_env, refusals
 
 MAX_SHELLS = 16
@@ -24,13 +27,21 @@ _REPLACED = "The shell had ended; this is a new one in the same folder."
 class Shells:
     """The named shells of one conversation. Safe from any thread."""
 
-    def __init__(self, spawner: Spawner, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        spawner: Spawner,
+        folder: Path,
+        env: Mapping[str, str],
+        masker: Masker | None = None,
+    ) -> None:
         self._spawner = spawner
         self._folder = folder
         self._env = clean_env(env)
         self._lock = threading.Lock()
         self._scratch: Path | None = None
         self._shells: dict[str, Bash] = {}
+        self._masker = masker or Masker()
+        self._screens: dict[str, Scrollback] = {}
 
     def open(self, name: str = "main") -> Bash:
         """The living shell of that name, a new one where there is none."""
@@ -48,6 +59,26 @@ class Shells:
         if name not in self._shells:
             raise ToolError(f"there is no terminal {name!r}; run a command in it first")
         return self._shells[name]
+
+    def listed(self) -> tuple[TerminalInfo, ...]:
+        """What people see of each, oldest first."""
+        return tuple(self._info(name, shell) for name, shell in list(self._shells.items()))
+
+    def _info(self, name: str, shell: Bash) -> TerminalInfo:
+        last = shell.last
+        return TerminalInfo(
+            terminal_id=name,
+            command=self._masker.mask(last.text) if last else None,
+            cwd=str(shell.cwd),
+            running=shell.is_running,
+            exit_code=last.exit_code if last else None,
+            size_bytes=self._screens[name].size_bytes,
+        )
+
+    def screen(self, name: str) -> Scrollback:
+        """What a terminal showed. Raises `ToolError` like `existing`."""
+        self.existing(name)
+        return self._screens[name]
 
     def cwd(self, terminal_id: str) -> Path:
         """Where the next command starts; a new terminal starts where `main` is."""
@@ -77,7 +108,10 @@ class Shells:
                 self._scratch = Path(tempfile.mkdtemp(prefix="oh-shells-"))
             cwd = self.cwd(name)
             cwd = cwd if cwd.is_dir() else self._folder
-            return Bash(self._spawner, self._scratch / name, cwd, self._env, note)
+            screen = self._screens.setdefault(name, Scrollback(self._masker))
+            shell = Bash(self._spawner, self._scratch / name, cwd, self._env, screen)
+            shell.tell(note)
+            return shell
 
     def _end_idle(self) -> None:
         idle = (name for name, shell in self._shells.items() if name != "main" and shell.is_idle)
@@ -88,3 +122,4 @@ class Shells:
                 f"{MAX_SHELLS} terminals are open, which is the limit; stop one: {busy}"
             )
         self._shells.pop(name).hang_up()
+        del self._screens[name]

@@ -96,12 +96,15 @@ class Process:
             self.signal_tree(signal.SIGKILL)
 
     def signal_tree(self, number: int) -> None:
-        """Signal every living process that comes from this one, also after setsid and forks."""
+        reaper.send_signal(self.tree(), number)
+
+    def tree(self) -> set[int]:
+        """Every living process that comes from this one, also after setsid and forks."""
         found = reaper.processes()
         roots = {pid for pid, row in found.items() if row[2] == self.pid or self._is_tagged(pid)}
         if not self.exit_code.done():
             roots.add(self.pid)
-        reaper.send_signal(roots | reaper.descendants(roots, found), number)
+        return roots | reaper.descendants(roots, found)
 
     def _is_tagged(self, pid: int) -> bool:
         try:

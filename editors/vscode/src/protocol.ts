@@ -347,6 +347,32 @@ export interface OutputReadParams {
   limit?: number;
 }
 
+/** The agent's terminals; none when the conversation is not open. */
+export interface TerminalListParams {
+  conversationId: string;
+}
+
+/** What a terminal showed, as text; at least its last MiB is kept. */
+export interface TerminalReadParams {
+  conversationId: string;
+  terminalId: string;
+  offset?: number;
+  limit?: number;
+}
+
+/** Type into the program that runs; the agent hears of it. */
+export interface TerminalWriteParams {
+  conversationId: string;
+  terminalId: string;
+  data: string;
+}
+
+/** End what runs in a terminal, also in the background; its shell stays. */
+export interface TerminalKillParams {
+  conversationId: string;
+  terminalId: string;
+}
+
 /** Tools the agent is offered. */
 export interface ToolListParams {
   conversationId?: string;
@@ -1172,6 +1198,25 @@ export interface OutputReadResult {
   total: number;
 }
 
+export interface TerminalListResult {
+  terminals: readonly TerminalInfo[];
+}
+
+export interface TerminalInfo {
+  terminalId: string;
+  command?: string;
+  cwd: string;
+  running: boolean;
+  exitCode?: number;
+  sizeBytes: number;
+}
+
+export interface TerminalReadResult {
+  data: string;
+  nextOffset: number;
+  eof: boolean;
+}
+
 export interface ToolListResult {
   tools: readonly ToolInfo[];
 }
@@ -1374,6 +1419,10 @@ export interface Requests {
   "changes/accept": [AcceptParams, ReviewResult];
   "changes/revert": [RevertParams, ReviewResult];
   "output/read": [OutputReadParams, OutputReadResult];
+  "terminal/list": [TerminalListParams, TerminalListResult];
+  "terminal/read": [TerminalReadParams, TerminalReadResult];
+  "terminal/write": [TerminalWriteParams, Empty];
+  "terminal/kill": [TerminalKillParams, Empty];
   "tool/list": [ToolListParams, ToolListResult];
   "command/list": [CommandListParams, CommandListResult];
   "model/list": [ModelListParams, ModelListResult];

@@ -20,6 +20,7 @@ from oh_daemon.fronts.lsp import (
     handlers_conversation,
     handlers_daemon,
     handlers_history,
+    handlers_terminal,
 )
 from oh_daemon.fronts.lsp.client import ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
@@ -72,7 +73,13 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
 
 def _bind(daemon: Daemon) -> dict[str, Method]:
     """A handler for every method of the registry, and for nothing else."""
-    modules = (handlers_conversation, handlers_history, handlers_changes, handlers_daemon)
+    modules = (
+        handlers_conversation,
+        handlers_history,
+        handlers_changes,
+        handlers_terminal,
+        handlers_daemon,
+    )
     handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}
     is_warm = threading.Event()
 

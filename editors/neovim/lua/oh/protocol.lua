@@ -304,6 +304,28 @@
 ---@field offset? integer
 ---@field limit? integer
 
+--- The agent's terminals; none when the conversation is not open.
+---@class (exact) oh.protocol.TerminalListParams
+---@field conversationId string
+
+--- What a terminal showed, as text; at least its last MiB is kept.
+---@class (exact) oh.protocol.TerminalReadParams
+---@field conversationId string
+---@field terminalId string
+---@field offset? integer
+---@field limit? integer
+
+--- Type into the program that runs; the agent hears of it.
+---@class (exact) oh.protocol.TerminalWriteParams
+---@field conversationId string
+---@field terminalId string
+---@field data string
+
+--- End what runs in a terminal, also in the background; its shell stays.
+---@class (exact) oh.protocol.TerminalKillParams
+---@field conversationId string
+---@field terminalId string
+
 --- Tools the agent is offered.
 ---@class (exact) oh.protocol.ToolListParams
 ---@field conversationId? string
@@ -1027,6 +1049,22 @@
 ---@field nextOffset integer
 ---@field total integer
 
+---@class (exact) oh.protocol.TerminalListResult
+---@field terminals oh.protocol.TerminalInfo[]
+
+---@class (exact) oh.protocol.TerminalInfo
+---@field terminalId string
+---@field command? string
+---@field cwd string
+---@field running boolean
+---@field exitCode? integer
+---@field sizeBytes integer
+
+---@class (exact) oh.protocol.TerminalReadResult
+---@field data string
+---@field nextOffset integer
+---@field eof boolean
+
 ---@class (exact) oh.protocol.ToolListResult
 ---@field tools oh.protocol.ToolInfo[]
 
@@ -1206,6 +1244,10 @@ M.Requests = {
   ["changes/accept"] = true, -- oh.protocol.AcceptParams -> oh.protocol.ReviewResult
   ["changes/revert"] = true, -- oh.protocol.RevertParams -> oh.protocol.ReviewResult
   ["output/read"] = true, -- oh.protocol.OutputReadParams -> oh.protocol.OutputReadResult
+  ["terminal/list"] = true, -- oh.protocol.TerminalListParams -> oh.protocol.TerminalListResult
+  ["terminal/read"] = true, -- oh.protocol.TerminalReadParams -> oh.protocol.TerminalReadResult
+  ["terminal/write"] = true, -- oh.protocol.TerminalWriteParams -> oh.protocol.Empty
+  ["terminal/kill"] = true, -- oh.protocol.TerminalKillParams -> oh.protocol.Empty
   ["tool/list"] = true, -- oh.protocol.ToolListParams -> oh.protocol.ToolListResult
   ["command/list"] = true, -- oh.protocol.CommandListParams -> oh.protocol.CommandListResult
   ["model/list"] = true, -- oh.protocol.ModelListParams -> oh.protocol.ModelListResult

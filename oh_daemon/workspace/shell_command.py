@@ -1,0 +1,65 @@
+"""A command in a shell: what is kept while it runs, and what one call sees of it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.workspace.output import Capture, CleanText, Output
+
+State = Literal["done", "running", "waitingForInput"]
+OnOutput = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutcome:
+    """What one call saw of a command."""
+
+    state: State
+    output: Output
+    cwd: Path
+    duration_s: float
+    """Since the command began."""
+    exit_code: int | None = None
+    """Negative when a signal ended the shell itself."""
+    note: str = ""
+    """What happened to the shell, for the model."""
+    late: str = ""
+    """What background jobs wrote after the end of the command before."""
+
+
+@dataclass(slots=True, eq=False)
+class Command:
+    """A command under way, or ended and not yet reported. Guarded by its shell's lock."""
+
+    text: str
+    capture: Capture
+    is_background: bool
+    note: str
+    late: str
+    mark: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
+    is_marked: bool = False
+    status: int | None = None
+    """What bash said; it counts once the mark shows that all output before it was read."""
+    cleaner: CleanText = field(default_factory=CleanText)
+    held: bytes = b""
+    """Output that may be the beginning of the mark."""
+    started: float = field(default_factory=time.monotonic)
+    active: float = field(default_factory=time.monotonic)
+    """When it last wrote, or was last typed into."""
+    exit_code: int | None = None
+    """Set once, when it has ended."""
+
+    def split(self, data: bytes) -> tuple[str, bytes | None]:
+        """Clean output of the command, and what came after its mark; None before the mark."""
+        mark = b"\x1e%b\x1e" % self.mark
+        before, found, after = (self.held + data).partition(mark)
+        start = before.rfind(b"\x1e", -len(mark))
+        self.held = b""
+        if not found and start >= 0 and mark.startswith(before[start:]):
+            before, self.held = before[:start], before[start:]
+        return self.cleaner.feed(before), after if found else None

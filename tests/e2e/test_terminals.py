@@ -1,0 +1,141 @@
+"""People look into the agent's terminals, type there, and end what runs; the agent hears of it."""
+
+import os
+import select
+from typing import Any
+
+import pytest
+from fake_llm import call, say
+from raw_client import RawClient
+from world import KEY, World, content_of, items
+
+Json = dict[str, Any]
+
+
+def read_until(client: RawClient, named: Json, wanted: str) -> str:
+    """Follow a terminal, as a client does, until it showed this."""
+    shown, offset = "", 0
+    while wanted not in shown:
+        page = client.request("terminal/read", {**named, "offset": offset})
+        shown, offset = shown + page["data"], page["nextOffset"]
+    return shown
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    with os.fdopen(fd):
+        return select.select([fd], [], [], 20)[0] != []
+
+
+def test_a_person_answers_a_program_and_the_agent_is_told(world: World) -> None:
+    ask = "read -p 'Go on? ' answer && echo got $answer && exit_code=7"
+    look = call("terminal", command="", is_input=True, timeout_s=60)
+    world.script(call("terminal", command=ask), say("Waiting."), look, say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named: Json = {"conversationId": conversation, "terminalId": "main"}
+    world.turn(client)
+    assert "waiting for input" in content_of(items(client, "command")[0])
+    [terminal] = client.request("terminal/list", {"conversationId": conversation})["terminals"]
+    assert (terminal["command"], terminal["running"]) == (ask, True)
+    assert "exitCode" not in terminal
+    before = client.request("terminal/read", named)
+    assert before["data"] == f"$ {ask}\nGo on? "
+    assert (before["nextOffset"], before["eof"]) == (len(before["data"]), False)
+    assert client.request("terminal/write", {**named, "data": "yes\n"}) == {}
+    read_until(client, named, "got yes\n")
+    world.send(client, conversation, "look")
+    world.turn(client, nth=2)
+    seen = content_of(items(client, "command")[1])
+    assert seen.startswith("got yes\nThe user typed 'yes\\n' into this terminal.\n[exit code 0")
+    after = client.request("terminal/read", named)
+    assert (after["data"], after["eof"]) == (f"$ {ask}\nGo on? got yes\n", True)
+    [terminal] = client.request("terminal/list", {"conversationId": conversation})["terminals"]
+    assert (terminal["running"], terminal["exitCode"]) == (False, 0)
+    assert terminal["sizeBytes"] == len(after["data"])
+
+
+def test_a_person_ends_a_server_and_all_that_it_started(world: World) -> None:
+    serve = "trap '' TERM; (trap '' TERM INT; sleep 1000) & echo $! > child; echo up; wait"
+    world.script(
+        call("terminal", command=serve, background=True, terminal_id="web"),
+        say("Serving."),
+        call("terminal", command="", is_input=True, terminal_id="web", timeout_s=60),
+        call("terminal", command="echo again", terminal_id="web"),
+        say("It ended."),
+    )
+    client = world.daemon()
+    conversation = world.start(client)
+    named: Json = {"conversationId": conversation, "terminalId": "web"}
+    world.turn(client)
+    read_until(client, named, "up\n")
+    assert client.request("terminal/kill", named) == {}
+    assert has_ended(int((world.project / "child").read_text()))
+    world.send(client, conversation, "look")
+    world.turn(client, nth=2)
+    _, seen, again = (content_of(item) for item in items(client, "command"))
+    assert "The user ended what ran in this terminal." in seen
+    assert "[exit code 1" in seen
+    assert again.startswith("again\n")
+    assert "[exit code 0" in again
+
+
+def test_jobs_that_a_command_left_behind_are_ended_too(world: World) -> None:
+    leave = "sleep 1000 & echo $! > job; mark=kept"
+    world.script(call("terminal", command=leave), say("Left."))
+    world.script(call("terminal", command="echo $mark; jobs -l | wc -l"), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    client.request("terminal/kill", {"conversationId": conversation, "terminalId": "main"})
+    world.send(client, conversation, "look")
+    world.turn(client, nth=2)
+    seen = content_of(items(client, "command")[1])
+    assert "The user ended what ran in this terminal." in seen
+    assert "kept\n" in seen, "the shell must live on"
+    assert has_ended(int((world.project / "job").read_text()))
+
+
+def test_only_what_is_kept_of_a_terminal_is_read_and_no_secret_of_it(world: World) -> None:
+    (world.project / "key").write_text(f"{KEY}\n")
+    world.script(call("terminal", command="seq 1 400000; cat key"), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named: Json = {"conversationId": conversation, "terminalId": "main"}
+    world.turn(client)
+    begin = client.request("terminal/read", {**named, "limit": 10})
+    assert begin["nextOffset"] > 1 << 20, "the oldest is gone, and the offsets say so"
+    text, offset, eof = begin["data"], begin["nextOffset"], begin["eof"]
+    while not eof:
+        page = client.request("terminal/read", {**named, "offset": offset})
+        text, offset, eof = text + page["data"], page["nextOffset"], page["eof"]
+    whole = "".join(f"{n}\n" for n in range(1, 400_001)) + "<secret hidden>\n"
+    assert whole.endswith(text)
+    assert len(text) >= 1 << 20
+    [terminal] = client.request("terminal/list", {"conversationId": conversation})["terminals"]
+    assert terminal["sizeBytes"] == len(text)
+    past = client.request("terminal/read", {**named, "offset": offset + 9})
+    assert (past["data"], past["nextOffset"], past["eof"]) == ("", offset, True)
+
+
+@pytest.mark.parametrize("method", ["terminal/read", "terminal/write", "terminal/kill"])
+def test_what_is_not_there_is_said(world: World, method: str) -> None:
+    world.script(call("terminal", command="true"), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named: Json = {"conversationId": conversation, "data": "x"}
+    world.turn(client)
+    unknown = client.error(method, {**named, "terminalId": "web"})
+    assert (unknown.code, unknown.data["errors"][0]["path"]) == (-32602, "terminalId")
+    assert "it has main" in unknown.message
+    if method == "terminal/write":
+        idle = client.error(method, {**named, "terminalId": "main"})
+        assert (idle.code, idle.data["kind"]) == (-31006, "invalidState")
+    assert client.request("terminal/list", {"conversationId": conversation})["terminals"] != []
+    client.request("conversation/close", {"conversationId": conversation})
+    assert client.request("terminal/list", {"conversationId": conversation}) == {"terminals": []}
+    closed = client.error(method, {**named, "terminalId": "main"})
+    assert (closed.code, closed.data["kind"]) == (-31002, "conversationNotFound")
