@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, SecretStr
 
 from oh_daemon.contract.events import Decision
-from oh_daemon.contract.items import Approval, Contract, ConversationState, FileChange, Subject
+from oh_daemon.contract.items import (
+    Approval,
+    Contract,
+    ConversationState,
+    FileChange,
+    ImageType,
+    Subject,
+)
 from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
 
 Trust = Literal["full", "readOnly", "none"]
@@ -112,12 +119,37 @@ class ReviewResult(Contract):
     conflicts: tuple[ReviewConflict, ...]
 
 
+class AttachmentPutParams(Contract):
+    """Upload an image in pieces, for a message that names it; kept until the daemon ends."""
+
+    attachment_id: str | None = None
+    """From the answer to the first piece."""
+    mime_type: ImageType
+    index: Annotated[int, Field(ge=0)]
+    """Of this piece; one that came before may come again."""
+    total: Annotated[int, Field(ge=1)]
+    """How many pieces there are."""
+    data: Annotated[str, Field(min_length=1, max_length=-(-(512 << 10) // 3) * 4)]
+    """Base64; 512 KiB once decoded."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Of the whole, checked when the last piece has come."""
+
+
+class AttachmentPutResult(Contract):
+    attachment_id: str
+    received: int
+    """How many pieces have come."""
+    complete: bool
+
+
 class OutputReadParams(OfConversation):
     """More of an output of which the item shows head and tail only."""
 
     output_ref: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=262_144)] = 262_144
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+    """Of `text`; images are read in base64."""
 
 
 class OutputReadResult(Contract):

@@ -68,11 +68,20 @@ class TextPart(Contract):
     text: Annotated[str, Field(max_length=1 << 20)]
 
 
+ImageType = Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
+
+
 class ImagePart(Contract):
+    """Given in one of three ways; the log has `data` or `outputRef`."""
+
     type: Literal["image"] = "image"
-    mime_type: Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
-    data: Annotated[str, Field(max_length=-(-(5 << 20) // 3) * 4)]
+    mime_type: ImageType
+    data: Annotated[str, Field(max_length=-(-(5 << 20) // 3) * 4)] | None = None
     """Base64; 5 MiB once decoded."""
+    attachment_id: str | None = None
+    """Of `attachment/put`."""
+    output_ref: str | None = None
+    """Of an image that this conversation has; `output/read` gives it in base64."""
 
 
 class ResourceLinkPart(Contract):

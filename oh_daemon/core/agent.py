@@ -29,7 +29,7 @@ from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.condensing import Condensing
 from oh_daemon.core.consent import Policy
-from oh_daemon.core.context import View
+from oh_daemon.core.context import View, with_images
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.endings import NUDGE, Rest, rest_after_answer, rest_after_tool, rest_before_step
 from oh_daemon.core.journal import new_id
@@ -208,7 +208,9 @@ class Agent:
         conversation = self.conversation
         is_first = (conversation.state.turn or {})["nSteps"] == 0
         request = ModelRequest(
-            messages=self._condensing.messages(model, cancel),
+            messages=with_images(
+                self._condensing.messages(model, cancel), conversation.log.read_blob
+            ),
             tools=self._schemas,
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.id,

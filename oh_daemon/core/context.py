@@ -6,12 +6,15 @@ Every assistant message with tool calls is followed at once by exactly one resul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import ENDED, TOOL_KINDS
 
+_BLOB = "blob:"
 _IMAGE_CHARS = 6_000
 """What an image counts in estimates, whatever its data takes."""
 
@@ -193,8 +196,31 @@ def _user_content(parts: Sequence[Json]) -> str | list[Json]:
 def _user_part(part: Json) -> Json:
     if part["type"] != "image":
         return {"type": "text", "text": _part_text(part)}
-    url = f"data:{part['mimeType']};base64,{part['data']}"
-    return {"type": "image_url", "image_url": {"url": url}}
+    data = part.get("data")
+    # Images are big: one that is kept as a blob is read for each request and not held.
+    url = f"{_BLOB}{part['outputRef']}" if data is None else f"base64,{data}"
+    return {"type": "image_url", "image_url": {"url": f"data:{part['mimeType']};{url}"}}
+
+
+def with_images(messages: Sequence[Json], read_blob: Callable[[str], bytes]) -> list[Json]:
+    """The messages with the images that are kept as blobs."""
+    return [
+        {**message, "content": [_with_image(part, read_blob) for part in message["content"]]}
+        if isinstance(message.get("content"), list)
+        else message
+        for message in messages
+    ]
+
+
+def _with_image(part: Json, read_blob: Callable[[str], bytes]) -> Json:
+    head, is_blob, ref = part.get("image_url", {"url": ""})["url"].partition(_BLOB)
+    if not is_blob:
+        return part
+    try:
+        data = b64encode(read_blob(ref)).decode()
+    except DaemonError:
+        return {"type": "text", "text": "(an image that is no longer stored)"}
+    return {"type": "image_url", "image_url": {"url": f"{head}base64,{data}"}}
 
 
 def _part_text(part: Json) -> str:

@@ -89,6 +89,9 @@ class Model(Protocol):
         ...
 
     @property
+    def sees_images(self) -> bool: ...
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know before the first call, for instance no function calling."""
         ...

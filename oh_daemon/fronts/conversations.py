@@ -31,6 +31,7 @@ from oh_daemon.core.delivery import BUSY, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
 from oh_daemon.core.state import State, fold
+from oh_daemon.fronts.images import require_sight
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.store.catalog import Catalog, summary_of
 from oh_daemon.store.event_log import open_log
@@ -63,6 +64,7 @@ class Conversations:
             self._require_usable(folder)
         settings = self.shared.settings(folders[0] if folders else None).settings
         model = params.options.get("model") or settings.model or self.shared.default_model()
+        require_sight(params.content or (), self.shared.model_for(model))
         defaults = {"mode": settings.mode, "approval": settings.approval, "model": model}
         options = {**defaults, **check_options(params.options)}
         instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))

@@ -105,6 +105,11 @@ class LiteLLM:
         return self._settings.context_window or self._capabilities.context_window
 
     @property
+    def sees_images(self) -> bool:
+        """Needs litellm's table, as `context_window` does."""
+        return self._capabilities.sees_images
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Needs litellm's table, as `context_window` does."""
         if self._capabilities.calls_functions:

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from oh_daemon.contract import items, messages, protocol
+from oh_daemon.contract import daemon_messages, items, messages, protocol
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
+from oh_daemon.fronts import images
 from oh_daemon.fronts.lsp import rpc, stdio, sync
 from oh_daemon.workspace import output
 
@@ -376,11 +377,15 @@ def test_the_limits_that_are_told_are_those_that_hold() -> None:
         "conversationsPerPage": _longest(messages.ListParams, "limit"),
         "partsPerMessage": _longest(messages.SendMessageParams, "content"),
         "textPartBytes": _longest(items.TextPart, "text"),
-        # Base64 has four characters for three bytes, and 5 MiB leave one byte of padding.
+        # Base64 has four characters for three bytes, and both leave one byte of padding.
         "imageBytes": _longest(items.ImagePart, "data") // 4 * 3 - 1,
+        "attachmentPieceBytes": _longest(daemon_messages.AttachmentPutParams, "data") // 4 * 3 - 1,
+        "attachmentBytes": images.MAX_BYTES,
+        "imagesPerMessage": images.MAX_IMAGES,
     } == protocol.LIMITS
 
 
 def _longest(model: type[BaseModel], field: str) -> int:
     schema = model.model_json_schema()["properties"][field]
+    schema = schema.get("anyOf", [schema])[0]
     return next(schema[key] for key in ("maximum", "maxItems", "maxLength") if key in schema)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.context import View, render_batch
+from oh_daemon.core.context import View, render_batch, with_images
 from oh_daemon.core.ports import Json
+from oh_daemon.store.memory_log import MemoryLog
 
 SYSTEM = {"role": "system", "content": "Be good."}
 
@@ -121,6 +122,14 @@ def test_parts_of_a_message_become_text(part: Json, shown: str):
     assert render_batch([user(text("See"), part)]) == [
         {"role": "user", "content": f"See\n\n{shown}"}
     ]
+
+
+def test_an_image_that_is_no_longer_stored_is_said_to_be_lost():
+    image = {"type": "image", "mimeType": "image/png", "outputRef": "0" * 64}
+    messages = render_batch([user(text("See"), image)])
+    [message] = with_images(messages, MemoryLog().read_blob)
+    lost = {"type": "text", "text": "(an image that is no longer stored)"}
+    assert message["content"] == [{"type": "text", "text": "See"}, lost]
 
 
 def test_an_image_makes_the_message_a_list():

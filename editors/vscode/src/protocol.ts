@@ -51,10 +51,13 @@ export interface TextPart {
   text: string;
 }
 
+/** Given in one of three ways; the log has `data` or `outputRef`. */
 export interface ImagePart {
   type: "image";
   mimeType: string;
-  data: string;
+  data?: string;
+  attachmentId?: string;
+  outputRef?: string;
 }
 
 /** A file the user points at; the agent reads it itself when it needs it. */
@@ -339,12 +342,23 @@ export interface RevertParams {
   hunks?: readonly NamedHunk[];
 }
 
+/** Upload an image in pieces, for a message that names it; kept until the daemon ends. */
+export interface AttachmentPutParams {
+  attachmentId?: string;
+  mimeType: string;
+  index: number;
+  total: number;
+  data: string;
+  sha256?: string;
+}
+
 /** More of an output of which the item shows head and tail only. */
 export interface OutputReadParams {
   conversationId: string;
   outputRef: string;
   offset?: number;
   limit?: number;
+  encoding?: "utf-8" | "base64";
 }
 
 /** The agent's terminals; none when the conversation is not open. */
@@ -1191,6 +1205,12 @@ export interface ReviewConflict {
   reason: string;
 }
 
+export interface AttachmentPutResult {
+  attachmentId: string;
+  received: number;
+  complete: boolean;
+}
+
 /** Bytes `offset` to `nextOffset` of the whole output, as text. */
 export interface OutputReadResult {
   text: string;
@@ -1418,6 +1438,7 @@ export interface Requests {
   "changes/diff": [ChangesDiffParams, ChangesDiffResult];
   "changes/accept": [AcceptParams, ReviewResult];
   "changes/revert": [RevertParams, ReviewResult];
+  "attachment/put": [AttachmentPutParams, AttachmentPutResult];
   "output/read": [OutputReadParams, OutputReadResult];
   "terminal/list": [TerminalListParams, TerminalListResult];
   "terminal/read": [TerminalReadParams, TerminalReadResult];

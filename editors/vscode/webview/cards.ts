@@ -53,6 +53,7 @@ export function part(value: Part): HTMLElement {
     case "text":
       return h("div.text", {}, value.text);
     case "image":
+      if (value.data === undefined) return h("div.text", {}, "(image)");
       return h("img", { src: `data:${value.mimeType};base64,${value.data}`, alt: "attached image" });
     case "selection":
       return fileChip(value.uri, `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`);

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
+from oh_daemon.fronts.images import Attachments
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.rpc import RequestContext
@@ -38,6 +39,7 @@ class Daemon:
     outbox: Outbox
     publisher: Publisher
     models: Models
+    attachments: Attachments = field(default_factory=Attachments)
     workers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="opener")
     )

@@ -11,7 +11,7 @@ import hashlib
 import json
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, cast
 
@@ -23,12 +23,13 @@ from oh_daemon.contract.errors import (
     InvalidParamsError,
     RequestCancelledError,
 )
-from oh_daemon.contract.items import Contract
+from oh_daemon.contract.items import Contract, Part
 from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import check_options, describe
+from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
@@ -43,7 +44,7 @@ MakeCause = Callable[[Json], e.Cause | None]
 def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
     """The id follows from `clientRequestId`, so a repeated start finds what the first one made."""
     check_options(params.options)
-    written_out(params.content or ())
+    check_images(written_out(params.content or ()), daemon.attachments)
     folders, conversations = daemon.folders(params.folders), daemon.conversations
     request_id, made = params.client_request_id, list[str]()
     conversation_id = uuid.uuid5(_STARTS, request_id).hex if request_id else new_id()
@@ -59,21 +60,39 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         return conversations.start(params, folders, conversation_id=conversation_id, cause=cause)
 
     def begun(live: Live) -> Any:
-        result: Json = {
-            "conversation": describe(live.conversation),
-            "options": conversations.options_of(live),
-        }
         if not made:
             earlier = _earlier(live, context.method, params, request_id) or {}
-            return {**result, **earlier, "duplicate": True}
-        if params.content is not None:
+            return {**described(live), **earlier, "duplicate": True}
+        return _with_images(daemon, live, params.content or (), lambda content: sent(live, content))
+
+    def sent(live: Live, content: Sequence[Part]) -> Future[Json]:
+        result: Json = {}
+        if content:
             message_id = params.client_message_id
-            sent = live.conversation.send(params.content, client_message_id=message_id)
-            result |= {key: sent[key] for key in ("messageId", "turnId") if key in sent}
-            result["conversation"] = describe(live.conversation)
-        return once_durable(live, result)
+            result = live.conversation.send(content, client_message_id=message_id)
+            result = {key: result[key] for key in ("messageId", "turnId") if key in result}
+        return once_durable(live, {**described(live), **result})
+
+    def described(live: Live) -> Json:
+        options = conversations.options_of(live)
+        return {"conversation": describe(live.conversation), "options": options}
 
     return then(daemon.in_turn(conversation_id, make), begun)
+
+
+def _with_images(
+    daemon: Daemon, live: Live, content: Sequence[Part], act: Callable[[Sequence[Part]], Any]
+) -> Any:
+    """`act` on the content once its images are stored; requests that come meanwhile wait."""
+    if not has_images(content):
+        return act(content)
+    check_images(content, daemon.attachments)
+
+    def work() -> tuple[Part, ...]:
+        require_sight(content, daemon.shared.model_for(live.conversation.state.options["model"]))
+        return stored_images(content, daemon.attachments, live.conversation.log)
+
+    return then(daemon.in_turn(live.id, work), act)
 
 
 @on_open
@@ -123,13 +142,13 @@ def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> 
 
 @on_open
 def send_message(
-    _daemon: Daemon, live: Live, params: m.SendMessageParams, context: RequestContext
+    daemon: Daemon, live: Live, params: m.SendMessageParams, context: RequestContext
 ) -> Any:
     conversation, message_id = live.conversation, params.client_message_id
 
-    def send(cause: MakeCause) -> Json:
+    def send(content: Sequence[Part], cause: MakeCause) -> Json:
         return conversation.send(
-            params.content,
+            content,
             delivery=params.delivery,
             client_message_id=message_id,
             expected_turn_id=params.expected_turn_id,
@@ -137,18 +156,26 @@ def send_message(
             cause=cause,
         )
 
-    def send_and_wait(cause: MakeCause) -> Future[Json]:
+    def send_and_wait(content: Sequence[Part], cause: MakeCause) -> Future[Json]:
         with conversation.changed:
-            result = send(cause)
+            result = send(content, cause)
             ended = conversation.turn_ended(result["messageId"], result.get("turnId"))
         context.cancel.on_cancel(lambda: _ignore(conversation.interrupt()))
         return then(ended, lambda turn: _finished(turn, result, context))
 
     request_id = params.client_request_id or (message_id and f"message {message_id}")
     if params.wait == "completed":
-        return _once(live, params, context, send_and_wait, request_id)
-    context.hold(live.id)
-    return _once(live, params, context, send, request_id)
+        answer = send_and_wait
+    else:
+        context.hold(live.id)
+
+        def answer(content: Sequence[Part], cause: MakeCause) -> Future[Json]:
+            return once_durable(live, send(content, cause))
+
+    def act(cause: MakeCause) -> Any:
+        return _with_images(daemon, live, params.content, lambda content: answer(content, cause))
+
+    return _once(live, params, context, act, request_id)
 
 
 def _finished(turn: Json, sent: Json, context: RequestContext) -> Json:
@@ -169,13 +196,17 @@ def pause(_daemon: Daemon, live: Live, params: m.PauseParams, context: RequestCo
 
 
 @on_open
-def resume(_daemon: Daemon, live: Live, params: m.ResumeParams, context: RequestContext) -> Any:
+def resume(daemon: Daemon, live: Live, params: m.ResumeParams, context: RequestContext) -> Any:
     context.hold(live.id)
 
-    def act(cause: MakeCause) -> Json:
+    def act(cause: MakeCause) -> Any:
         if params.message is None:
             return live.conversation.resume(cause)
-        return {"turnId": live.conversation.send(params.message, cause=cause)["turnId"]}
+        return _with_images(daemon, live, params.message, lambda content: say(content, cause))
+
+    def say(content: Sequence[Part], cause: MakeCause) -> Future[Json]:
+        sent = live.conversation.send(content, cause=cause)
+        return once_durable(live, {"turnId": sent["turnId"]})
 
     return _once(live, params, context, act, params.client_request_id)
 
@@ -224,16 +255,21 @@ def interrupt(
 
 
 @on_open
-def queue(_daemon: Daemon, live: Live, params: m.QueueParams, context: RequestContext) -> Any:
-    conversation, message_id = live.conversation, params.message_id or ""
+def queue(daemon: Daemon, live: Live, params: m.QueueParams, context: RequestContext) -> Any:
     for name in _NEEDED[params.op] - params.model_dump(by_alias=True, exclude_none=True).keys():
         problem = {"path": name, "code": "missing", "message": "Field required"}
         raise InvalidParamsError(f"{name} is needed to {params.op}", (problem,))
     context.hold(live.id)
+    content = params.content or ()
+    return _with_images(daemon, live, content, lambda stored: _change_queue(live, params, stored))
+
+
+def _change_queue(live: Live, params: m.QueueParams, content: Sequence[Part]) -> Future[Json]:
+    conversation, message_id = live.conversation, params.message_id or ""
     with conversation.changed:
         match params.op:
             case "edit":
-                conversation.edit_queued(message_id, content=params.content)
+                conversation.edit_queued(message_id, content=content)
             case "move":
                 conversation.edit_queued(message_id, position=params.position)
             case "remove":

@@ -118,6 +118,13 @@ def _infos(workbench: Workbench) -> m.ToolListResult:
     return m.ToolListResult.model_validate({"tools": tools})
 
 
+def attachment_put(
+    daemon: Daemon, params: m.AttachmentPutParams, _context: RequestContext
+) -> m.AttachmentPutResult:
+    """At once, since pieces count in the order in which they come."""
+    return daemon.attachments.put(params)
+
+
 def command_list(
     _daemon: Daemon, _params: m.CommandListParams, _context: RequestContext
 ) -> m.CommandListResult:
@@ -215,6 +222,7 @@ HANDLERS: dict[str, Handler] = {
     "approval/respond": approval_respond,
     "input/respond": input_respond,
     "tool/list": tool_list,
+    "attachment/put": attachment_put,
     "command/list": command_list,
     "model/list": model_list,
     "config/read": config_read,

@@ -5,6 +5,7 @@ None of them waits for the disk on the main loop.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from codecs import getincrementaldecoder
 from concurrent.futures import Future
 from pathlib import Path
@@ -138,6 +139,9 @@ def output_read(
         # No character is longer than four bytes, so a piece is never empty before the end.
         data = log.read_blob(params.output_ref, offset, max(params.limit, 4))
         end = min(offset + len(data), total)
+        if params.encoding == "base64":
+            text = b64encode(data).decode()
+            return d.OutputReadResult(text=text, next_offset=end, total=total)
         decoder = getincrementaldecoder("utf-8")("replace")
         text = decoder.decode(data, final=end == total)
         # A character that the limit cuts in two comes with the next piece.

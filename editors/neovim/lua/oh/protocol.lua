@@ -50,10 +50,13 @@
 ---@field type "text"
 ---@field text string
 
+--- Given in one of three ways; the log has `data` or `outputRef`.
 ---@class (exact) oh.protocol.ImagePart
 ---@field type "image"
 ---@field mimeType string
----@field data string
+---@field data? string
+---@field attachmentId? string
+---@field outputRef? string
 
 --- A file the user points at; the agent reads it itself when it needs it.
 ---@class (exact) oh.protocol.ResourceLinkPart
@@ -297,12 +300,22 @@
 ---@field uris? string[]
 ---@field hunks? oh.protocol.NamedHunk[]
 
+--- Upload an image in pieces, for a message that names it; kept until the daemon ends.
+---@class (exact) oh.protocol.AttachmentPutParams
+---@field attachmentId? string
+---@field mimeType string
+---@field index integer
+---@field total integer
+---@field data string
+---@field sha256? string
+
 --- More of an output of which the item shows head and tail only.
 ---@class (exact) oh.protocol.OutputReadParams
 ---@field conversationId string
 ---@field outputRef string
 ---@field offset? integer
 ---@field limit? integer
+---@field encoding? "utf-8" | "base64"
 
 --- The agent's terminals; none when the conversation is not open.
 ---@class (exact) oh.protocol.TerminalListParams
@@ -1043,6 +1056,11 @@
 ---@field uri string
 ---@field reason string
 
+---@class (exact) oh.protocol.AttachmentPutResult
+---@field attachmentId string
+---@field received integer
+---@field complete boolean
+
 --- Bytes `offset` to `nextOffset` of the whole output, as text.
 ---@class (exact) oh.protocol.OutputReadResult
 ---@field text string
@@ -1243,6 +1261,7 @@ M.Requests = {
   ["changes/diff"] = true, -- oh.protocol.ChangesDiffParams -> oh.protocol.ChangesDiffResult
   ["changes/accept"] = true, -- oh.protocol.AcceptParams -> oh.protocol.ReviewResult
   ["changes/revert"] = true, -- oh.protocol.RevertParams -> oh.protocol.ReviewResult
+  ["attachment/put"] = true, -- oh.protocol.AttachmentPutParams -> oh.protocol.AttachmentPutResult
   ["output/read"] = true, -- oh.protocol.OutputReadParams -> oh.protocol.OutputReadResult
   ["terminal/list"] = true, -- oh.protocol.TerminalListParams -> oh.protocol.TerminalListResult
   ["terminal/read"] = true, -- oh.protocol.TerminalReadParams -> oh.protocol.TerminalReadResult

@@ -1,0 +1,177 @@
+"""Images of messages: uploaded in pieces, checked before a message is taken, kept as blobs.
+
+What is uploaded lives in memory until a message uses it; the oldest goes when too much does not.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oh_daemon.contract.daemon_messages import AttachmentPutParams, AttachmentPutResult
+from oh_daemon.contract.errors import InvalidParamsError, PayloadTooLargeError
+from oh_daemon.contract.items import ImagePart, Part
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import EventLog, Model
+
+MAX_BYTES = 20 << 20
+MAX_IMAGES = 20
+_MAX_KEPT_BYTES = 64 << 20
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"RIFF", "image/webp"),
+)
+
+
+@dataclass(slots=True)
+class _Upload:
+    mime_type: str
+    total: int
+    pieces: list[bytes] = field(default_factory=list[bytes])
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(map(len, self.pieces))
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.pieces) == self.total
+
+
+class Attachments:
+    """What the client has uploaded. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._uploads: dict[str, _Upload] = {}
+
+    def put(self, params: AttachmentPutParams) -> AttachmentPutResult:
+        """Take a piece. Raises `InvalidParamsError`, or `PayloadTooLargeError`."""
+        piece = _decoded(params.data, "data")
+        with self._lock:
+            upload_id, upload = self._upload_for(params)
+            if params.index == len(upload.pieces):
+                upload.pieces.append(piece)
+            elif upload.pieces[params.index] != piece:
+                raise _invalid("index", f"piece {params.index} came before and was another one")
+            try:
+                _check_upload(upload, params.sha256)
+            except (InvalidParamsError, PayloadTooLargeError):
+                del self._uploads[upload_id]
+                raise
+            self._make_room()
+        return AttachmentPutResult(
+            attachment_id=upload_id, received=len(upload.pieces), complete=upload.is_complete
+        )
+
+    def _upload_for(self, params: AttachmentPutParams) -> tuple[str, _Upload]:
+        upload_id = params.attachment_id or new_id()
+        if params.attachment_id is None:
+            self._uploads[upload_id] = _Upload(params.mime_type, params.total)
+        upload = self._uploads.get(upload_id)
+        if upload is None:
+            raise _invalid("attachmentId", f"there is no attachment {upload_id!r}; begin again")
+        n_here, known = len(upload.pieces), (upload.mime_type, upload.total)
+        if (params.mime_type, params.total) != known:
+            raise _invalid("total", "mimeType and total must stay as they were in the first piece")
+        if params.index > n_here or params.index >= upload.total:
+            raise _invalid("index", f"piece {params.index} came, but {n_here} is next")
+        return upload_id, upload
+
+    def _make_room(self) -> None:
+        while sum(upload.n_bytes for upload in self._uploads.values()) > _MAX_KEPT_BYTES:
+            del self._uploads[next(iter(self._uploads))]
+
+    def read(self, upload_id: str, path: str) -> tuple[bytes, str]:
+        """Bytes and type of a whole one. Raises `InvalidParamsError` about the field `path`."""
+        with self._lock:
+            upload = self._uploads.get(upload_id)
+            if upload is None:
+                raise _invalid(path, f"there is no attachment {upload_id!r}; attachment/put it")
+            if not upload.is_complete:
+                n_here = len(upload.pieces)
+                raise _invalid(path, f"only {n_here} of {upload.total} pieces of it have come")
+            return b"".join(upload.pieces), upload.mime_type
+
+
+def _check_upload(upload: _Upload, sha256: str | None) -> None:
+    if upload.n_bytes > MAX_BYTES:
+        raise PayloadTooLargeError(f"an attachment has at most {MAX_BYTES >> 20} MiB")
+    if not upload.is_complete:
+        return
+    data = b"".join(upload.pieces)
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise _invalid("sha256", "the pieces make another sha256; begin again")
+    _require_type(data, upload.mime_type, "mimeType")
+
+
+def has_images(content: Sequence[Part]) -> bool:
+    return any(isinstance(part, ImagePart) for part in content)
+
+
+def check_images(content: Sequence[Part], attachments: Attachments) -> None:
+    """Raises `InvalidParamsError` about the first that cannot be taken."""
+    images = [(n, part) for n, part in enumerate(content) if isinstance(part, ImagePart)]
+    if len(images) > MAX_IMAGES:
+        raise _invalid("content", f"a message has at most {MAX_IMAGES} images")
+    for n, part in images:
+        path = f"content.{n}"
+        if sum(each is not None for each in (part.data, part.attachment_id, part.output_ref)) != 1:
+            raise _invalid(path, "an image has either data, attachmentId or outputRef")
+        if part.data is not None:
+            _require_type(_decoded(part.data, f"{path}.data"), part.mime_type, f"{path}.mimeType")
+        if part.attachment_id is not None:
+            data, _ = attachments.read(part.attachment_id, f"{path}.attachmentId")
+            _require_type(data, part.mime_type, f"{path}.mimeType")
+
+
+def require_sight(content: Sequence[Part], model: Model) -> None:
+    """Raises `InvalidParamsError` for images that the model cannot see."""
+    if has_images(content) and not model.sees_images:
+        raise _invalid(
+            "content",
+            f"the model {model.name!r} does not see images; choose another, or leave them out",
+        )
+
+
+def stored_images(
+    content: Sequence[Part], attachments: Attachments, log: EventLog
+) -> tuple[Part, ...]:
+    """The content with what was uploaded as blobs of the conversation. Writes to the disk."""
+    return tuple(
+        _stored(part, f"content.{n}", attachments, log) if isinstance(part, ImagePart) else part
+        for n, part in enumerate(content)
+    )
+
+
+def _stored(part: ImagePart, path: str, attachments: Attachments, log: EventLog) -> ImagePart:
+    if part.output_ref is not None:
+        log.blob_size(part.output_ref)  # Raises when there is no such image.
+    if part.attachment_id is None:
+        return part
+    data, mime_type = attachments.read(part.attachment_id, f"{path}.attachmentId")
+    return ImagePart(mime_type=mime_type, output_ref=log.put_blob(data))
+
+
+def _decoded(data: str, path: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except binascii.Error as exc:
+        raise _invalid(path, "that is not base64") from exc
+
+
+def _require_type(data: bytes, mime_type: str, path: str) -> None:
+    found = next((name for start, name in _SIGNATURES if data.startswith(start)), "no known image")
+    if found != mime_type:
+        raise _invalid(path, f"the data is {found}, not {mime_type}")
+
+
+def _invalid(path: str, message: str) -> InvalidParamsError:
+    problem = {"path": path, "code": "invalid", "message": message}
+    return InvalidParamsError(f"{path}: {message}", (problem,))
