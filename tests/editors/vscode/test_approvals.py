@@ -1,6 +1,5 @@
 """Questions in the panel: exact, inert at first, answered once, and never lost."""
 
-import psutil
 from fake_llm import call, say
 from playwright.async_api import expect
 from window import Server, VSCode
@@ -85,9 +84,9 @@ async def test_a_question_survives_a_killed_daemon_and_a_reload(
     await vscode.say("make it")
     await vscode.expect_status("Waits for you")
     await vscode.input.fill("a draft")
-    started = psutil.Process(server.process.pid).children(recursive=True)
-    next(each for each in started if "oh_daemon" in each.cmdline()).kill()
+    server.daemon().kill()
     await vscode.expect_status("Paused: the daemon was restarted")
+    await vscode.expect_kept("a draft")
     await vscode.reload()
     await expect(vscode.input).to_have_value("a draft")
     await vscode.answer("allow-once")

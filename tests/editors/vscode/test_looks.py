@@ -1,10 +1,11 @@
 """The panel to the eye, to the keyboard and to a screen reader, narrow and wide, in four themes."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
-from fake_llm import call, calls, reason, say
+from fake_llm import call, calls, error, held, reason, say
 from playwright.async_api import expect
 from window import Server, VSCode
 
@@ -16,12 +17,15 @@ RUN_AXE = """async () => {
 }"""
 PICTURES = os.environ.get("OH_TEST_PICTURES")
 """A folder to put pictures into, for the README and for whoever changes the looks."""
-SHOWN = {"dark-520": "dark", "light-280": "narrow"}
 THEMES = {
     "dark": "Default Dark Modern",
     "light": "Default Light Modern",
     "contrast-dark": "Default High Contrast",
     "contrast-light": "Default High Contrast Light",
+}
+THEME_KINDS = {
+    "contrast-dark": "vscode-high-contrast",
+    "contrast-light": "vscode-high-contrast-light",
 }
 PLAN = [
     {"text": "Read prices.py and its rules", "status": "completed"},
@@ -37,6 +41,13 @@ def discount(cents: int) -> int:
         return cents
     return int(cents * 0.9)
 '''
+DISCOUNT = call(
+    "edit",
+    command="replace",
+    path="prices.py",
+    old_text="int(cents * 0.9)",
+    new_text="round(cents * 0.85)",
+)
 SCRIPT = (
     reason(
         "The tests say more than the message.",
@@ -46,13 +57,7 @@ SCRIPT = (
         ),
     ),
     call("edit", command="view", path="prices.py"),
-    call(
-        "edit",
-        command="replace",
-        path="prices.py",
-        old_text="int(cents * 0.9)",
-        new_text="round(cents * 0.85)",
-    ),
+    DISCOUNT,
     calls(
         say(
             "The rate is wrong:\n\n1. `RULES.md` says **15 %**\n2. the code takes 10 %\n\n"
@@ -64,6 +69,42 @@ SCRIPT = (
         ),
     ),
 )
+
+
+LONG_NAME = "services/checkout/discounts/test_discount_for_large_orders_with_rounding.py"
+EXPLANATION = """The rate is right now. What I changed:
+
+- `discount` takes **15 %**, as `RULES.md` says
+- it rounds to whole cents instead of cutting
+
+| order | before | now |
+| --- | --- | --- |
+| 100.01 | 90.00 | 85.01 |
+"""
+
+
+@pytest.fixture
+def prices(project: Path) -> None:
+    (project / "prices.py").write_text(PRICES)
+    (project / LONG_NAME).parent.mkdir(parents=True)
+    (project / LONG_NAME).write_text("from prices import discount\n")
+
+
+async def look(
+    vscode: VSCode, server: Server, state: str, themes: tuple[str, ...] = ("dark", "light")
+) -> None:
+    """Nothing overflows, a screen reader finds its way, and whoever asked gets a picture."""
+    found: list[str] = []
+    for theme in themes:
+        server.write_settings({"workbench.colorTheme": THEMES[theme]})
+        kind = THEME_KINDS.get(theme, f"vscode-{theme}")
+        await expect(vscode.panel.locator("body")).to_have_attribute("data-vscode-theme-kind", kind)
+        found += [f"{state} {theme}: {each}" for each in await violations(vscode)]
+        assert await overflow(vscode) == 0
+        if PICTURES:
+            name = f"vscode-{state}-{theme.removeprefix('contrast-')}.png"
+            await vscode.page.screenshot(path=Path(PICTURES) / name)
+    assert found == [], "\n".join(found)
 
 
 async def violations(vscode: VSCode) -> list[str]:
@@ -78,47 +119,64 @@ async def overflow(vscode: VSCode) -> int:
     )
 
 
-@pytest.fixture
-def prices(project: Path) -> None:
-    (project / "prices.py").write_text(PRICES)
+async def test_the_first_run_is_readable_and_accessible(
+    server: Server, vscode_without_model: VSCode
+) -> None:
+    await vscode_without_model.open()
+    heading = vscode_without_model.panel.get_by_role("heading", name="First, a model")
+    await expect(heading).to_be_visible()
+    await look(vscode_without_model, server, "first-run")
 
 
 @pytest.mark.usefixtures("prices")
-async def test_a_turn_that_asks_is_readable_and_accessible_in_every_theme_and_width(
+async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
+    vscode: VSCode, server: Server
+) -> None:
+    gate = threading.Event()
+    answer = reason("Rules first, then the code.", say(EXPLANATION, n_chunks=40))
+    vscode.script(
+        call("edit", command="view", path="prices.py"),
+        DISCOUNT,
+        call("todo", tasks=PLAN),
+        call("edit", command="view", path=LONG_NAME),
+        call("terminal", command="grep -rn discount . ; echo 2 passed"),
+        held(answer, gate, after=20),
+        error(401, "Incorrect API key provided: sk-test-****3456."),
+    )
+    await vscode.open(file="prices.py")
+    await vscode.set_width(420)
+    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await look(vscode, server, "empty")
+    await vscode.choose("mode", "full")
+    await vscode.say("The discount for large orders is off. Make it follow RULES.md.")
+    await expect(vscode.panel.locator(".agent")).to_contain_text("as RULES.md says")
+    await look(vscode, server, "streaming")
+    gate.set()
+    await expect(vscode.panel.locator(".agent td").last).to_have_text("85.01")
+    await vscode.panel.get_by_role("button", name="Open diff").first.click()
+    await expect(vscode.page.locator(".monaco-diff-editor").first).to_be_visible()
+    await look(vscode, server, "diff")
+    await vscode.say("Now the tests, please.")
+    await expect(vscode.panel.get_by_role("alert")).to_contain_text("Incorrect API key")
+    await look(vscode, server, "error")
+
+
+@pytest.mark.usefixtures("prices")
+async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     vscode: VSCode, server: Server
 ) -> None:
     vscode.script(*SCRIPT)
     await vscode.open(file="prices.py")
-    assert await violations(vscode) == []
     await vscode.choose("mode", "autoEdit")
     await vscode.say("The discount for large orders is off. Make it follow RULES.md.")
     await expect(vscode.approval.get_by_role("textbox", name="Command")).to_have_value(
         "python3 -m pytest -q tests/test_prices.py --maxfail=1 && git add -A"
     )
-    found: list[str] = []
-    for name, theme in THEMES.items():
-        server.write_settings({"workbench.colorTheme": theme})
-        kind = theme_class(name)
-        await expect(vscode.panel.locator("body")).to_have_attribute("data-vscode-theme-kind", kind)
-        for width in (280, 520):
-            await vscode.set_width(width)
-            found += [f"{name} {width}: {each}" for each in await violations(vscode)]
-            assert await overflow(vscode) == 0
-            await picture(vscode, f"{name}-{width}")
-    assert found == [], "\n".join(found)
-
-
-def theme_class(name: str) -> str:
-    kinds = {
-        "contrast-dark": "vscode-high-contrast",
-        "contrast-light": "vscode-high-contrast-light",
-    }
-    return kinds.get(name, f"vscode-{name}")
-
-
-async def picture(vscode: VSCode, name: str) -> None:
-    if PICTURES and name in SHOWN:
-        await vscode.page.screenshot(path=Path(PICTURES) / f"vscode-{SHOWN[name]}.png")
+    await vscode.set_width(420)
+    await look(vscode, server, "approval")
+    await look(vscode, server, "contrast", ("contrast-dark", "contrast-light"))
+    await vscode.set_width(280)
+    await look(vscode, server, "narrow")
 
 
 async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> None:

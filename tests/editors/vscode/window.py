@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 from urllib.parse import quote
 
 import playwright
+import psutil
 from fake_llm import FakeLLM, Step
-from playwright.async_api import Browser, Frame, FrameLocator, Locator, Page, expect
+from playwright.async_api import (
+    Browser,
+    Frame,
+    FrameLocator,
+    Locator,
+    Page,
+    async_playwright,
+    expect,
+)
 
 HOST = Path(__file__).parent / "host/node_modules/code-server"
 NODE = str(Path(playwright.__file__).parent / "driver/node")
 """Playwright's own Node: code-server needs a newer one than distributions have."""
 WAIT_MS = 60_000
 """Generous: a slow machine is not a failure."""
+
+EXTENSION = Path(__file__).parents[3] / "editors/vscode"
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None
+)
+LAST_SIGHT = os.environ.get("OH_TEST_SCREENSHOTS")
+"""A folder for a picture of each window before it is closed."""
 
 SETTINGS = {
     "oh.daemon.command": [sys.executable, "-m", "oh_daemon"],
@@ -42,6 +62,25 @@ SETTINGS = {
     "window.restoreWindows": "none",
 }
 
+WAIT_UNTIL_KEPT = """async (text) => {
+  const result = (request) => new Promise((done, failed) => {
+    request.onsuccess = () => done(request.result);
+    request.onerror = () => failed(request.error);
+  });
+  for (;;) {
+    for (const {name} of await indexedDB.databases()) {
+      if (!name.startsWith("vscode-web-state-db")) continue;
+      const database = await result(indexedDB.open(name));
+      const store = database.transaction("ItemTable").objectStore("ItemTable");
+      const values = await result(store.getAll());
+      database.close();
+      if (values.some((value) => String(value).includes(text))) return;
+    }
+    await new Promise(requestAnimationFrame);
+  }
+}"""
+"""Looks at what VS Code keeps of a window in a browser."""
+
 
 @dataclass
 class Server:
@@ -51,6 +90,16 @@ class Server:
     extensions: Path
     environment: dict[str, str] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def with_model(cls, home: Path, extensions: Path, url: str) -> Self:
+        environment = {
+            "OH_DAEMON_HOME": str(home / "oh"),
+            "OH_DAEMON_MODEL": "openai/fake",
+            "OH_DAEMON_BASE_URL": url,
+            "OH_DAEMON_API_KEY": "sk-test-abcdefghijklmnop123456",
+        }
+        return cls(home, extensions, environment)
 
     def start(self) -> str:
         """Returns `127.0.0.1:PORT`."""
@@ -79,9 +128,21 @@ class Server:
             (self.home / scope).mkdir(parents=True, exist_ok=True)
             (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
 
+    def daemon(self) -> psutil.Process:
+        """The one that a window on this server has started."""
+        started = psutil.Process(self.process.pid).children(recursive=True)
+        return next(each for each in started if "oh_daemon" in each.cmdline())
+
     def stop(self) -> None:
         os.killpg(self.process.pid, signal.SIGTERM)
         self.process.communicate(timeout=20)
+
+
+def install_extension(home: Path, extensions: Path) -> None:
+    """Packed, as a user gets it."""
+    install = code_server(home, extensions, "--install-extension", str(EXTENSION / "oh.vsix"))
+    environment = host_environment(home)
+    subprocess.run(install, env=environment, check=True, capture_output=True, timeout=120)
 
 
 def code_server(home: Path, extensions: Path, *options: str) -> list[str]:
@@ -147,6 +208,10 @@ class VSCode:
             await tab.click()
         await self.input.wait_for()
 
+    async def expect_kept(self, text: str) -> None:
+        """A browser cannot write on closing, so what was typed just before a reload may be lost."""
+        await asyncio.wait_for(self.page.evaluate(WAIT_UNTIL_KEPT, text), WAIT_MS / 1000)
+
     async def reload(self) -> None:
         await self.page.reload(wait_until="commit")
         await self.page.locator(".monaco-workbench").wait_for()
@@ -209,6 +274,28 @@ class VSCode:
         await self.page.locator(".editor-instance .view-lines").first.click()
         await self.page.keyboard.press(at)
         await self.page.keyboard.insert_text(text)
+
+
+@asynccontextmanager
+async def opened_window(server: Server, project: Path, llm: FakeLLM) -> AsyncGenerator[VSCode]:
+    """The browser goes first: then the extension host ends by itself, and the daemon with it."""
+    address = server.start()
+    complaints: list[str] = []
+    try:
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(
+                executable_path=CHROMIUM, args=list(browser_options())
+            )
+            page = await new_page(browser, complaints, width=1200, height=900)
+            try:
+                yield VSCode(project, llm, address, page, complaints)
+            finally:
+                if LAST_SIGHT:
+                    await page.screenshot(path=Path(LAST_SIGHT) / f"{project.parent.name}.png")
+                await browser.close()
+    finally:
+        server.stop()
+    assert complaints == []
 
 
 async def new_page(browser: Browser, complaints: list[str], *, width: int, height: int) -> Page:
