@@ -33,12 +33,13 @@ BENCH_ARGS ?=
 EXTENSION := editors/vscode
 MODULES := $(EXTENSION)/node_modules/.made-$(call hash,$(EXTENSION)/package-lock.json)
 VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeignore src/* webview/* media/*))
+LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 CODE_SERVER := tests/editors/vscode/host
 BROWSERS := chromium-headless-shell chromium google-chrome
 HOST := $(CODE_SERVER)/node_modules/.made-$(call hash,$(CODE_SERVER)/package-lock.json)
 NPM := npm --no-fund --no-audit --ignore-scripts --loglevel=error
 
-.PHONY: help setup system editors browser vsix pictures demo test test-full check coverage bench fix lock schema picture wheel clean
+.PHONY: help setup system editors browser vsix pictures demo test test-full check coverage bench bench-vscode fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -52,13 +53,14 @@ test: check editors ## the gate, then all tests but the long loops
 test-full: check editors ## the gate, then all tests with the long loops
 	$(PYTEST) --full $(TEST_ARGS)
 
-check: $(DEV) system $(MODULES) ## format, lint, types, architecture, generated documents
+check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architecture, generated documents
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/pyright --pythonpath .venv/bin/python
 	.venv/bin/pytest -q tests/unit/test_architecture.py tests/unit/test_repository.py
 	.venv/bin/oh-daemon schema --check
 	npm --prefix $(EXTENSION) run --silent check
+	node .ci/lua/format.mjs editors/neovim
 
 vsix: system $(EXTENSION)/oh.vsix ## the VS Code extension, editors/vscode/oh.vsix
 	@ls $(EXTENSION)/oh.vsix
@@ -69,9 +71,13 @@ coverage: $(DEV) system ## 90 % of the branches of core
 bench: $(DEV) ## what is fast, in one run
 	@PYTHONPATH=tests:tests/conformance .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
 
-fix: $(DEV) ## format and repair what a machine can
+bench-vscode: $(DEV) editors ## how fast the panel is in a real VS Code
+	@PYTHONPATH=tests:tests/conformance:tests/editors/vscode .venv/bin/python benchmarks/vscode.py
+
+fix: $(DEV) system $(LUA_FORMAT) ## format and repair what a machine can
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
+	node .ci/lua/format.mjs --fix editors/neovim
 
 schema: $(DEV) ## write docs/schema.json, the types of the editors and the tables of the documents
 	.venv/bin/oh-daemon schema
@@ -111,9 +117,9 @@ $(EXTENSION)/oh.vsix: $(MODULES) $(VSIX_SOURCES)
 	@cp LICENSE $(EXTENSION)/LICENSE
 	@cd $(EXTENSION) && npm run --silent package >/dev/null
 
-$(MODULES):
-	@echo "installing what $(EXTENSION)/package-lock.json lists"
-	@cd $(EXTENSION) && $(NPM) ci && touch $(CURDIR)/$@
+$(MODULES) $(LUA_FORMAT):
+	@echo "installing what $(@D:/node_modules=)/package-lock.json lists"
+	@cd $(@D:/node_modules=) && $(NPM) ci && touch $(CURDIR)/$@
 
 # code-server's own two folders come with their own lists of exact versions.
 $(HOST):
@@ -125,7 +131,7 @@ $(HOST):
 
 clean: ## remove what was made here
 	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage \
-		$(EXTENSION)/{node_modules,dist,oh.vsix,LICENSE} $(CODE_SERVER)/node_modules
+		$(EXTENSION)/{node_modules,dist,oh.vsix,LICENSE} {$(CODE_SERVER),.ci/lua}/node_modules
 
 $(VENV):
 	@rm -rf .venv

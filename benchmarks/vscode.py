@@ -1,0 +1,168 @@
+"""How fast the panel is in a real VS Code: prints a Markdown table, then the same as JSON.
+
+`make bench-vscode` runs it. Nothing is asserted. The browser draws at most 60 frames a second, so
+no frame is shorter than 17 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fake_llm import FakeLLM, Step, call, chunks, say, slow
+from long_log import grow
+from measure import Figure, ms, p50, p99, render_json, render_table
+from playwright.async_api import expect
+from window import WAIT_MS, Server, VSCode, install_extension, opened_window
+
+N_EVENTS = 20_000
+N_TIMES = 9
+N_KEYS = 100
+SCROLL = """async (isEmpty) => {
+  const scroller = document.querySelector(".scroller");
+  if (isEmpty) scroller.querySelector(".log").replaceChildren();
+  const frame = () => new Promise(requestAnimationFrame);
+  const frames = [];
+  scroller.scrollTop = scroller.scrollHeight;
+  let last = await frame();
+  for (let n = 0; n < 300; n++) {
+    scroller.scrollTop -= 1500;
+    const now = await frame();
+    frames.push(now - last);
+    last = now;
+  }
+  return frames;
+}"""
+WATCH_KEYS = """() => {
+  window.latencies = [];
+  let pressed;
+  window.addEventListener("keydown", (event) => { pressed = event.timeStamp; }, true);
+  new MutationObserver(() => {
+    if (pressed === undefined) return;
+    const since = pressed;
+    pressed = undefined;
+    requestAnimationFrame(() => window.latencies.push(performance.now() - since));
+  }).observe(document.querySelector(".editor-instance .view-lines"),
+    {subtree: true, childList: true, characterData: true});
+}"""
+
+
+async def main() -> None:
+    expect.set_options(timeout=WAIT_MS)
+    figures = [figure async for figure in measure()]
+    print(render_table(figures))
+    print()
+    print(render_json(figures))
+
+
+async def measure() -> AsyncIterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="oh-bench-") as folder:
+        extensions = Path(folder, "extensions")
+        await asyncio.to_thread(install_extension, Path(folder, "installer"), extensions)
+        for part in (opening, scrolling, typing):
+            sys.stderr.write(f"measuring {part.__name__} …\n")
+            with tempfile.TemporaryDirectory(prefix="oh-bench-") as place:
+                async for figure in part(Path(place), extensions):
+                    yield figure
+
+
+async def opening(place: Path, extensions: Path) -> AsyncIterator[Figure]:
+    """The panel was hidden, so its page is made anew; the daemon runs."""
+    async with window(place, extensions, say("Done.")) as (vscode, _):
+        await vscode.open()
+        await vscode.say("go")
+        answer = vscode.panel.locator(".agent")
+        await expect(answer).to_have_text("Done.")
+        times: list[float] = []
+        floors: list[float] = []
+        for _ in range(N_TIMES):
+            started = time.perf_counter()
+            await vscode.page.get_by_role("tab", name="Search").click()
+            await vscode.page.locator(".search-view").wait_for()
+            floors.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            await vscode.page.get_by_role("tab", name="oh", exact=True).click()
+            await answer.wait_for()
+            times.append(time.perf_counter() - started)
+    floor = f"VS Code's own search view {ms(p50(floors))}"
+    name = "panel with its conversation after a click, daemon runs, p50"
+    yield Figure(name, ms(p50(times)), "< 300 ms", floor)
+
+
+async def scrolling(place: Path, extensions: Path) -> AsyncIterator[Figure]:
+    async with window(place, extensions, call("terminal", command="true"), say("Done.")) as opened:
+        vscode, server = opened
+        await vscode.open()
+        await vscode.choose("mode", "full")
+        await vscode.say("go")
+        await expect(vscode.panel.locator(".agent")).to_have_text("Done.")
+        await vscode.expect_kept("conversationId")
+        daemon = server.daemon()
+        await vscode.page.goto("about:blank")
+        await asyncio.to_thread(daemon.wait, 60)
+        [log] = (vscode.project / ".openhands/conversations").glob("*/events.jsonl")
+        grow(log, N_EVENTS)
+        await vscode.open()
+        started = time.perf_counter()
+        earlier = vscode.panel.get_by_role("button", name="Show earlier messages")
+        n_shown = 0
+        while await earlier.is_visible():
+            await expect(vscode.commands).not_to_have_count(n_shown)
+            n_shown = await vscode.commands.count()
+            await earlier.click()
+            await expect(vscode.commands).not_to_have_count(n_shown)
+        all_s = time.perf_counter() - started
+        frames: list[float] = await vscode.frame().evaluate(SCROLL, False)
+        floors: list[float] = await vscode.frame().evaluate(SCROLL, True)
+    name = f"worst scroll frame of 300 with {N_EVENTS:,} events ({n_shown:,} items)"
+    floor = f"an empty transcript {max(floors):.0f} ms"
+    measured = f"{max(frames):.0f} ms (p50 {statistics.median(frames):.0f} ms)"
+    yield Figure(name, measured, "< 50 ms", floor)
+    yield Figure("all of them loaded backwards, page by page", f"{all_s:.1f} s", "", "")
+
+
+async def typing(place: Path, extensions: Path) -> AsyncIterator[Figure]:
+    async with window(place, extensions, slow(chunks(100_000, "word "), 0.01)) as (vscode, _):
+        await vscode.open(file="notes.txt")
+        await vscode.page.locator(".editor-instance .view-lines").first.click()
+        await vscode.page.evaluate(WATCH_KEYS)
+        quiet = await _latencies(vscode)
+        await vscode.say("talk")
+        await expect(vscode.panel.locator(".agent")).to_contain_text("word word")
+        await vscode.page.locator(".editor-instance .view-lines").first.click()
+        streaming = await _latencies(vscode)
+    measured = f"{ms(p50(streaming))} / {ms(p99(streaming))}"
+    floor = f"without a turn {ms(p50(quiet))} / {ms(p99(quiet))}"
+    yield Figure("key to painted text while 100 deltas/s stream, p50 / p99", measured, "", floor)
+
+
+async def _latencies(vscode: VSCode) -> list[float]:
+    await vscode.page.evaluate("() => { window.latencies = []; }")
+    for n in range(N_KEYS):
+        await vscode.page.keyboard.press("x")
+        await vscode.page.wait_for_function("(n) => window.latencies.length > n", arg=n)
+    found: list[float] = await vscode.page.evaluate("() => window.latencies")
+    return [each / 1000 for each in found]
+
+
+@asynccontextmanager
+async def window(
+    place: Path, extensions: Path, *script: Step
+) -> AsyncGenerator[tuple[VSCode, Server]]:
+    project = place / "project"
+    project.mkdir()
+    (project / "notes.txt").write_text("")
+    with FakeLLM(list(script)) as llm:
+        server = Server.with_model(place / "home", extensions, llm.url)
+        async with opened_window(server, project, llm) as opened:
+            yield opened, server
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
