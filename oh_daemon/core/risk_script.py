@@ -12,6 +12,7 @@ from functools import cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from oh_daemon.core.risk_braces import expand_braces
 from oh_daemon.core.risk_commands import Finding, Words, rate_path, rate_variable, rate_words
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_rules import SECRET_NAME, find_program
@@ -95,7 +96,7 @@ class _Script:
             elif part.type in _BESIDE:
                 self.walk(part)
             else:
-                words.append(self._resolve(part))
+                words += self._expand(part)
         ground = self._ground
         self.findings += rate_words(Words(words, ground, rate_code))
         if words[:1] in (["cd"], ["pushd"], ["popd"]):
@@ -159,6 +160,24 @@ class _Script:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         return _text(name) if name else UNKNOWN, self._resolve(value) if value else ""
 
+    def _expand(self, node: Node) -> list[str]:
+        """The words that one word of a command becomes."""
+        if node.type not in ("word", "concatenation", "brace_expression") or "{" not in _text(node):
+            return [self._resolve(node)]
+        is_whole = node.type != "concatenation"
+        masked = self._mask(node) if is_whole else self._compose(node, self._mask)
+        words = expand_braces(masked)
+        if words is None:
+            self._high("its lists in braces are too long to be looked at")
+        return [word.translate(_SHOWN) for word in words or ()]
+
+    def _mask(self, node: Node) -> str:
+        """A part of a word in which quoted braces are none."""
+        text = _text(node)
+        if node.type in ("word", "number"):
+            return re.sub(r"\\(?:\n|(.))", lambda m: (m[1] or "").translate(_QUOTED), text)
+        return text if node.type == "brace_expression" else self._resolve(node).translate(_QUOTED)
+
     def _resolve(self, node: Node) -> str:
         """What the shell makes of one word, `UNKNOWN` for the parts that only it knows."""
         text = _text(node)
@@ -182,18 +201,22 @@ class _Script:
                 self.walk(node)
                 return _STANDS_FOR.get(node.type, UNKNOWN)
 
-    def _compose(self, node: Node) -> str:
+    def _compose(self, node: Node, resolve: Callable[[Node], str] | None = None) -> str:
         """The node's text with each part resolved; the grammar leaves some spaces between them."""
+        resolve = resolve or self._resolve
         source, end, parts = node.text or b"", 0, list[str]()
         for child in node.children:
             begin = child.start_byte - node.start_byte
             parts.append(source[end:begin].decode("utf-8", "replace"))
             inert = not child.is_named or child.type in ("string_content", "brace_expression")
-            parts.append(_text(child) if inert else self._resolve(child))
+            parts.append(_text(child) if inert else resolve(child))
             end = child.end_byte - node.start_byte
         return "".join(parts) + source[end:].decode("utf-8", "replace")
 
 
+_QUOTED = {ord(char): chr(code) for code, char in enumerate("{,.}", 1)}
+"""Characters that no command may hold stand for quoted ones."""
+_SHOWN = {ord(code): chr(char) for char, code in _QUOTED.items()}
 _DECLARES = ("unset", "export", "declare", "typeset", "local", "readonly")
 _BESIDE = (
     *("variable_assignment", "herestring_redirect", "heredoc_start", "heredoc_body", "heredoc_end"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.risk import Rating, display_escaped, rate_command
+from oh_daemon.core.risk_braces import expand_braces
 
 _FOLDER = "/home/u/project"
 _CORPUS = Path(__file__).parents[1] / "data" / "commands.tsv"
@@ -114,6 +117,50 @@ def test_where_a_command_starts_counts_for_its_paths() -> None:
     assert rate("cat ../a.txt", _FOLDER).risk == "medium"
     assert rate("touch a.txt", "/tmp").risk == "high"
     assert rate_command("touch /b/x", ["/a", "/b"]).risk == "medium"
+
+
+@pytest.mark.parametrize(
+    ("braces", "expanded"),
+    [
+        ("cat a{,/../..}", "cat a a/../.."),
+        ("cat {.env,a.txt}", "cat .env a.txt"),
+        ("cat ~/{a,.ssh/id_rsa}", "cat ~/a ~/.ssh/id_rsa"),
+        ("cat .e{m..o}v", "cat .emv .env .eov"),
+        ('cat {"$PWD",~}/.ssh/{config,x}', "cat ./.ssh/config ~/.ssh/config"),
+        ("rm -rf {a,/}", "rm -rf a /"),
+        ("rm -rf ./{*,.*}", "rm -rf ./* ./.*"),
+        ("git push{,\\ x} --{force,tags}", "git push 'push x' --force --tags"),
+        ("cat a{'{b,/etc/shadow}',c}", "cat 'a{b,/etc/shadow}' ac"),
+        ("mkdir -p src/{a,b}/{1..3}", "mkdir -p src/a/1 src/b/3"),
+        ("cat {a,b}.txt", "cat a.txt b.txt"),
+    ],
+)
+def test_a_list_in_braces_is_rated_like_its_words(braces: str, expanded: str) -> None:
+    assert rate(braces).risk == rate(expanded).risk
+
+
+def test_lists_without_end_are_high() -> None:
+    for braces in ("{1..9999999999}", "{a,b}" * 30, "{" * 20_000, "{a," * 5000 + "}" * 5000):
+        assert rate(f"cat {braces}").risk == "high"
+
+
+_BRACES = ["{", "}", ",", "..", "a", "Z", "/", "-1", "03", "{}", "{a,b}", "{1..3}", "{e..a..2}"]
+
+
+def test_braces_are_expanded_as_bash_does() -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")  # noqa: T201
+    choose = random.Random(seed)
+    words = ["".join(choose.choices(_BRACES, k=choose.randint(1, 9))) for _ in range(3000)]
+    script = "".join(f"printf '%s\\0' {word}; echo\n" for word in words)
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
+    for word, line in zip(words, done.stdout.split("\n"), strict=False):
+        # Bash leaves out words that are empty.
+        theirs = [each for each in line.split("\0") if each]
+        ours = expand_braces(word)
+        assert len(theirs) > 128 if ours is None else [each for each in ours if each] == theirs, (
+            word
+        )
 
 
 def test_without_folders_nothing_is_inside() -> None:

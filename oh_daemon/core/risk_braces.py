@@ -1,0 +1,77 @@
+"""Lists in braces as bash expands them: `a{b,c}` names `ab` and `ac`, `{1..3}` three numbers.
+
+Pure and lexical; quotes are the caller's business. It follows bash's own rules for what is no list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+_MAX_WORDS, _MAX_LISTS = 256, 20
+_RANGE = re.compile(r"(?P<first>-?\d+|[A-Za-z])\.\.(?P<last>-?\d+|[A-Za-z])(\.\.(?P<step>-?\d+))?")
+
+
+def expand_braces(text: str) -> list[str] | None:
+    """The words that one becomes, or None when they are too many to look at."""
+    if text.count("{") > _MAX_LISTS:
+        return None
+    words = list(islice(_expanded(text), _MAX_WORDS + 1))
+    return words if len(words) <= _MAX_WORDS else None
+
+
+def _expanded(text: str) -> Iterator[str]:
+    for opening in re.finditer(r"\{(?!(?<!.\{)\})", text):
+        start = opening.start()
+        end = _find(text, "}", start + 1)
+        if end is not None:
+            for middle in _alternatives(text[start + 1 : end]):
+                for tail in _expanded(text[end + 1 :]):
+                    yield text[:start] + middle + tail
+            return
+    yield text
+
+
+def _alternatives(inside: str) -> Iterator[str]:
+    """What a list or a range stands for; with neither the braces stay."""
+    if "," not in inside:
+        yield from _range(inside) or ["{" + inside + "}"]
+        return
+    start = 0
+    while start <= len(inside):
+        end = _find(inside, ",", start)
+        end = len(inside) if end is None else end
+        yield from _expanded(inside[start:end])
+        start = end + 1
+
+
+def _find(text: str, wanted: str, start: int) -> int | None:
+    """Where the list's end or its next comma is; a brace ends it only after a comma or `..`."""
+    level, is_list = 0, wanted == ","
+    for index in range(start, len(text)):
+        char = text[index]
+        if char == wanted and level == 0 and is_list:
+            return index
+        if char == "{":
+            level += 1
+        elif char == "}":
+            level = max(level - 1, 0)
+        elif level == 0 and (char == "," or re.match(r"\.\.[^}]", text[index:])):
+            is_list = True
+    return None
+
+
+def _range(text: str) -> Iterator[str] | None:
+    match = _RANGE.fullmatch(text)
+    if match is None or match["first"].isalpha() != match["last"].isalpha():
+        return None
+    ends = (match["first"], match["last"])
+    first, last = map(ord if ends[0].isalpha() else int, ends)
+    step = abs(int(match["step"] or 1)) or 1
+    numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
+    if ends[0].isalpha():
+        return map(chr, numbers)
+    is_padded = any(re.match(r"-?0\d", end) for end in ends)
+    width = max(map(len, ends)) if is_padded else 0
+    return (f"{number:0{width}}" for number in numbers)
