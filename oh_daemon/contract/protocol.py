@@ -133,8 +133,6 @@ LIMITS: dict[str, int] = {
     "eventsPerPage": 500,
     "conversationsPerPage": 100,
     "queuedMessages": 32,
-    "openConversations": 256,
-    "runningTurns": 64,
     "syncedDocumentBytes": 5 << 20,
     "requestsInFlight": 64,
 }

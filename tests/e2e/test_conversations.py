@@ -1,5 +1,6 @@
 """Starting, opening, closing, listing and reading conversations through the real daemon."""
 
+from itertools import chain
 from typing import Any
 
 from fake_llm import call, calls, hang, say
@@ -113,6 +114,38 @@ def test_pages_of_items_events_and_lists_join_without_hole_or_overlap(world: Wor
     epoch = only["epoch"]
     client.request("conversation/close", named)
     assert client.request("conversation/events", named)["epoch"] == epoch
+
+
+def test_a_page_of_some_types_is_full_however_many_others_are_between(world: World) -> None:
+    """An empty page would look like the end to a client that pages."""
+    world.script(*[call("think", thought=f"{n}") for n in range(40)], say("Done."))
+    client = world.daemon()
+    named: Json = {"conversationId": world.start(client)}
+    world.turn(client)
+    client.wait_for_event(lambda params: params["event"].get("to") == "idle")
+    every = client.request("conversation/events", named)["events"]
+    wanted = {"types": ["turn.started", "turn.completed", "usage.updated"]}
+    expected = [record for record in every if record["event"]["type"] in wanted["types"]]
+
+    def pages(limit: int, edge: Json, side: str, key: str) -> list[list[Json]]:
+        found: list[list[Json]] = []
+        while True:
+            asked = {**named, **wanted, "limit": limit, **edge}
+            page = client.request("conversation/events", asked)
+            found.append(page["events"])
+            if not page["truncated"]:
+                return found
+            edge = {side: page[key]}
+
+    for is_open in (True, False):
+        if not is_open:
+            client.request("conversation/close", named)
+        forwards = pages(10, {"afterSeq": 0}, "afterSeq", "lastSeq")
+        backwards = pages(10, {}, "beforeSeq", "firstSeq")
+        assert [*chain(*forwards)] == [*chain(*reversed(backwards))] == expected
+        assert (
+            [len(page) for page in forwards] == [len(page) for page in backwards] == [10] * 4 + [3]
+        )
 
 
 def test_lists_are_filtered_and_paged_newest_first(world: World) -> None:

@@ -6,7 +6,9 @@ None of them waits for the disk on the main loop.
 from __future__ import annotations
 
 from base64 import b64encode
+from bisect import bisect_left, bisect_right
 from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import uri_from_path
 
 _PAGE_BYTES = 1 << 20
+_LINES_AT_ONCE = 100
 
 
 def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
@@ -60,13 +63,12 @@ def _replay(conversation: Conversation, params: m.OpenParams) -> Json:
         shown = state.items[-params.limit :]
         return {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
     if params.replay == "events":
-        after, backwards = params.after_seq, params.after_seq is None
-        first = (max(state.seq - params.limit, 0) if after is None else after) + 1
-        lines = conversation.log.read_range(first, first + params.limit - 1)
-        page = _page(lines, backwards=backwards)
-        begin, last = (page[0]["seq"], page[-1]["seq"]) if page else (first, first - 1)
-        has_more = begin > 1 if backwards else last < state.seq
-        return {**edges, "events": page, "firstSeq": begin, "hasMore": has_more}
+        first, backwards = (params.after_seq or 0) + 1, params.after_seq is None
+        lines = _lines(conversation.log.read_range, first, state.seq, backwards=backwards)
+        page, reached = _page(lines, params.limit)
+        if backwards:
+            page, first = page[::-1], reached or first
+        return {**edges, "events": page, "firstSeq": first, "hasMore": reached is not None}
     return edges
 
 
@@ -106,28 +108,36 @@ def events(daemon: Daemon, params: m.EventsParams, folders: list[Path]) -> Json:
     if live is not None:
         with live.conversation.changed:
             last, epoch = live.conversation.state.seq, live.conversation.epoch
-        first, end = _span(params, last)
-        lines = live.conversation.log.read_range(first, end)
+        read_range = live.conversation.log.read_range
     else:
         state, records, epoch = daemon.conversations.read(params.conversation_id, folders)
-        last = state.seq
-        first, end = _span(params, last)
-        lines = [orjson.dumps(record) for record in records if first <= record["seq"] <= end]
-    page = _page(lines, backwards=params.after_seq is None)
-    shown = [r for r in page if not params.types or r["event"]["type"] in params.types]
-    reached = page[-1]["seq"] if page else end
-    begin = page[0]["seq"] if page else first
-    truncated = begin > 1 if params.after_seq is None else reached < last
-    edges = {"firstSeq": begin, "lastSeq": reached}
-    return {"events": shown, **edges, "epoch": epoch, "truncated": truncated}
+        last, seqs = state.seq, [record["seq"] for record in records]
 
+        def read_range(first_seq: int, last_seq: int) -> list[bytes]:
+            found = slice(bisect_left(seqs, first_seq), bisect_right(seqs, last_seq))
+            return [orjson.dumps(record) for record in records[found]]
 
-def _span(params: m.EventsParams, last: int) -> tuple[int, int]:
-    """First and last seq of the page; without a place to start, the newest page."""
-    if params.after_seq is not None:
-        return params.after_seq + 1, min(params.after_seq + params.limit, last)
+    backwards = params.after_seq is None
+    first = (params.after_seq or 0) + 1
     end = min((params.before_seq or last + 1) - 1, last)
-    return max(end - params.limit + 1, 1), end
+    lines = _lines(read_range, first, end, backwards=backwards)
+    page, reached = _page(lines, params.limit, params.types)
+    if backwards:
+        page, first = page[::-1], reached or first
+    else:
+        end = reached or end
+    edges = {"firstSeq": first, "lastSeq": end, "truncated": reached is not None}
+    return {"events": page, "epoch": epoch, **edges}
+
+
+def _lines(
+    read_range: Callable[[int, int], list[bytes]], first: int, last: int, *, backwards: bool
+) -> Iterator[bytes]:
+    """The lines of these events, one after the other, read from the disk a few at a time."""
+    starts = range(first, last + 1, _LINES_AT_ONCE)
+    for start in reversed(starts) if backwards else starts:
+        lines = read_range(start, min(start + _LINES_AT_ONCE - 1, last))
+        yield from reversed(lines) if backwards else lines
 
 
 def output_read(
@@ -162,16 +172,24 @@ def _dump(value: object) -> object:
     raise TypeError(type(value).__name__)
 
 
-def _page(lines: list[bytes], *, backwards: bool = False) -> list[Json]:
-    """Parse lines up to 1 MiB, but at least one; the last ones when reading backwards."""
+def _page(
+    lines: Iterator[bytes], limit: int, types: Sequence[str] | None = None
+) -> tuple[list[Json], int | None]:
+    """At most so many records of these types and 1 MiB, but at least one.
+
+    And the last one's seq, unless there are no more: a page that is cut goes on there.
+    """
     page: list[Json] = []
     size = 0
-    for line in reversed(lines) if backwards else lines:
+    for line in lines:
+        record: Json = orjson.loads(line)
+        if types and record["event"]["type"] not in types:
+            continue
         size += len(line)
-        if page and size > _PAGE_BYTES:
-            break
-        page.append(orjson.loads(line))
-    return page[::-1] if backwards else page
+        if page and (len(page) == limit or size > _PAGE_BYTES):
+            return page, page[-1]["seq"]
+        page.append(record)
+    return page, None
 
 
 HANDLERS: dict[str, Handler] = {
