@@ -134,8 +134,12 @@ class Footprint:
     writes: bool = True
     paths: frozenset[str] | None = None
     """Absolute paths, or None for anything."""
+    comes_last: bool = False
+    """Waits for all calls before it, and those after it wait too."""
 
     def conflicts_with(self, other: Footprint) -> bool:
+        if self.comes_last or other.comes_last:
+            return True
         if not (self.writes or other.writes):
             return False
         if self.paths is None or other.paths is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oh_daemon.contract.items import ToolSubject
-from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 
 
 class FinishTool:
@@ -26,8 +26,8 @@ class FinishTool:
 
     def plan(self, args: Json) -> Intent:
         subject = ToolSubject(tool="finish", args=args)
-        # Its footprint is everything, so it waits for the calls that came before it.
-        return Intent("Finish", subject, "low")
+        footprint = Footprint(writes=False, paths=frozenset(), comes_last=True)
+        return Intent("Finish", subject, "low", footprint=footprint)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         return ToolResult(({"type": "text", "text": args["message"]},), ends_turn="finished")

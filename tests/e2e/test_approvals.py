@@ -318,6 +318,28 @@ def test_an_interrupt_cancels_the_question_and_tells_the_client(world: World) ->
     assert not (world.project / "made").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "trusted"), [({"approval": "askAlways"}, None), ({"mode": "plan"}, True)]
+)
+def test_tools_without_effect_never_ask_and_are_never_refused(
+    world: World, options: Json, trusted: bool | None
+) -> None:
+    tasks = [{"text": "Look", "status": "completed"}]
+    steps = (call("think", thought="Hm."), call("todo", tasks=tasks), call("finish", message="Ok."))
+    world.script(calls(*steps))
+    client = world.daemon(trusted=trusted)
+    world.start(client, options=options)
+    turn = world.turn(client)
+    assert (turn["stopReason"], turn["finalText"]) == ("finished", "Ok.")
+    events = [each["event"] for each in client.events]
+    assert "approval.requested" not in [event["type"] for event in events]
+    ended = [event["item"] for event in events if event["type"] == "item.completed"]
+    tools = [(item["tool"], item["status"]) for item in ended if item.get("tool")]
+    # The first two run side by side.
+    names = (*sorted(name for name, _ in tools[:2]), tools[-1][0])
+    assert (names, {status for _, status in tools}) == (("think", "todo", "finish"), {"completed"})
+
+
 def test_a_client_that_cannot_ask_means_no(world: World) -> None:
     world.script(touch("made"), say("It was refused."))
     client = world.daemon(features={"approvalRequests": False})
