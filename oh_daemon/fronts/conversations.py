@@ -18,6 +18,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import (
     ConversationBusyError,
+    ConversationLockedError,
     ConversationNotFoundError,
     InvalidParamsError,
     InvalidStateError,
@@ -70,8 +71,7 @@ class Conversations:
         instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))
         recipe = recipe or Recipe(instructions, params.tools or m.ToolFilter())
         state = State(conversation_id or new_id())
-        log, epoch = self._new_log(state.conversation_id, folders, ephemeral=params.ephemeral)
-        with _closed_on_failure(log):
+        with self._new_log(state.conversation_id, folders, params) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
             created = e.ConversationCreated(
                 title=params.title or title_of(params.content or ()),
@@ -107,6 +107,9 @@ class Conversations:
             client=self.shared.client_name,
         )
         with _closed_on_failure(opened.log):
+            if not opened.records:
+                # Killed before its first event, so nobody heard of it; a start may take its place.
+                raise ConversationNotFoundError(conversation_id)
             own = _folders_of(opened.records)
             settings = self.shared.settings(own[0] if own else None).settings
             recipe = recipe or Recipe(settings.instructions)
@@ -116,15 +119,25 @@ class Conversations:
         live.repaired = opened.repairs
         return self._add(live, at_work=at_work)
 
+    @contextmanager
     def _new_log(
-        self, conversation_id: str, folders: Sequence[Path], *, ephemeral: bool
-    ) -> tuple[EventLog, str]:
-        if ephemeral:
-            return MemoryLog(), new_id()
-        place = self._catalogs(folders)[0].create(conversation_id)
-        shared = self.shared
-        opened = open_log(place, shared.commit, client=shared.client_name, create=True)
-        return opened.log, opened.epoch
+        self, conversation_id: str, folders: Sequence[Path], params: m.StartParams
+    ) -> Generator[tuple[EventLog, str]]:
+        """A log and its epoch; nothing of it stays when the conversation does not begin."""
+        if params.ephemeral:
+            yield MemoryLog(), new_id()
+            return
+        catalog, shared = self._catalogs(folders)[0], self.shared
+        place = catalog.create(conversation_id)
+        try:
+            opened = open_log(place, shared.commit, client=shared.client_name, create=True)
+            with _closed_on_failure(opened.log):
+                yield opened.log, opened.epoch
+        except ConversationLockedError:
+            raise
+        except BaseException:
+            catalog.discard(conversation_id)
+            raise
 
     def _make(
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
@@ -325,7 +338,7 @@ def _closed_on_failure(log: EventLog) -> Generator[None]:
 
 def _folders_of(records: Sequence[Json]) -> list[Path]:
     """The folders named by the first event. Raises `InvalidStateError` for a log without one."""
-    first: dict[str, Any] = records[0]["event"] if records else {}
+    first: dict[str, Any] = records[0]["event"]
     if first.get("type") != "conversation.created":
         raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
     return _paths(first["folders"])

@@ -95,6 +95,13 @@ class Catalog:
         except OSError as exc:
             raise storage_error(folder, exc) from exc
 
+    def discard(self, conversation_id: str) -> None:
+        """Remove the folder of a conversation that did not begin; one with events stays."""
+        folder = self._conversations / conversation_id
+        with suppress(OSError, DaemonError):
+            if not ((folder / LOG_NAME).exists() and last_seq_of(folder)):
+                shutil.rmtree(folder)
+
     def find(self, conversation_id: str) -> Path | None:
         """The folder with the log of this conversation; None when it is not here."""
         folder = self._conversations / conversation_id
@@ -124,7 +131,10 @@ class Catalog:
                 meta = orjson.loads((folder / _META_NAME).read_bytes())
                 if meta["lastSeq"] == last_seq and meta.keys() == _FIELDS:
                     return {**meta, "id": folder.name}
-            summary = summary_of(fold(folder.name, read_log(folder)))
+            records = read_log(folder)
+            if not records:
+                return None
+            summary = summary_of(fold(folder.name, records))
         # Damage may leave events that nothing can be made of; it must not hide the others.
         except (OSError, DaemonError, *_MALFORMED) as exc:
             logger.warning("conversation %s is not listed: %s", folder.name, exc)

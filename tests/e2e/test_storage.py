@@ -87,6 +87,33 @@ def test_a_folder_that_cannot_be_written_starts_no_conversation(world: World) ->
     assert client.request("daemon/status")["conversations"] == []
 
 
+def test_a_file_system_without_locks_starts_no_conversation_and_keeps_nothing(
+    world: World,
+) -> None:
+    client = world.raw(prefix=("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=flock",
+                               "-e", "inject=flock:error=ENOLCK"))  # fmt: skip
+    client.initialize([world.project], **block(world))
+    error = client.error("conversation/start", {"clientRequestId": "one"})
+    assert error.data["kind"] == "readOnly"
+    assert "open a folder on a local disk" in error.message
+    assert list((world.project / ".openhands/conversations").iterdir()) == []
+
+
+def test_a_start_that_was_killed_before_its_first_event_can_be_repeated(world: World) -> None:
+    client = world.daemon()
+    started = {"clientRequestId": "one", "title": "Again"}
+    conversation = client.request("conversation/start", started)["conversation"]["id"]
+    client.close()
+    log = world.log_of(conversation)
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0] + b'{"v":1,"se')
+    (log.parent / "meta.json").unlink()
+    client = world.daemon()
+    assert client.request("conversation/list")["conversations"] == []
+    again = client.request("conversation/start", started)
+    assert (again["conversation"]["id"], again.get("duplicate")) == (conversation, None)
+    assert [record["seq"] for record in world.records_of(conversation)] == [1]
+
+
 def plant(world: World, name: str, *more: bytes) -> Path:
     """A log of an earlier version of the daemon, with these bytes after it."""
     log = world.log_of(name)
@@ -128,8 +155,9 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
     assert (error.code, error.data["kind"]) == (-31023, "readOnly")
     assert client.request("conversation/read", {"conversationId": "b" * 32})["items"]
     error = client.error("conversation/open", {"conversationId": "c" * 32})
-    assert error.code < 0
-    assert "the log has no beginning" in error.message
+    assert error.data["kind"] == "conversationNotFound"
+    listed = client.request("conversation/list")["conversations"]
+    assert {info["id"] for info in listed} == {"a" * 32, "b" * 32}
     assert newer.read_bytes() == kept[newer]
 
 
