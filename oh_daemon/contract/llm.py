@@ -28,7 +28,8 @@ class LLMSettings(Contract):
     api_key: Annotated[SecretStr | None, Field(exclude=True, repr=False)] = None
     """None: the provider's own variable of the environment, such as `OPENAI_API_KEY`."""
     base_url: HttpUrl | None = None
-    """Another endpoint than the provider's own, for instance a proxy or a local server."""
+    """Another endpoint than the provider's own, for instance a proxy or a local server. None: what
+    the provider's variable says, such as `OPENAI_BASE_URL`, else the provider's own."""
     api_version: str | None = None
     """Of an endpoint that has versions, for instance `2024-10-21`."""
     custom_llm_provider: str | None = None

@@ -59,6 +59,9 @@ def load_litellm() -> Any:
     It is Any, since its own types are partly unknown.
     """
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    # Else it loads a `.env` from a folder above its own: with an environment inside the project,
+    # the project's, which could then say where our keys go.
+    os.environ["LITELLM_MODE"] = "PRODUCTION"
     # Read at each call. litellm's other route copies every message through typed dicts: 190 ms
     # instead of 10 for 1,000 messages.
     os.environ["EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"] = "True"

@@ -53,6 +53,20 @@ def test_a_dialect_an_address_and_a_version_come_from_the_client(world: World) -
     assert versioned.path.endswith("/deployment/chat/completions?api-version=2024-10-21")
 
 
+def test_a_providers_own_variable_for_the_address_counts_when_no_setting_names_one(
+    world: World,
+) -> None:
+    world.variables |= {"OH_DAEMON_BASE_URL": "", "OPENAI_BASE_URL": world.llm.url}
+    (world.project / ".openhands").mkdir()
+    repository = {"llm": {"baseUrl": "http://127.0.0.1:9/"}}
+    (world.project / ".openhands/settings.json").write_text(json.dumps(repository))
+    world.script(say("Done."))
+    client = world.daemon()
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Done."
+    assert world.llm.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
 def test_an_image_of_a_message_is_in_the_request_and_in_every_one_after_it(world: World) -> None:
     world.script(call("think", thought="a cat"), say("A cat."))
     client = world.daemon()

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,6 +174,25 @@ def test_another_dialect_can_be_chosen_for_an_endpoint():
             ask(fake, base_url=url, model="claude-next", custom_llm_provider="anthropic")
         assert fake.requests[0].path == "/v1/messages"
         assert fake.requests[0].headers["x-api-key"] == KEY
+
+
+def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path: Path):
+    """It could send the user's key to an address of the repository's choice."""
+    packages = tmp_path / ".venv/lib/site-packages"
+    packages.mkdir(parents=True)
+    litellm = find_spec("litellm")
+    assert litellm is not None
+    assert litellm.origin is not None
+    (packages / "litellm").symlink_to(Path(litellm.origin).parent)
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://evil.example\n")
+    code = (
+        "import os; from oh_daemon.model.client import load_litellm as load;"
+        "print(load().__file__, os.environ.get('OPENAI_BASE_URL'))"
+    )
+    env = {"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]}
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, check=False, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == [str(packages / "litellm/__init__.py"), "None"], done.stderr
 
 
 def test_an_api_version_reaches_the_endpoint():
