@@ -369,8 +369,6 @@ def test_the_limits_that_are_told_are_those_that_hold() -> None:
         "outputPreviewBytes": output.HEAD_BYTES + output.TAIL_BYTES,
         "outputKeptBytes": output.MAX_SPILL_BYTES,
         "queuedMessages": delivery.MAX_QUEUE,
-        "openConversations": Settings().max_open_conversations,
-        "runningTurns": Settings().max_running_turns,
         "syncedDocumentBytes": sync.MAX_DOCUMENT_BYTES,
         "requestsInFlight": rpc.MAX_IN_FLIGHT,
         "eventsPerPage": _longest(messages.EventsParams, "limit"),
