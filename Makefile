@@ -32,7 +32,9 @@ BENCH_ARGS ?=
 # The VS Code extension, and the VS Code that its tests drive.
 EXTENSION := editors/vscode
 MODULES := $(EXTENSION)/node_modules/.made-$(call hash,$(EXTENSION)/package-lock.json)
-VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeignore src/* webview/* media/*))
+VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeignore src/* webview/* media/* walkthrough/*))
+# The extension brings the daemon along: its wheel, and the list of what that needs.
+DAEMON_SOURCES := pyproject.toml requirements.lock README.md LICENSE $(shell find oh_daemon -type f -not -path '*/__pycache__/*')
 LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 CODE_SERVER := tests/editors/vscode/host
 BROWSERS := chromium-headless-shell chromium google-chrome
@@ -62,7 +64,7 @@ check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architectu
 	npm --prefix $(EXTENSION) run --silent check
 	node .ci/lua/format.mjs editors/neovim
 
-vsix: system $(EXTENSION)/oh.vsix ## the VS Code extension, editors/vscode/oh.vsix
+vsix: system $(EXTENSION)/oh.vsix ## the VS Code extension with the daemon in it, editors/vscode/oh.vsix
 	@ls $(EXTENSION)/oh.vsix
 
 coverage: $(DEV) system ## 90 % of the branches of core
@@ -96,8 +98,10 @@ compile = $(UV) pip compile pyproject.toml --quiet --universal --python-version 
 	--generate-hashes --no-emit-index-url --no-annotate --no-header $(LOCK_ARGS) -o $(1)
 
 wheel: $(DEV) ## dist/*.whl, with the locked build tools
-	$(UV) build --quiet --wheel --python .venv/bin/python --no-build-isolation -o dist
+	$(call build_wheel,dist)
 	@ls dist/*.whl
+
+build_wheel = $(UV) build --quiet --wheel --python .venv/bin/python --no-build-isolation -o $(1)
 
 setup: $(DEV) ## only make the development environment
 
@@ -113,8 +117,11 @@ browser:
 		.ci/system-packages chromium-headless-shell:chromium-headless-shell || \
 		{ echo "the panel's tests need one of $(BROWSERS) on the PATH" >&2; [ -z "$${CI:-}" ]; }
 
-$(EXTENSION)/oh.vsix: $(MODULES) $(VSIX_SOURCES)
+$(EXTENSION)/oh.vsix: $(DEV) $(MODULES) $(VSIX_SOURCES) $(DAEMON_SOURCES)
 	@cp LICENSE $(EXTENSION)/LICENSE
+	@rm -rf $(EXTENSION)/daemon && mkdir $(EXTENSION)/daemon && cp requirements.lock $(EXTENSION)/daemon/
+	@$(call build_wheel,$(EXTENSION)/daemon)
+	@rm -f $(EXTENSION)/daemon/.gitignore
 	@cd $(EXTENSION) && npm run --silent package >/dev/null
 
 $(MODULES) $(LUA_FORMAT):
@@ -131,7 +138,8 @@ $(HOST):
 
 clean: ## remove what was made here
 	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage \
-		$(EXTENSION)/{node_modules,dist,oh.vsix,LICENSE} {$(CODE_SERVER),.ci/lua}/node_modules
+		$(EXTENSION)/{node_modules,dist,daemon,oh.vsix,LICENSE} $(CODE_SERVER)/node_modules
+LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 
 $(VENV):
 	@rm -rf .venv

@@ -1,24 +1,34 @@
 /** Owns the daemon's process and the connection to it: start, capped restarts, requests, notifications. */
 
+import { createInterface } from "node:readline";
 import { type Disposable, EventEmitter, type ExtensionContext, type LogOutputChannel, window, workspace } from "vscode";
 import {
   type ClientCapabilities, CloseAction, ErrorAction, LanguageClient, type LanguageClientOptions, State, type StaticFeature,
   TransportKind,
 } from "vscode-languageclient/node";
-import { findDaemon } from "./command";
+import { findDaemon, pythonsOfWindow } from "./command";
 import { type ApplyEditParams, applyEdit, readDocument, saveDocuments } from "./editor";
+import { answerLanguageRequest, readDiagnostics } from "./language";
+import { ManagedDaemon } from "./managed";
 import type { DaemonState, Notification } from "./messages";
 import type { Approval, Requests } from "./protocol";
-import { daemonSettings, keysForEnvironment } from "./settings";
+import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 
 const MAX_RESTARTS = 3;
 const RESTART_WINDOW_MS = 60_000;
+const LAST_ERROR_LINES = 12;
 const NOTIFICATIONS = ["conversation/event", "conversation/delta", "conversation/changed", "conversation/gap"] as const;
+const FEATURES = {
+  applyEdit2: true, saveDocument: true, readDocument: true, approvalRequests: true,
+  diagnostics: true, languageRequests: true,
+};
 
 export class Agent implements Disposable {
   private readonly stateEmitter = new EventEmitter<DaemonState>();
   private readonly notificationEmitter = new EventEmitter<Notification>();
   private readonly approvalEmitter = new EventEmitter<Approval>();
+  private readonly secretsListener: Disposable;
+  private readonly managed: ManagedDaemon;
   readonly onState = this.stateEmitter.event;
   readonly onNotification = this.notificationEmitter.event;
   /** An approval is before the user; it stays in the log until it is answered. */
@@ -27,11 +37,15 @@ export class Agent implements Disposable {
   private client: LanguageClient | undefined;
   private starting: Promise<void> | undefined;
   private restarts: number[] = [];
+  private lastErrors: string[] = [];
 
   constructor(
     private readonly context: ExtensionContext,
     readonly log: LogOutputChannel,
-  ) {}
+  ) {
+    this.managed = new ManagedDaemon(context, log);
+    this.secretsListener = context.secrets.onDidChange(({ key }) => this.afterKeyChange(key));
+  }
 
   /** Starts the daemon unless it runs or has failed; a failure is a state, not an exception. */
   start(): Promise<void> {
@@ -45,16 +59,26 @@ export class Agent implements Disposable {
     await this.start();
   }
 
+  /** Asks the user first. */
+  async install(): Promise<void> {
+    if (await this.managed.installAfterConsent(await pythonsOfWindow())) await this.restart();
+  }
+
+  /** While the daemon starts again after a crash, a request waits for it. */
   async request<M extends keyof Requests>(method: M, params: Requests[M][0]): Promise<Requests[M][1]> {
     await this.start();
+    while (this.state.kind === "starting") await new Promise<void>((resolve) => this.onceState(resolve));
     if (!this.client?.isRunning()) throw new Error("The daemon is not running.");
     return this.client.sendRequest<Requests[M][1]>(method, params);
   }
 
-  /** Tells the running daemon about changed settings. */
-  async sendSettings(): Promise<void> {
-    if (!this.client?.isRunning()) return;
-    await this.client.sendNotification("workspace/didChangeConfiguration", { settings: { ohDaemon: daemonSettings() } });
+  /** Tells the daemon if it runs; what it misses it is told when it starts. */
+  async notify(method: string, params: object): Promise<void> {
+    if (this.client?.isRunning()) await this.client.sendNotification(method, params);
+  }
+
+  sendSettings(): Promise<void> {
+    return this.notify("workspace/didChangeConfiguration", { settings: { ohDaemon: daemonSettings() } });
   }
 
   async stop(): Promise<void> {
@@ -66,28 +90,36 @@ export class Agent implements Disposable {
   }
 
   dispose(): Promise<void> {
-    for (const emitter of [this.stateEmitter, this.notificationEmitter, this.approvalEmitter]) emitter.dispose();
+    for (const each of [this.stateEmitter, this.notificationEmitter, this.approvalEmitter, this.secretsListener]) each.dispose();
     return this.stop();
   }
 
   private async launch(): Promise<void> {
     this.enter({ kind: "starting" });
-    const folder = workspace.workspaceFolders?.[0]?.uri;
-    const daemon = await findDaemon(folder);
+    const daemon = (await findDaemon(this.managed)) ?? (await this.renewed());
     if (!daemon) {
-      this.fail(
-        "oh-daemon was not found.",
-        "Install it into this window's Python (pip install oh-daemon) or name its program in the setting oh.daemon.command.",
-      );
+      this.enter({
+        kind: "failed",
+        message: "The agent's daemon is not installed.",
+        details: "Install it here, or into this window's Python (`pip install oh-daemon`), or name its program in the setting `oh.daemon.command`.",
+        canInstall: true,
+      });
       return;
     }
-    const keys = await keysForEnvironment(this.context.secrets);
-    const options = { env: { ...process.env, ...keys }, ...(folder?.scheme === "file" && { cwd: folder.fsPath }) };
-    const run = { ...daemon, options, transport: TransportKind.stdio };
-    this.client = new LanguageClient("oh", "oh", run, this.clientOptions());
-    this.client.registerFeature(new WithoutProgress());
-    this.listen(this.client);
-    await this.client.start();
+    this.log.info(`starting ${[daemon.command, ...daemon.args].join(" ")}`);
+    const folder = workspace.workspaceFolders?.[0]?.uri;
+    const options = folder?.scheme === "file" ? { cwd: folder.fsPath } : {};
+    const client = new LanguageClient("oh", "oh", { ...daemon, options, transport: TransportKind.stdio }, this.clientOptions());
+    this.client = client;
+    client.registerFeature(new WithoutProgress());
+    this.listen(client);
+    await client.start();
+  }
+
+  /** Who agreed to the daemon of an earlier version need not be asked for this one's. */
+  private async renewed() {
+    if (!(await this.managed.wasInstalled()) || !(await this.managed.install(await pythonsOfWindow()))) return undefined;
+    return this.managed.command();
   }
 
   private listen(client: LanguageClient): void {
@@ -103,6 +135,9 @@ export class Agent implements Disposable {
     client.onRequest("editor/applyEdit", (params: ApplyEditParams) => applyEdit(params));
     client.onRequest("editor/readDocument", readDocument);
     client.onRequest("editor/saveDocument", saveDocuments);
+    client.onRequest("editor/diagnostics", (params: { uris?: string[] }) => readDiagnostics(client, params));
+    client.onRequest("editor/languageRequest", (params: { method: string; params: unknown }) =>
+      answerLanguageRequest(client, params));
     // The answer goes through approval/respond, which also works after a reload; the request stays
     // open until it is withdrawn, and says only that the question is before the user.
     client.onRequest("approval/request", (approval: Approval, token) => {
@@ -110,15 +145,32 @@ export class Agent implements Disposable {
       return new Promise((resolve) => token.onCancellationRequested(() => resolve({})));
     });
     client.onDidChangeState(({ newState }) => {
-      if (client !== this.client) return;
-      if (newState === State.Running) this.enter({ kind: "running" });
-      if (newState === State.Starting) this.enter({ kind: "starting" });
+      if (client === this.client) void this.onClientState(client, newState);
     });
+  }
+
+  private async onClientState(client: LanguageClient, state: State): Promise<void> {
+    if (state === State.Starting) this.enter({ kind: "starting" });
+    if (state === State.Running) {
+      await lendKeys(client, this.context.secrets);
+      this.enter({ kind: "running" });
+    }
+    // A first start that does not succeed is told by `launch`; of a restart nobody else hears.
+    const isRestart = this.restarts.length > 0 && this.state.kind === "starting";
+    if (state === State.Stopped && isRestart) this.fail("The daemon could not start again.", "");
+  }
+
+  private async afterKeyChange(name: string): Promise<void> {
+    if (!isKey(name) || !this.client?.isRunning()) return;
+    await lendKey(this.client, this.context.secrets, name);
+    // The panel asks again which models there are.
+    this.enter(this.state);
   }
 
   private clientOptions(): LanguageClientOptions {
     const isTrusted = workspace.isTrusted;
     const folders = workspace.workspaceFolders ?? [];
+    this.lastErrors = [];
     return {
       documentSelector: [{ scheme: "file" }],
       outputChannel: this.log,
@@ -126,7 +178,7 @@ export class Agent implements Disposable {
         ohDaemon: {
           protocolVersion: { major: 1, minor: 0 },
           client: { name: "vscode", kind: "panel" },
-          features: { applyEdit2: true, saveDocument: true, readDocument: true, approvalRequests: true },
+          features: FEATURES,
           trust: folders.map((folder) => ({ folder: folder.uri.toString(), trusted: isTrusted })),
           settings: daemonSettings(),
         },
@@ -136,12 +188,21 @@ export class Agent implements Disposable {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
         closed: () => this.afterClose(),
       },
+      stdioOptions: {
+        stdout: () => undefined,
+        stderr: (stream) => createInterface({ input: stream }).on("line", (line) => this.onErrorLine(line)),
+      },
       middleware: {
         workspace: {
           configuration: (params) => params.items.map(() => daemonSettings()),
         },
       },
     };
+  }
+
+  private onErrorLine(line: string): void {
+    this.log.error(line);
+    this.lastErrors = [...this.lastErrors, line].slice(-LAST_ERROR_LINES);
   }
 
   /** Restarts a daemon that had started, a few times a minute; else says why it cannot. */
@@ -151,13 +212,23 @@ export class Agent implements Disposable {
     if (this.state.kind === "running" && this.restarts.length <= MAX_RESTARTS) {
       return { action: CloseAction.Restart, handled: true };
     }
-    this.fail("The daemon ended unexpectedly.", "Its log may say why.");
+    const times = this.restarts.length > 1 ? `${this.restarts.length} times within a minute` : "unexpectedly";
+    this.fail(`The daemon ended ${times}.`, "Its log may say why.");
     return { action: CloseAction.DoNotRestart, handled: true };
   }
 
+  /** What the daemon wrote last is most often the reason. */
   private fail(message: string, details: string): void {
+    const said = this.lastErrors.length > 0 ? `\n\n\`\`\`\n${this.lastErrors.join("\n")}\n\`\`\`` : "";
     this.log.error(`${message} ${details}`);
-    this.enter({ kind: "failed", message, details });
+    this.enter({ kind: "failed", message, details: details + said });
+  }
+
+  private onceState(listener: () => void): void {
+    const subscription = this.onState(() => {
+      subscription.dispose();
+      listener();
+    });
   }
 
   private enter(state: DaemonState): void {

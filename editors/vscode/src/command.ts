@@ -1,29 +1,30 @@
-/** Finds the program that starts the daemon: the setting, this window's Python, the PATH. */
+/** Finds the program that starts the daemon: the setting, this window's Python, the PATH, the extension's own. */
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { extensions, type Uri, workspace } from "vscode";
+import { extensions, workspace } from "vscode";
+import type { ManagedDaemon } from "./managed";
 
 const run = promisify(execFile);
 
 export interface DaemonCommand { command: string; args: string[] }
 
-export async function findDaemon(folder: Uri | undefined): Promise<DaemonCommand | undefined> {
+export async function findDaemon(managed: ManagedDaemon): Promise<DaemonCommand | undefined> {
   const [command, ...args] = workspace.getConfiguration("oh").get<string[]>("daemon.command", []);
   if (command) return { command, args };
-  // A folder that nobody trusts may name a Python of its own; that is not started.
-  if (workspace.isTrusted) {
-    for (const python of await pythonsOfWindow(folder)) {
-      if (await succeeds(python, ["-c", "import oh_daemon"])) return { command: python, args: ["-m", "oh_daemon"] };
-    }
+  for (const python of await pythonsOfWindow()) {
+    if (await succeeds(python, ["-c", "import oh_daemon"])) return { command: python, args: ["-m", "oh_daemon"] };
   }
   if (await succeeds("oh-daemon", ["--help"])) return { command: "oh-daemon", args: [] };
-  return undefined;
+  return managed.command();
 }
 
-interface PythonApi { environments?: { getActiveEnvironmentPath(resource?: Uri): { path: string } } }
+interface PythonApi { environments?: { getActiveEnvironmentPath(resource?: unknown): { path: string } } }
 
-async function pythonsOfWindow(folder: Uri | undefined): Promise<string[]> {
+/** The ones that the user has chosen here. A folder that nobody trusts may name its own; that is not started. */
+export async function pythonsOfWindow(): Promise<string[]> {
+  if (!workspace.isTrusted) return [];
+  const folder = workspace.workspaceFolders?.[0]?.uri;
   const api = await extensions.getExtension<PythonApi>("ms-python.python")?.activate();
   const active = api?.environments?.getActiveEnvironmentPath(folder).path;
   const configured = workspace.getConfiguration("python", folder).get<string>("defaultInterpreterPath");
@@ -31,10 +32,5 @@ async function pythonsOfWindow(folder: Uri | undefined): Promise<string[]> {
 }
 
 async function succeeds(command: string, args: string[]): Promise<boolean> {
-  try {
-    await run(command, args, { timeout: 20_000 });
-    return true;
-  } catch {
-    return false;
-  }
+  return run(command, args, { timeout: 20_000 }).then(() => true, () => false);
 }

@@ -45,3 +45,10 @@ export function openDocument(uri: string): TextDocument | undefined {
 export function toCodeRange(range: Range): CodeRange {
   return new CodeRange(range.start.line, range.start.character, range.end.line, range.end.character);
 }
+
+export function toRange({ start, end }: CodeRange): Range {
+  return {
+    start: { line: start.line, character: start.character },
+    end: { line: end.line, character: end.character },
+  };
+}

@@ -1,17 +1,18 @@
 /** What the panel asks of the editor: open, copy, insert, find files. Everything else goes to the daemon. */
 
-import { commands, env, type TextEditor, Uri, window, workspace } from "vscode";
+import { commands, env, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
+import type { EditorContext } from "./context";
 import { type Diffs, readText } from "./diff";
 import { toCodeRange } from "./editor";
 import type { HostRequests } from "./messages";
 
 const MAX_FILES = 30;
-const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings"];
+const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings", "oh.install"];
 
 type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
 
-export function hostHandlers(agent: Agent, diffs: Diffs): Handlers {
+export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext): Handlers {
   return {
     "host/openFile": async ({ uri, range }) => {
       const selection = range && toCodeRange(range);
@@ -41,7 +42,7 @@ export function hostHandlers(agent: Agent, diffs: Diffs): Handlers {
       return null;
     },
     "host/insert": async ({ text }) => {
-      const editor = lastEditor();
+      const { editor } = editors;
       if (!editor) throw new Error("There is no open editor to insert into.");
       await editor.edit((edit) => edit.replace(editor.selection, text));
       return null;
@@ -56,11 +57,6 @@ export function hostHandlers(agent: Agent, diffs: Diffs): Handlers {
     },
     "host/files": async ({ query }) => ({ files: await findFiles(query) }),
   };
-}
-
-/** The editor that the user worked in: a click into the panel leaves none active. */
-export function lastEditor(): TextEditor | undefined {
-  return window.activeTextEditor ?? window.visibleTextEditors.find((each) => each.document.uri.scheme === "file");
 }
 
 /** Open files first, then those of the folders whose names hold the query. */

@@ -16,7 +16,7 @@ export interface HostRequests {
   "host/openLink": [{ href: string }, null];
   "host/insert": [{ text: string }, null];
   "host/copy": [{ text: string }, null];
-  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" }, null];
+  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" }, null];
   "host/files": [{ query: string }, { files: readonly { uri: string; name: string }[] }];
 }
 export type Calls = Requests & HostRequests;
@@ -24,7 +24,7 @@ export type Calls = Requests & HostRequests;
 export type DaemonState =
   | { kind: "starting" }
   | { kind: "running" }
-  | { kind: "failed"; message: string; details: string };
+  | { kind: "failed"; message: string; details: string; canInstall?: boolean };
 
 /** What the window remembers for the panel, over hiding and reloading. */
 export interface PanelMemory { conversationId?: string; draft?: string; model?: string; options?: Record<string, string> }
@@ -35,7 +35,8 @@ export type ToPanel =
   | { type: "answer"; id: number; result?: unknown; error?: ErrorInfo }
   | { type: "notifications"; batch: readonly Notification[] }
   | { type: "attach"; part: Part }
-  | { type: "show"; what: "new" | "list" | "input" };
+  | { type: "show"; what: "new" | "list" | "input" }
+  | { type: "open"; conversationId: string };
 
 export type Notification = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications];
 

@@ -4,6 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { type Disposable, type ExtensionContext, Uri, type WebviewView, type WebviewViewProvider } from "vscode";
 import type { Agent } from "./agent";
+import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { hostHandlers } from "./host";
 import type { FromPanel, HostRequests, Notification, PanelMemory, ToPanel } from "./messages";
@@ -33,8 +34,9 @@ export class Panel implements WebviewViewProvider, Disposable {
     private readonly context: ExtensionContext,
     private readonly agent: Agent,
     diffs: Diffs,
+    editors: EditorContext,
   ) {
-    this.host = hostHandlers(agent, diffs);
+    this.host = hostHandlers(agent, diffs, editors);
     this.listeners = [
       agent.onNotification((notification) => this.forward(notification)),
       agent.onState((daemon) => {
@@ -64,12 +66,22 @@ export class Panel implements WebviewViewProvider, Disposable {
     else this.unsent.push(message);
   }
 
+  /** Shows this conversation, now or when the panel has opened. */
+  async open(conversationId: string): Promise<void> {
+    if (this.isReady) this.post({ type: "open", conversationId });
+    else await this.context.workspaceState.update(MEMORY, { ...this.memory, conversationId });
+  }
+
   resolveWebviewView(view: WebviewView): void {
     this.view = view;
     const root = this.context.extensionUri;
     const folder = Uri.joinPath(root, "dist", "webview");
     view.webview.options = { enableScripts: true, localResourceRoots: [folder] };
     view.webview.onDidReceiveMessage((message: FromPanel) => void this.receive(message));
+    // Hidden, its page is gone; what is for it waits until the next one says that it is ready.
+    view.onDidChangeVisibility(() => {
+      if (!view.visible) this.isReady = false;
+    });
     view.onDidDispose(() => {
       this.view = undefined;
       this.isReady = false;

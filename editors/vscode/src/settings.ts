@@ -1,11 +1,14 @@
 /** The daemon's settings as the user has set them, and the keys that are kept in the secret storage. */
 
 import { type SecretStorage, window, workspace } from "vscode";
+import type { LanguageClient } from "vscode-languageclient/node";
 
 const KEYS = [
   "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "MISTRAL_API_KEY",
   "DEEPSEEK_API_KEY", "XAI_API_KEY", "GROQ_API_KEY", "OH_DAEMON_API_KEY",
 ] as const;
+/** What the daemon takes. */
+const MIN_KEY_CHARS = 8;
 
 /** Only what somebody set: a default sent along would outrank the environment and the user's file. */
 export function daemonSettings(): Record<string, unknown> {
@@ -19,30 +22,43 @@ export function daemonSettings(): Record<string, unknown> {
   return values;
 }
 
-export async function keysForEnvironment(secrets: SecretStorage): Promise<Record<string, string>> {
-  const found: Record<string, string> = {};
-  for (const name of KEYS) {
-    const value = await secrets.get(name);
-    if (value) found[name] = value;
-  }
-  return found;
+export function isKey(name: string): boolean {
+  return KEYS.some((key) => key === name);
 }
 
-/** Asks for a key; true when one was stored or removed. */
-export async function askForKey(secrets: SecretStorage): Promise<boolean> {
-  const stored = await keysForEnvironment(secrets);
-  const choices = KEYS.map((name) => ({ label: name, description: describe(name, name in stored) }));
+/** Lends the daemon what is stored: in a request, which no process list and no log shows. */
+export async function lendKeys(client: LanguageClient, secrets: SecretStorage): Promise<void> {
+  for (const name of await storedKeys(secrets)) await lendKey(client, secrets, name);
+}
+
+/** Or takes it back, when it is stored no more. */
+export async function lendKey(client: LanguageClient, secrets: SecretStorage, name: string): Promise<void> {
+  const value = await secrets.get(name);
+  const sent = value ? client.sendRequest("secret/set", { name, value }) : client.sendRequest("secret/remove", { name });
+  await sent.catch((error: unknown) => client.error(`The daemon does not take the key ${name}.`, error));
+}
+
+/** Asks which key to set or remove, and for its value. */
+export async function askForKey(secrets: SecretStorage): Promise<void> {
+  const stored = await storedKeys(secrets);
+  const choices = KEYS.map((name) => ({ label: name, description: describe(name, stored.includes(name)) }));
   const choice = await window.showQuickPick(choices, { title: "Which provider's key?" });
-  if (!choice) return false;
+  if (!choice) return;
   const value = await window.showInputBox({
     title: choice.label,
     prompt: "Kept in the editor's secret storage. Empty removes it.",
     password: true,
     ignoreFocusOut: true,
+    validateInput: (text) => (text !== "" && text.trim().length < MIN_KEY_CHARS ? "A key is longer than this." : undefined),
   });
-  if (value === undefined) return false;
-  await (value === "" ? secrets.delete(choice.label) : secrets.store(choice.label, value));
-  return true;
+  if (value === undefined) return;
+  const key = value.trim();
+  await (key === "" ? secrets.delete(choice.label) : secrets.store(choice.label, key));
+}
+
+async function storedKeys(secrets: SecretStorage): Promise<string[]> {
+  const values = await Promise.all(KEYS.map((name) => secrets.get(name)));
+  return KEYS.filter((_, i) => values[i]);
 }
 
 function describe(name: string, isStored: boolean): string {

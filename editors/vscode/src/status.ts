@@ -1,23 +1,26 @@
-/** The status-bar item: what the agents of this window do, in a word. */
+/** The status-bar item: what the agents of this window do, in a word; in its tooltip, what they used. */
 
-import { type Disposable, StatusBarAlignment, ThemeColor, window } from "vscode";
+import { commands, type Disposable, MarkdownString, StatusBarAlignment, ThemeColor, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import type { DaemonState } from "./messages";
-import type { ConversationState } from "./protocol";
+import type { ConversationInfo, ConversationState } from "./protocol";
 
 const LOOKS = {
   failed: { text: "$(error) oh", tooltip: "The daemon does not run. Click for the way out." },
   waiting: { text: "$(bell-dot) oh: your turn", tooltip: "An action waits for your approval." },
   running: { text: "$(loading~spin) oh: working", tooltip: "The agent works. Click to watch." },
   paused: { text: "$(debug-pause) oh: paused", tooltip: "A turn is on hold." },
+  error: { text: "$(warning) oh: stopped", tooltip: "An error stopped the agent. Click to see it." },
   idle: { text: "$(comment) oh", tooltip: "Open the agent panel." },
 };
 const BUSY: readonly ConversationState[] = ["running", "pausing", "interrupting"];
+const MAX_ROWS = 5;
 
 export class StatusItem implements Disposable {
   private readonly item = window.createStatusBarItem("oh.status", StatusBarAlignment.Right, 90);
-  private readonly statuses = new Map<string, ConversationState>();
+  /** The one that changed last is at the end. */
+  private readonly conversations = new Map<string, ConversationInfo>();
   private readonly listeners: Disposable[];
   private nPending = 0;
 
@@ -26,7 +29,7 @@ export class StatusItem implements Disposable {
     this.item.command = "oh.focus";
     this.listeners = [
       agent.onState((state) => {
-        if (state.kind !== "running") this.statuses.clear();
+        if (state.kind !== "running") this.conversations.clear();
         this.show(state);
       }),
       approvals.onCount((count) => {
@@ -35,7 +38,8 @@ export class StatusItem implements Disposable {
       }),
       agent.onNotification(({ method, params }) => {
         if (method !== "conversation/changed") return;
-        this.statuses.set(params.conversation.id, params.conversation.status);
+        this.conversations.delete(params.conversation.id);
+        this.conversations.set(params.conversation.id, params.conversation);
         this.show(agent.state);
       }),
     ];
@@ -48,19 +52,38 @@ export class StatusItem implements Disposable {
   }
 
   private show(daemon: DaemonState): void {
-    const look = this.look(daemon);
+    const statuses = [...this.conversations.values()].map(({ status }) => status);
+    const look = this.look(daemon, statuses);
     this.item.text = LOOKS[look].text;
-    this.item.tooltip = LOOKS[look].tooltip;
+    this.item.tooltip = this.tooltip(LOOKS[look].tooltip);
     this.item.accessibilityInformation = { label: LOOKS[look].tooltip, role: "button" };
-    this.item.backgroundColor =
-      look === "waiting" ? new ThemeColor("statusBarItem.warningBackground") : undefined;
+    this.item.backgroundColor = look === "waiting" ? new ThemeColor("statusBarItem.warningBackground") : undefined;
+    const isAny = (...wanted: readonly ConversationState[]) => statuses.some((status) => wanted.includes(status));
+    void commands.executeCommand("setContext", "oh.turnRunning", isAny(...BUSY, "waiting"));
+    void commands.executeCommand("setContext", "oh.turnPaused", isAny("paused"));
   }
 
-  private look(daemon: DaemonState): keyof typeof LOOKS {
+  private look(daemon: DaemonState, statuses: readonly ConversationState[]): keyof typeof LOOKS {
     if (daemon.kind === "failed") return "failed";
     if (this.nPending > 0) return "waiting";
-    const statuses = [...this.statuses.values()];
     if (statuses.some((status) => BUSY.includes(status))) return "running";
-    return statuses.includes("paused") ? "paused" : "idle";
+    if (statuses.includes("paused")) return "paused";
+    return statuses.at(-1) === "error" ? "error" : "idle";
   }
+
+  private tooltip(what: string): MarkdownString {
+    const text = new MarkdownString(what);
+    for (const info of [...this.conversations.values()].slice(-MAX_ROWS).reverse()) {
+      // A title is the user's text: it is shown as it is, not as Markdown.
+      text.appendMarkdown("\n\n").appendText(`${info.title || "Untitled"}: ${describeUsage(info)}`);
+    }
+    return text;
+  }
+}
+
+function describeUsage({ usage }: ConversationInfo): string {
+  if (!usage) return "nothing used yet";
+  const tokens = `${(usage.inputTokens + usage.outputTokens).toLocaleString("en")} tokens`;
+  const amount = usage.cost?.amount ?? 0;
+  return amount > 0 ? `${tokens}, $${amount.toFixed(amount < 1 ? 3 : 2)}` : tokens;
 }

@@ -83,6 +83,8 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
       return composer.attach(message.part);
     case "show":
       return show(message.what);
+    case "open":
+      return void open(message.conversationId);
   }
 }
 
@@ -300,7 +302,10 @@ function drawState(isList: boolean): void {
 }
 
 function stateCards(isList: boolean): HTMLElement[] {
-  if (daemon.kind === "failed") return [problem({ message: daemon.message, hint: daemon.details }, [host("Try again", "oh.restart"), host("Settings", "oh.settings"), host("Log", "oh.log")])];
+  if (daemon.kind === "failed") {
+    const install = daemon.canInstall ? [host("Install", "oh.install", "primary")] : [];
+    return [problem({ message: daemon.message, hint: daemon.details }, [...install, host("Try again", "oh.restart"), host("Settings", "oh.settings"), host("Log", "oh.log")])];
+  }
   const failed = failure ? [problem(failure, remedies(failure))] : [];
   if (isList) return failed;
   const cards: HTMLElement[] = [];

@@ -1,5 +1,6 @@
 /** What stands in the place of a conversation, or below it: a welcome, an error with its ways out, a retry. */
 
+import type { HostRequests } from "../src/messages";
 import type { ErrorInfo } from "../src/protocol";
 import { noticeCard } from "./cards";
 import { h } from "./dom";
@@ -33,7 +34,7 @@ export function button(label: string, onclick: () => void, kind: Kind = "seconda
   return h(`button.${kind}`, { onclick }, label);
 }
 
-export function host(label: string, command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings", kind: Kind = "secondary"): HTMLElement {
+export function host(label: string, command: HostRequests["host/command"][0]["command"], kind: Kind = "secondary"): HTMLElement {
   return button(label, () => void call("host/command", { command }), kind);
 }
 

@@ -18,7 +18,7 @@ from oh_daemon.contract import errors, events, protocol
 from oh_daemon.contract.items import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.protocol import Method
-from oh_daemon.contract.settings import Settings
+from oh_daemon.contract.settings import NOT_FROM_PROJECT, STRICTNESS, Settings
 from oh_daemon.fronts.cli.editor_types import render_lua, render_typescript
 
 PAGES = (Path("protocol.md"), Path("README.md"))
@@ -35,6 +35,9 @@ def write_schema(root: Path, *, check: bool) -> int:
         root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
     }
+    manifest = root / "editors" / "vscode" / "package.json"
+    if manifest.is_file():
+        wanted[manifest] = render_manifest(manifest.read_text("utf-8"))
     for page in (root / name for name in PAGES):
         wanted[page] = render_page(_text_of(page) or "")
     stale = [path for path, text in wanted.items() if _text_of(path) != text]
@@ -82,6 +85,39 @@ def error_classes() -> list[type[errors.DaemonError]]:
         if inspect.isclass(value) and issubclass(value, errors.DaemonError)
     ]
     return sorted((error for error in found if "code" in vars(error)), key=lambda e: -e.code)
+
+
+def render_manifest(manifest: str) -> str:
+    """VS Code's manifest with the settings made anew; a repository's file sets only what it may."""
+    document = json.loads(manifest)
+    own = document["contributes"]["configuration"]["properties"]
+    kept = {name: setting for name, setting in own.items() if not name.startswith("ohDaemon.")}
+    ours = {f"ohDaemon.{name}": setting for name, setting in _vscode_settings().items()}
+    document["contributes"]["configuration"]["properties"] = {**kept, **ours}
+    for_trusted = [name for name, setting in ours.items() if setting["scope"] == "resource"]
+    trust = document["capabilities"]["untrustedWorkspaces"]
+    trust["restrictedConfigurations"] = [*kept, *for_trusted]
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _vscode_settings() -> dict[str, dict[str, Any]]:
+    meanings = _field_docs(Settings)
+    schemas = Settings.model_json_schema()["properties"].items()
+    described: dict[str, dict[str, Any]] = {}
+    for (field, model), (name, schema) in zip(Settings.model_fields.items(), schemas, strict=True):
+        choices: list[dict[str, Any]] = schema.pop("anyOf", [schema])
+        types = [choice.pop("type") for choice in choices]
+        rules = {key: value for choice in (*choices, schema) for key, value in choice.items()}
+        described[name] = {
+            "type": types if len(types) > 1 else types[0],
+            **{key: rules[key] for key in rules if key != "title"},
+            "default": model.get_default(call_default_factory=True),
+            "scope": "machine" if name in {*NOT_FROM_PROJECT, *STRICTNESS} else "resource",
+            "order": len(described) + 1,
+            "markdownDescription": " ".join(meanings[field].split()),
+        }
+    described["instructions"]["editPresentation"] = "multilineText"
+    return described
 
 
 def render_page(page: str) -> str:

@@ -1,0 +1,86 @@
+/** The extension's commands, by their names in the manifest. */
+
+import { commands, type Disposable, env, Uri, window } from "vscode";
+import type { Agent } from "./agent";
+import type { Approvals } from "./approvals";
+import { type EditorContext, fileLink } from "./context";
+import type { Panel } from "./panel";
+import type { Part } from "./protocol";
+
+const SETTINGS = "@ext:oh-daemon.oh-daemon";
+const WALKTHROUGH = "oh-daemon.oh-daemon#start";
+
+export interface Parts { agent: Agent; panel: Panel; approvals: Approvals; editors: EditorContext; askForKey: () => Promise<void> }
+
+export function registerCommands(parts: Parts): Disposable[] {
+  const { agent, panel, approvals, editors } = parts;
+  const show = async (what: "new" | "list" | "input") => {
+    await focusPanel();
+    panel.tell({ type: "show", what });
+  };
+  const attach = async (added: readonly (Part | undefined)[]) => {
+    await focusPanel();
+    for (const part of added) if (part) panel.tell({ type: "attach", part });
+  };
+  const actions: Record<string, (...args: never[]) => unknown> = {
+    "oh.focus": () => show("input"),
+    "oh.new": () => show("new"),
+    "oh.list": () => show("list"),
+    "oh.pause": () => ofPanel(parts, (conversationId) => agent.request("conversation/pause", { conversationId })),
+    "oh.resume": () => ofPanel(parts, (conversationId) => agent.request("conversation/resume", { conversationId })),
+    "oh.stop": () => ofPanel(parts, (conversationId) => agent.request("conversation/interrupt", { conversationId })),
+    "oh.addSelection": () => attach([editors.part]),
+    "oh.addFile": (clicked?: Uri, chosen?: Uri[]) => attach((chosen ?? [clicked]).map((uri) => uri && fileLink(uri))),
+    "oh.addTerminalSelection": async () => attach([await terminalSelection()]),
+    "oh.approve": () => approvals.answer("allow"),
+    "oh.reject": () => approvals.answer("reject"),
+    "oh.setKey": parts.askForKey,
+    "oh.install": () => agent.install(),
+    "oh.restart": () => agent.restart(),
+    "oh.log": () => agent.log.show(),
+    "oh.settings": () => commands.executeCommand("workbench.action.openSettings", SETTINGS),
+    "oh.walkthrough": () => commands.executeCommand("workbench.action.openWalkthrough", WALKTHROUGH),
+  };
+  return Object.entries(actions).map(([name, action]) => commands.registerCommand(name, action));
+}
+
+/** `vscode://oh-daemon.oh-daemon/resume?id=CONVERSATION` shows that conversation. */
+export async function openLink(uri: Uri, panel: Panel): Promise<void> {
+  const conversationId = new URLSearchParams(uri.query).get("id");
+  if (uri.path !== "/resume" || !conversationId) {
+    void window.showErrorMessage("oh: this link names no conversation; one that does ends in /resume?id=…");
+    return;
+  }
+  await showConversation(conversationId, panel);
+}
+
+export async function showConversation(conversationId: string, panel: Panel): Promise<void> {
+  await panel.open(conversationId);
+  await focusPanel();
+}
+
+async function focusPanel(): Promise<void> {
+  await commands.executeCommand("oh.chat.focus");
+}
+
+/** Commands about the conversation in the panel; a refusal is told, as the panel tells those of its buttons. */
+async function ofPanel({ panel }: Parts, action: (conversationId: string) => Promise<unknown>): Promise<void> {
+  const { conversationId } = panel;
+  if (conversationId === undefined) return;
+  try {
+    await action(conversationId);
+  } catch (error) {
+    void window.showErrorMessage(`oh: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** Extensions see a terminal's selection only through the clipboard, which is put back. */
+async function terminalSelection(): Promise<Part | undefined> {
+  const before = await env.clipboard.readText();
+  await env.clipboard.writeText("");
+  await commands.executeCommand("workbench.action.terminal.copySelection");
+  const text = await env.clipboard.readText();
+  await env.clipboard.writeText(before);
+  const name = window.activeTerminal?.name ?? "terminal";
+  return text === "" ? undefined : { type: "resource", uri: `terminal:/${encodeURIComponent(name)}`, text };
+}

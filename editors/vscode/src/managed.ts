@@ -1,0 +1,139 @@
+/** The daemon in a Python environment of the extension's own, made from what the extension brings along:
+ * its wheel and the lock file of its dependencies, so that nothing is installed by its name alone. */
+
+import { execFile, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { type CancellationToken, type ExtensionContext, type LogOutputChannel, ProgressLocation, window } from "vscode";
+import type { DaemonCommand } from "./command";
+
+const run = promisify(execFile);
+const PYTHONS = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python"];
+const IS_USABLE = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))";
+const LOCK = "requirements.lock";
+/** Written last: without it the environment is not whole. */
+const MARK = "complete";
+const LAST_LINES = 12;
+
+export class ManagedDaemon {
+  private readonly home: string;
+  private readonly brought: string;
+
+  constructor(
+    context: ExtensionContext,
+    private readonly log: LogOutputChannel,
+  ) {
+    this.home = context.globalStorageUri.fsPath;
+    this.brought = context.asAbsolutePath("daemon");
+  }
+
+  /** The command of the installed one, if it is the one that belongs to this version of the extension. */
+  async command(): Promise<DaemonCommand | undefined> {
+    const folder = await this.folder();
+    const isWhole = await readFile(join(folder, MARK)).then(() => true, () => false);
+    return isWhole ? { command: pythonIn(folder), args: ["-m", "oh_daemon"] } : undefined;
+  }
+
+  /** Whether the user has agreed before, for an earlier version. */
+  async wasInstalled(): Promise<boolean> {
+    return (await this.environments()).length > 0;
+  }
+
+  /** Asks first. True when the daemon is there. */
+  async installAfterConsent(pythons: readonly string[]): Promise<boolean> {
+    const detail = "It comes with this extension and goes into the editor's own storage, in a Python environment that nothing else uses. "
+      + "Its dependencies, about 300 MB, come from your package index, each checked against the list in this extension.";
+    const answer = await window.showInformationMessage("Install the oh daemon?", { modal: true, detail }, "Install");
+    return answer === "Install" && this.install(pythons);
+  }
+
+  /** Shows progress, and why it did not work. */
+  async install(pythons: readonly string[]): Promise<boolean> {
+    const options = { location: ProgressLocation.Notification, title: "Installing the oh daemon", cancellable: true };
+    try {
+      await window.withProgress(options, (progress, token) =>
+        this.make(pythons, token, (message) => progress.report({ message })));
+      return true;
+    } catch (error) {
+      this.log.error(String(error));
+      const message = error instanceof Error ? error.message : String(error);
+      const answer = await window.showErrorMessage(`The oh daemon is not installed: ${message}`, "Show Log");
+      if (answer) this.log.show();
+      return false;
+    }
+  }
+
+  private async make(pythons: readonly string[], token: CancellationToken, report: (message: string) => void): Promise<void> {
+    const base = await usablePython([...pythons, ...PYTHONS]);
+    const folder = await this.folder();
+    const python = pythonIn(folder);
+    const pip = ["-m", "pip", "--disable-pip-version-check", "--no-input", "install"];
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(this.home, { recursive: true });
+    report("making an environment");
+    await this.step(base, ["-m", "venv", folder], token);
+    const locked = ["--require-hashes", "--only-binary=:all:", "-r", join(this.brought, LOCK)];
+    await this.step(python, [...pip, ...locked], token, (line) => {
+      const name = /^(?:Collecting|Using cached|Downloading) (\S+)/.exec(line)?.[1];
+      if (name) report(name.replace(/-\d.*/, ""));
+      else if (line.startsWith("Installing")) report("unpacking");
+    });
+    await this.step(python, [...pip, "--no-deps", "--no-index", await this.wheel()], token);
+    await writeFile(join(folder, MARK), "");
+    const others = (await this.environments()).filter((each) => each !== folder);
+    await Promise.all(others.map((each) => rm(each, { recursive: true, force: true })));
+  }
+
+  /** Its output goes to the log; the end of it says why it did not work. */
+  private async step(command: string, args: readonly string[], token: CancellationToken, onLine?: (line: string) => void): Promise<void> {
+    if (token.isCancellationRequested) throw new Error("you stopped it.");
+    this.log.info(`${command} ${args.join(" ")}`);
+    const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const stop = token.onCancellationRequested(() => child.kill());
+    const last: string[] = [];
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface({ input: stream }).on("line", (line) => {
+        this.log.info(line);
+        last.push(line);
+        onLine?.(line);
+      });
+    }
+    const code = await new Promise<number | null>((resolve, reject) => child.on("error", reject).on("close", resolve));
+    stop.dispose();
+    if (token.isCancellationRequested) throw new Error("you stopped it.");
+    if (code !== 0) throw new Error(last.slice(-LAST_LINES).join("\n"));
+  }
+
+  /** Named after what is installed into it. */
+  private async folder(): Promise<string> {
+    const hash = createHash("sha256");
+    for (const file of [await this.wheel(), join(this.brought, LOCK)]) hash.update(await readFile(file));
+    return join(this.home, `daemon-${hash.digest("hex").slice(0, 12)}`);
+  }
+
+  private async wheel(): Promise<string> {
+    const name = (await readdir(this.brought)).find((each) => each.endsWith(".whl"));
+    if (!name) throw new Error(`there is no wheel in ${this.brought}; make vsix puts one there.`);
+    return join(this.brought, name);
+  }
+
+  private async environments(): Promise<string[]> {
+    const names = await readdir(this.home).catch(() => []);
+    return names.filter((each) => each.startsWith("daemon-")).map((each) => join(this.home, each));
+  }
+}
+
+async function usablePython(pythons: readonly string[]): Promise<string> {
+  for (const python of pythons) {
+    const isUsable = await run(python, ["-c", IS_USABLE], { timeout: 20_000 }).then(() => true, () => false);
+    if (isUsable) return python;
+  }
+  throw new Error("it needs Python 3.11 or newer with its venv module. Install that, then try again.");
+}
+
+function pythonIn(folder: string): string {
+  return process.platform === "win32" ? join(folder, "Scripts", "python.exe") : join(folder, "bin", "python");
+}

@@ -1,0 +1,108 @@
+"""What the agent learns from the editor around it, and where the editor offers the agent."""
+
+import json
+import re
+
+from fake_llm import call, calls, say
+from playwright.async_api import Locator, expect
+from window import VSCode
+
+APP = """/** Adds two numbers. */
+export function add(a: number, b: number): number {
+  return a + b;
+}
+
+add("one", 2);
+"""
+ASKED = calls(
+    call("diagnostics", path="app.ts"),
+    call("lookup", operation="definition", path="app.ts", line=6, symbol="add"),
+    call("lookup", operation="references", path="app.ts", line=2, symbol="add"),
+    call("lookup", operation="hover", path="app.ts", line=6, symbol="add"),
+    call("lookup", operation="symbols", path="app.ts"),
+    call("lookup", operation="symbols", query="add"),
+)
+
+
+async def test_the_agent_asks_the_language_extensions_of_the_window(vscode: VSCode) -> None:
+    (vscode.project / "app.ts").write_text(APP)
+    vscode.script(ASKED, say("Understood."))
+    await vscode.open(file="app.ts")
+    # The squiggle is there when the language's extension has understood the file.
+    await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
+    await vscode.say("what is wrong here?")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Understood.")
+    said = [m["content"] for m in vscode.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    problem, definition, references, hover, outline, found = said
+    assert re.search(r"app\.ts:6:5 error .*not assignable.* \[ts 2345\]", problem)
+    assert "app.ts:2: export function add" in definition
+    assert "app.ts:2: export function add" in references
+    assert 'app.ts:6: add("one", 2);' in references
+    assert "Adds two numbers." in hover
+    assert re.search("function add", outline)
+    assert "app.ts:2" in found
+
+
+async def test_files_selections_and_terminal_text_are_added_from_context_menus(
+    vscode: VSCode,
+) -> None:
+    context = vscode.page.context
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await vscode.open(file="calc.py")
+    await vscode.page.get_by_role("tab", name=re.compile("Explorer")).click()
+    await vscode.page.get_by_role("treeitem", name="calc.py").click(button="right")
+    await choose_in_menu(vscode)
+    await expect(chips(vscode)).to_have_text(["calc.py"])
+
+    line = vscode.page.locator(".editor-instance .view-line").nth(1)
+    await line.click(click_count=3)
+    await line.click(button="right")
+    await choose_in_menu(vscode)
+    await expect(chips(vscode)).to_have_text(["calc.py", "calc.py:2–3"])
+
+    await vscode.run_command("Terminal: Create New Terminal")
+    await vscode.page.locator(".xterm").wait_for()
+    await vscode.page.keyboard.type("echo out''put")
+    await vscode.page.keyboard.press("Enter")
+    await vscode.run_command("Terminal: Select All")
+    await vscode.page.locator(".xterm-screen").click(button="right")
+    await choose_in_menu(vscode)
+    await expect(chips(vscode)).to_have_count(3)
+
+    vscode.script(say("Read."))
+    await vscode.say("look")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Read.")
+    sent = json.dumps(vscode.llm.requests[0].body["messages"])
+    assert "return a - b" in sent
+    assert "echo out" in sent
+
+
+async def test_the_status_bar_tells_what_was_used_and_a_link_opens_a_conversation(
+    vscode: VSCode,
+) -> None:
+    vscode.script(say("First answer."), say("Second answer."))
+    await vscode.open()
+    await vscode.say("the first task")
+    await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
+    await vscode.page.get_by_role("button", name="Open the agent panel.").hover()
+    hover = vscode.page.locator(".monaco-hover")
+    await expect(hover).to_contain_text("the first task: 110 tokens")
+    logs = vscode.project.glob(".openhands/conversations/*/events.jsonl")
+    conversation_id = next(logs).parent.name
+
+    await vscode.page.get_by_role("button", name="New Conversation").click()
+    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await vscode.run_command("Developer: Open URL")
+    field = vscode.page.locator('.quick-input-widget input[type="text"]')
+    await field.fill(f"code-oss://oh-daemon.oh-daemon/resume?id={conversation_id}")
+    await field.press("Enter")
+    await vscode.page.get_by_role("dialog").get_by_role("button", name="Open").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
+
+
+def chips(vscode: VSCode) -> Locator:
+    return vscode.panel.locator(".attached .chip")
+
+
+async def choose_in_menu(vscode: VSCode) -> None:
+    await vscode.page.get_by_role("menuitem", name="Add to Conversation").click()
