@@ -13,6 +13,7 @@ from oh_daemon.contract.items import (
     ConversationState,
     FileChange,
     ImageType,
+    Part,
     Subject,
 )
 from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
@@ -312,6 +313,33 @@ class SecretNames(Contract):
     """Never the values."""
 
     names: tuple[str, ...]
+
+
+ContextKind = Literal["file", "symbol", "conversation", "command"]
+
+
+class ContextSearchParams(Contract):
+    """What a message can mention, by a few of its letters."""
+
+    query: Annotated[str, Field(max_length=200)]
+    kinds: tuple[ContextKind, ...] = ("file", "symbol", "conversation", "command")
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    conversation_id: ConversationId | None = None
+    """Where it will be mentioned; its folders count, and it is not found itself."""
+
+
+class ContextItem(Contract):
+    kind: ContextKind
+    label: str
+    detail: str | None = None
+    part: Part
+    """Ready for a message."""
+
+
+class ContextSearchResult(Contract):
+    """Best first."""
+
+    items: tuple[ContextItem, ...]
 
 
 class ConversationLoad(Contract):

@@ -78,6 +78,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("terminal/write", "TerminalWriteParams", "Empty"),
     Method("terminal/kill", "TerminalKillParams", "Empty"),
     Method("tool/list", "ToolListParams", "ToolListResult"),
+    Method("context/search", "ContextSearchParams", "ContextSearchResult"),
     Method("command/list", "CommandListParams", "CommandListResult"),
     Method("model/list", "ModelListParams", "ModelListResult"),
     Method("config/read", "ConfigReadParams", "ConfigReadResult"),

@@ -330,7 +330,13 @@ class LanguageServers(Protocol):
         ...
 
     def look_up(
-        self, method: str, params: Json, *, about: Path | None = None, cancel: CancelToken
+        self,
+        method: str,
+        params: Json,
+        *,
+        about: Path | None = None,
+        timeout_s: float = ANSWER_DEADLINE_S,
+        cancel: CancelToken,
     ) -> Any:
         """Pass a request of LSP on; `about` becomes its `textDocument`. The result is not checked.
 

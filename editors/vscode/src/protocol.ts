@@ -30,6 +30,8 @@ export type Event = KnownEvent;
 
 export type Trust = "full" | "readOnly" | "none";
 
+export type ContextKind = "file" | "symbol" | "conversation" | "command";
+
 /** Create a conversation, subscribe to it and, with `content`, start its first turn. */
 export interface StartParams {
   folders?: readonly string[];
@@ -389,6 +391,14 @@ export interface TerminalKillParams {
 
 /** Tools the agent is offered. */
 export interface ToolListParams {
+  conversationId?: string;
+}
+
+/** What a message can mention, by a few of its letters. */
+export interface ContextSearchParams {
+  query: string;
+  kinds?: readonly ContextKind[];
+  limit?: number;
   conversationId?: string;
 }
 
@@ -1248,6 +1258,18 @@ export interface ToolInfo {
   annotations: Record<string, unknown>;
 }
 
+/** Best first. */
+export interface ContextSearchResult {
+  items: readonly ContextItem[];
+}
+
+export interface ContextItem {
+  kind: ContextKind;
+  label: string;
+  detail?: string;
+  part: Part;
+}
+
 export interface CommandListResult {
   commands: readonly CommandInfo[];
 }
@@ -1445,6 +1467,7 @@ export interface Requests {
   "terminal/write": [TerminalWriteParams, Empty];
   "terminal/kill": [TerminalKillParams, Empty];
   "tool/list": [ToolListParams, ToolListResult];
+  "context/search": [ContextSearchParams, ContextSearchResult];
   "command/list": [CommandListParams, CommandListResult];
   "model/list": [ModelListParams, ModelListResult];
   "config/read": [ConfigReadParams, ConfigReadResult];

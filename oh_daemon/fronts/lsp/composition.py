@@ -20,6 +20,7 @@ from oh_daemon.fronts.lsp import (
     handlers_conversation,
     handlers_daemon,
     handlers_history,
+    handlers_search,
     handlers_terminal,
 )
 from oh_daemon.fronts.lsp.client import ClientAnswer
@@ -78,6 +79,7 @@ def _bind(daemon: Daemon) -> dict[str, Method]:
         handlers_history,
         handlers_changes,
         handlers_terminal,
+        handlers_search,
         handlers_daemon,
     )
     handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}

@@ -24,6 +24,7 @@ from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.lsp.sync import Documents
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.wiring import Live, Shared
+from oh_daemon.workspace.names import FileNames
 from oh_daemon.workspace.paths import path_from_uri
 
 T = TypeVar("T")
@@ -43,10 +44,14 @@ class Daemon:
     workers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="opener")
     )
+    file_names: FileNames = field(init=False)
     started_at: float = field(default_factory=time.monotonic)
     opening: dict[str, Future[Any]] = field(default_factory=dict[str, "Future[Any]"])
     """The last that is under way about a conversation as a whole, by id."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.file_names = FileNames(self.shared.spawner)
 
     def folders(self, named: tuple[str, ...] | None = None) -> list[Path]:
         """Folders by URI or path; without any, those the client has open.

@@ -53,14 +53,18 @@ class ClientServers:
         ]
 
     def look_up(
-        self, method: str, params: Json, *, about: Path | None = None, cancel: CancelToken
+        self,
+        method: str,
+        params: Json,
+        *,
+        about: Path | None = None,
+        timeout_s: float = ANSWER_DEADLINE_S,
+        cancel: CancelToken,
     ) -> Any:
         document = {"textDocument": {"uri": self._uri(about)}} if about else {}
         asked = {"method": method, "params": {**document, **params}}
-        told = self._ask(
-            "editor/languageRequest", asked, LanguageRequestResult, ANSWER_DEADLINE_S, cancel
-        )
-        return told.result
+        wanted = LanguageRequestResult
+        return self._ask("editor/languageRequest", asked, wanted, timeout_s, cancel).result
 
     def offsets(self, text: str) -> Offsets:
         # pygls takes 0.3 s to import, which only those pay who ask.

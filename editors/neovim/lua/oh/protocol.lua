@@ -31,6 +31,8 @@
 
 ---@alias oh.protocol.Trust "full" | "readOnly" | "none"
 
+---@alias oh.protocol.ContextKind "file" | "symbol" | "conversation" | "command"
+
 --- Create a conversation, subscribe to it and, with `content`, start its first turn.
 ---@class (exact) oh.protocol.StartParams
 ---@field folders? string[]
@@ -341,6 +343,13 @@
 
 --- Tools the agent is offered.
 ---@class (exact) oh.protocol.ToolListParams
+---@field conversationId? string
+
+--- What a message can mention, by a few of its letters.
+---@class (exact) oh.protocol.ContextSearchParams
+---@field query string
+---@field kinds? oh.protocol.ContextKind[]
+---@field limit? integer
 ---@field conversationId? string
 
 --- Commands that a message can name by a part of type `command`.
@@ -1092,6 +1101,16 @@
 ---@field inputSchema table<string, any>
 ---@field annotations table<string, any>
 
+--- Best first.
+---@class (exact) oh.protocol.ContextSearchResult
+---@field items oh.protocol.ContextItem[]
+
+---@class (exact) oh.protocol.ContextItem
+---@field kind oh.protocol.ContextKind
+---@field label string
+---@field detail? string
+---@field part oh.protocol.Part
+
 ---@class (exact) oh.protocol.CommandListResult
 ---@field commands oh.protocol.CommandInfo[]
 
@@ -1268,6 +1287,7 @@ M.Requests = {
   ["terminal/write"] = true, -- oh.protocol.TerminalWriteParams -> oh.protocol.Empty
   ["terminal/kill"] = true, -- oh.protocol.TerminalKillParams -> oh.protocol.Empty
   ["tool/list"] = true, -- oh.protocol.ToolListParams -> oh.protocol.ToolListResult
+  ["context/search"] = true, -- oh.protocol.ContextSearchParams -> oh.protocol.ContextSearchResult
   ["command/list"] = true, -- oh.protocol.CommandListParams -> oh.protocol.CommandListResult
   ["model/list"] = true, -- oh.protocol.ModelListParams -> oh.protocol.ModelListResult
   ["config/read"] = true, -- oh.protocol.ConfigReadParams -> oh.protocol.ConfigReadResult

@@ -1,0 +1,150 @@
+"""`context/search`: files, symbols, conversations and commands that a message can mention.
+
+Runs on a worker thread; a language server that takes long is not waited for.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.items import CommandPart, ResourceLinkPart
+from oh_daemon.contract.language import CodeSymbol, parse_answer
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.commands import COMMANDS
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler
+from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.workspace.names import Query, Rank
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+
+_SYMBOLS_WITHIN_S = 1.0
+_WORST: Rank = (7, 0, 0)
+
+Key = tuple[int, int, int, int]
+Found = tuple[Key, m.ContextItem]
+"""An item after what it is sorted by."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    daemon: Daemon
+    params: m.ContextSearchParams
+    query: Query
+    folders: Sequence[Path]
+    cancel: CancelToken
+
+
+def search(
+    daemon: Daemon, params: m.ContextSearchParams, context: RequestContext
+) -> Future[m.ContextSearchResult]:
+    live = daemon.conversations.find_live(params.conversation_id or "")
+    own = live.workbench.folders if live else None
+    folders = own.folders if own else daemon.folders()
+    wanted = _Search(daemon, params, Query(params.query), folders, context.cancel)
+    return daemon.workers.submit(_find, wanted)
+
+
+def _find(search: _Search) -> m.ContextSearchResult:
+    found: list[Found] = []
+    for kind in dict.fromkeys(search.params.kinds):
+        found += heapq.nsmallest(search.params.limit, _SOURCES[kind](search), key=_key)
+    best = heapq.nsmallest(search.params.limit, found, key=_key)
+    return m.ContextSearchResult(items=tuple(item for _, item in best))
+
+
+def _key(found: Found) -> tuple[Key, str, str]:
+    return found[0], found[1].label, found[1].detail or ""
+
+
+def _files(search: _Search) -> Iterator[Found]:
+    editor = search.daemon.shared.editor
+    open_files = {document.path for document in editor.documents()} if editor else set[Path]()
+    for folder in search.folders:
+        names = search.daemon.file_names.of(folder, search.cancel)
+        opened = {str(p.relative_to(folder)) for p in open_files if p.is_relative_to(folder)}
+        ranked = (
+            ((rank[0], int(name not in opened), *rank[1:]), name)
+            for name in names
+            if (rank := search.query.rank(name)) is not None
+        )
+        # Some more than are shown: git also lists what is deleted.
+        for key, name in heapq.nsmallest(2 * search.params.limit, ranked):
+            if (folder / name).is_file():
+                yield key, _file_item(folder, name, is_one_of_many=len(search.folders) > 1)
+
+
+def _file_item(folder: Path, name: str, *, is_one_of_many: bool) -> m.ContextItem:
+    above, _, label = name.rpartition("/")
+    detail = "/".join(filter(None, (folder.name if is_one_of_many else "", above)))
+    part = ResourceLinkPart(uri=uri_from_path(folder / name), name=name)
+    return m.ContextItem(kind="file", label=label, detail=detail or None, part=part)
+
+
+def _symbols(search: _Search) -> Iterator[Found]:
+    servers = search.daemon.shared.servers
+    if servers is None or not servers.can_look_up or not search.params.query.strip():
+        return
+    try:
+        answer = servers.look_up(
+            "workspace/symbol",
+            {"query": search.params.query},
+            timeout_s=_SYMBOLS_WITHIN_S,
+            cancel=search.cancel,
+        )
+        symbols: Iterable[CodeSymbol] = parse_answer(tuple[CodeSymbol, ...] | None, answer) or ()
+    except ToolError:
+        return  # What else was found is still of use.
+    for symbol in symbols:
+        if symbol.location is not None:
+            # The server may know better what fits.
+            yield _ranked(search.query.rank(symbol.name) or _WORST, _symbol_item(symbol))
+
+
+def _symbol_item(symbol: CodeSymbol) -> m.ContextItem:
+    uri = symbol.location.uri if symbol.location else ""
+    span = symbol.location.range if symbol.location else None
+    path = path_from_uri(uri)
+    detail = ", ".join(filter(None, (symbol.container_name, path.name if path else uri)))
+    part = ResourceLinkPart(uri=uri, name=symbol.name, range=span)
+    return m.ContextItem(kind="symbol", label=symbol.name, detail=detail, part=part)
+
+
+def _conversations(search: _Search) -> Iterator[Found]:
+    for info in search.daemon.conversations.listed(search.folders):
+        rank = search.query.rank(info.title)
+        if rank is None or info.archived or info.id == search.params.conversation_id:
+            continue
+        part = ResourceLinkPart(uri=f"oh-log:/{info.id}", name=info.title)
+        detail = info.updated_at[:10]
+        yield _ranked(
+            rank,
+            m.ContextItem(kind="conversation", label=info.title, detail=detail, part=part),
+        )
+
+
+def _commands(search: _Search) -> Iterator[Found]:
+    for command in COMMANDS:
+        rank = search.query.rank(command.name)
+        if rank is not None:
+            part = CommandPart(name=command.name)
+            label, detail = f"/{command.name}", command.description
+            item = m.ContextItem(kind="command", label=label, detail=detail, part=part)
+            yield _ranked(rank, item)
+
+
+def _ranked(rank: Rank, item: m.ContextItem) -> Found:
+    return (rank[0], 1, *rank[1:]), item
+
+
+_SOURCES: dict[m.ContextKind, Callable[[_Search], Iterable[Found]]] = {
+    "file": _files,
+    "symbol": _symbols,
+    "conversation": _conversations,
+    "command": _commands,
+}
+HANDLERS: dict[str, Handler] = {"context/search": search}

@@ -1,0 +1,69 @@
+"""Names by a few of their letters, best first: what a person types to mention a file."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from pathlib import Path
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.listing import list_names
+from oh_daemon.workspace.spawner import Spawner
+
+_FRESH_S = 2.0
+
+Rank = tuple[int, int, int]
+"""The lower, the better: how it fits, over how many letters it spreads, how long it is."""
+
+
+class Query:
+    """The letters must be in a name in this order, in any case; a path counts by its last part."""
+
+    def __init__(self, text: str) -> None:
+        self._text = "".join(text.lower().split())
+        rest = (f"[^{re.escape(c)}]*{re.escape(c)}" for c in self._text[1:])
+        self._fuzzy = re.compile("".join([re.escape(self._text[:1]), *rest]), re.DOTALL)
+
+    def rank(self, name: str) -> Rank | None:
+        """None when it does not fit."""
+        name = name.lower()
+        if not self._fuzzy.search(name):
+            return None
+        last = name[name.rfind("/") + 1 :]
+        place = last.find(self._text)
+        if place == 0:
+            is_all = self._text in {last, last.partition(".")[0]} and self._text != ""
+            return (int(not is_all), 0, len(name))
+        if place > 0:
+            return (2 + int(last[place - 1].isalnum()), place, len(name))
+        if self._text in name:
+            return (4, 0, len(name))
+        found, how = self._fuzzy.search(last), 5
+        if found is None:
+            found, how = self._fuzzy.search(name), 6
+        return (how, found.end() - found.start() if found else 0, len(name))
+
+
+class FileNames:
+    """The names of a folder's files that git does not ignore. Safe from any thread."""
+
+    def __init__(self, spawner: Spawner) -> None:
+        self._spawner = spawner
+        self._lock = threading.Lock()
+        self._known: dict[Path, tuple[float, list[str]]] = {}
+
+    def of(self, folder: Path, cancel: CancelToken) -> list[str]:
+        """Relative to the folder, at most seconds old. Raises `Cancelled`."""
+        began = time.monotonic()
+        with self._lock:
+            stale_at, names = self._known.get(folder, (0.0, []))
+        if began < stale_at:
+            return names
+        names = list_names(folder, self._spawner, cancel)
+        now = time.monotonic()
+        # Who types asks again with each letter; listing takes a tenth of the time at most.
+        stale_at = now + max(_FRESH_S, 10 * (now - began))
+        with self._lock:
+            self._known[folder] = (stale_at, names)
+        return names

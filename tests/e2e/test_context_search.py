@@ -1,0 +1,129 @@
+"""What a message can mention is found by a few letters, best first."""
+
+import subprocess
+from typing import Any
+
+import pytest
+from fake_llm import call, say
+from raw_client import NoAnswer, RawClient
+from world import World
+
+Json = dict[str, Any]
+
+
+def labels(client: RawClient, query: str, **params: Any) -> list[str]:
+    found = client.request("context/search", {"query": query, **params})["items"]
+    return [item["label"] for item in found]
+
+
+def test_files_are_found_as_git_sees_them_and_open_ones_first(world: World) -> None:
+    for name in ("shop/prices.py", "shop/price_list.py", "out/prices.js", "gone_prices.py"):
+        (world.project / name).parent.mkdir(exist_ok=True)
+        (world.project / name).write_text("x\n")
+    (world.project / ".gitignore").write_text("out/\n")
+    for command in (["git", "init", "-q"], ["git", "add", "."]):
+        subprocess.run(command, cwd=world.project, check=True)
+    (world.project / "gone_prices.py").unlink()
+    client = world.daemon()
+    found = client.request("context/search", {"query": "pri", "kinds": ["file"]})["items"]
+    uri = (world.project / "shop/prices.py").as_uri()
+    assert found[0] == {
+        "kind": "file",
+        "label": "prices.py",
+        "detail": "shop",
+        "part": {"type": "resourceLink", "uri": uri, "name": "shop/prices.py"},
+    }
+    assert [item["label"] for item in found] == ["prices.py", "price_list.py"]
+    other = (world.project / "shop/price_list.py").as_uri()
+    document = {"uri": other, "languageId": "python", "version": 1, "text": "x\n"}
+    client.notify("textDocument/didOpen", {"textDocument": document})
+    assert labels(client, "", kinds=["file"])[0] == "price_list.py"
+    assert labels(client, "pri", kinds=["file"], limit=1) == ["price_list.py"]
+    assert labels(client, "nothing like it") == []
+
+
+def test_a_folder_without_git_is_searched_too(world: World) -> None:
+    (world.project / "deep/er").mkdir(parents=True)
+    (world.project / "deep/er/note.txt").write_text("x\n")
+    assert labels(world.daemon(), "dnote") == ["note.txt"]
+
+
+def test_conversations_and_commands_are_ready_to_be_mentioned(world: World) -> None:
+    world.script(say("Done."), say("Done."))
+    client = world.daemon()
+    old = world.start(client, "Explore the prices")
+    world.turn(client)
+    put_away = world.start(client, "Expand them")
+    world.turn(client, nth=2)
+    client.request("conversation/update", {"conversationId": put_away, "archived": True})
+    found = client.request("context/search", {"query": "exp"})["items"]
+    assert [item["label"] for item in found] == ["/explain", "Explore the prices"]
+    assert [item["kind"] for item in found] == ["command", "conversation"]
+    command, link = (item["part"] for item in found)
+    assert command == {"type": "command", "name": "explain"}
+    assert link["uri"] == f"oh-log:/{old}"
+    assert labels(client, "exp", conversationId=old) == ["/explain"]
+    content = [command, link]
+    client.request("conversation/sendMessage", {"conversationId": old, "content": content})
+
+
+SYMBOLS: list[Json] = [
+    {
+        "name": "price_of",
+        "kind": 12,
+        "containerName": "Shop",
+        "location": {
+            "uri": "file:///shop/prices.py",
+            "range": {
+                "start": {"line": 4, "character": 0},
+                "end": {"line": 9, "character": 2},
+            },
+        },
+    },
+    {"name": "unplaced", "kind": 12},
+]
+
+
+def test_symbols_come_from_the_editors_language_servers(world: World) -> None:
+    client = world.daemon(features={"languageRequests": True})
+    asked: list[Json] = []
+
+    def answer(params: Json) -> Json:
+        asked.append(params)
+        return {"result": SYMBOLS}
+
+    client.answer("editor/languageRequest", answer)
+    found = client.request("context/search", {"query": "price", "kinds": ["symbol"]})["items"]
+    assert asked == [{"method": "workspace/symbol", "params": {"query": "price"}}]
+    [symbol] = found
+    assert (symbol["label"], symbol["detail"]) == ("price_of", "Shop, prices.py")
+    place = SYMBOLS[0]["location"]
+    assert symbol["part"] == {"type": "resourceLink", "name": "price_of", **place}
+
+
+@pytest.mark.parametrize("answer", [{"result": "nonsense"}, {"result": None}, None])
+def test_a_language_server_without_an_answer_holds_nothing_up(
+    world: World, answer: Json | None
+) -> None:
+    (world.project / "prices.py").write_text("x\n")
+    client = world.daemon(features={"languageRequests": True})
+
+    def reply(_params: Json) -> Json:
+        if answer is None:
+            raise NoAnswer
+        return answer
+
+    client.answer("editor/languageRequest", reply)
+    assert labels(client, "price") == ["prices.py"]
+
+
+def test_a_file_that_was_just_made_is_found_within_seconds(world: World) -> None:
+    world.script(call("terminal", command="touch brand_new.py"), say("Done."))
+    client = world.daemon()
+    assert labels(client, "brand") == []
+    world.start(client)
+    world.turn(client)
+    found: list[str] = []
+    while not found:
+        found = labels(client, "brand")
+    assert found == ["brand_new.py"]
