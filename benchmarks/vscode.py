@@ -22,6 +22,7 @@ from playwright.async_api import expect
 from window import WAIT_MS, Server, VSCode, install_extension, opened_window
 
 N_EVENTS = 20_000
+PAGE = 200
 N_TIMES = 9
 N_KEYS = 100
 SCROLL = """async (isEmpty) => {
@@ -111,18 +112,18 @@ async def scrolling(place: Path, extensions: Path) -> AsyncIterator[Figure]:
         await vscode.open()
         started = time.perf_counter()
         earlier = vscode.panel.get_by_role("button", name="Show earlier messages")
-        n_shown = 0
+        n_shown = PAGE
+        await expect(vscode.commands).to_have_count(n_shown)
         while await earlier.is_visible():
-            await expect(vscode.commands).not_to_have_count(n_shown)
-            n_shown = await vscode.commands.count()
             await earlier.click()
             await expect(vscode.commands).not_to_have_count(n_shown)
+            n_shown = await vscode.commands.count()
         all_s = time.perf_counter() - started
         frames: list[float] = await vscode.frame().evaluate(SCROLL, False)
         floors: list[float] = await vscode.frame().evaluate(SCROLL, True)
     name = f"worst scroll frame of 300 with {N_EVENTS:,} events ({n_shown:,} items)"
-    floor = f"an empty transcript {max(floors):.0f} ms"
-    measured = f"{max(frames):.0f} ms (p50 {statistics.median(frames):.0f} ms)"
+    floor = f"an empty transcript {max(floors):.0f} ms, p50 {statistics.median(floors):.0f} ms"
+    measured = f"{max(frames):.0f} ms, p50 {statistics.median(frames):.0f} ms"
     yield Figure(name, measured, "< 50 ms", floor)
     yield Figure("all of them loaded backwards, page by page", f"{all_s:.1f} s", "", "")
 

@@ -77,7 +77,7 @@ function toolCard(item: ToolItem, conversationId: string): HTMLElement {
   const isFailed = item.status === "failed" || (exitCode(item) ?? 0) !== 0;
   const head = [
     h("span.state", { role: "img", "aria-label": isFailed ? "failed" : status.label }, icon(isFailed ? "cross" : status.icon)),
-    item.kind === "command" ? h("code.title", {}, item.command) : h("span.title", {}, item.title),
+    item.kind === "command" ? h("code.title", {}, item.command) : h("span.title", {}, ...breakable(item.title)),
     h("span.meta", {}, meta(item)),
   ];
   const body = toolBody(item, conversationId);
@@ -152,8 +152,13 @@ function plan(item: PlanItem): HTMLElement {
   return h("ul.plan", {}, ...entries);
 }
 
+/** A long path breaks behind its folders first. */
+function breakable(text: string): (string | HTMLElement)[] {
+  return text.split(/(?<=\/)/).flatMap((piece) => [piece, h("wbr")]);
+}
+
 function folded(title: string, isOpen: boolean, body: HTMLElement): HTMLElement {
-  return h("details.reasoning", { open: isOpen }, h("summary", {}, title), body);
+  return h("details.reasoning", { open: isOpen, "data-live": isOpen }, h("summary", {}, title), body);
 }
 
 function condensation(item: CondensationItem): HTMLElement {

@@ -1,7 +1,7 @@
 /** The pickers of model, mode and approval, of the conversation or of the one that comes next. */
 
 import type { PanelMemory } from "../src/messages";
-import type { Option } from "../src/protocol";
+import type { Choice, Option } from "../src/protocol";
 import { h } from "./dom";
 import { call } from "./host";
 
@@ -39,8 +39,19 @@ export async function draftOptions(memory: PanelMemory): Promise<Option[]> {
 export function picker(option: Option, onPick: (value: string) => void): HTMLElement {
   const known = option.choices.some((choice) => choice.value === option.value);
   const choices = known ? option.choices : [{ value: option.value, label: option.value }, ...option.choices];
-  const select = h("select.picker", { "aria-label": option.name, title: option.name, "data-option": option.id },
-    ...choices.map(({ value, label }) => h("option", { value, selected: value === option.value }, label)));
+  const shown = option.category === "model" ? withoutProvider(choices) : choices;
+  const select = h("select.picker", { "aria-label": option.name, title: `${option.name}: ${option.value}`, "data-option": option.id },
+    ...shown.map(({ value, label }) => h("option", { value, selected: value === option.value }, label)));
   select.addEventListener("change", () => onPick(select.value));
   return select;
+}
+
+/** Names of models are long; the provider in front says nothing unless two of them offer the same. */
+function withoutProvider(choices: readonly Choice[]): Choice[] {
+  const shorter = (label: string) => label.split("/").at(-1) ?? label;
+  const names = choices.map(({ label }) => shorter(label));
+  return choices.map(({ value, label }) => {
+    const isAlone = names.filter((name) => name === shorter(label)).length === 1;
+    return { value, label: isAlone ? shorter(label) : label };
+  });
 }

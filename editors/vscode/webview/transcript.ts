@@ -69,7 +69,8 @@ export class Transcript {
       this.elements.delete(id);
       return;
     }
-    if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
+    const hasEnded = old?.dataset.live !== made.dataset.live;
+    if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement && !hasEnded) made.open = old.open;
     made.dataset.item = id;
     if (old) replace(old, made);
     else this.log.append(made);

@@ -125,6 +125,7 @@ async def test_the_first_run_is_readable_and_accessible(
     await vscode_without_model.open()
     heading = vscode_without_model.panel.get_by_role("heading", name="First, a model")
     await expect(heading).to_be_visible()
+    await vscode_without_model.panel.locator('select[data-option="mode"]').wait_for()
     await look(vscode_without_model, server, "first-run")
 
 
@@ -146,6 +147,7 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await vscode.open(file="prices.py")
     await vscode.set_width(420)
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await vscode.panel.locator('select[data-option="model"]').wait_for()
     await look(vscode, server, "empty")
     await vscode.choose("mode", "full")
     await vscode.say("The discount for large orders is off. Make it follow RULES.md.")
