@@ -14,6 +14,7 @@ from oh_daemon.contract.items import (
     FileChange,
     ImageType,
     Part,
+    Range,
     Subject,
 )
 from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
@@ -372,3 +373,26 @@ class SetTrustParams(FolderTrust):
 
 class SetTrustResult(Contract):
     folders: tuple[FolderTrust, ...]
+
+
+class ShownSelection(Contract):
+    """Of the active document; an empty range is the cursor."""
+
+    uri: str
+    range: Range
+    text: str | None = None
+
+
+class ProblemCounts(Contract):
+    errors: int = 0
+    warnings: int = 0
+
+
+class ContextChangedParams(Contract):
+    """What the user looks at now, whole; the agent is told with the next message."""
+
+    active_uri: str | None = None
+    selection: ShownSelection | None = None
+    visible_ranges: tuple[Range, ...] = ()
+    open_uris: tuple[str, ...] = ()
+    diagnostics_summary: ProblemCounts | None = None

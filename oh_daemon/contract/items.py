@@ -1,7 +1,4 @@
-"""What a conversation is made of: parts of messages, items of turns, approvals, usage.
-
-All models are frozen, camelCase on the wire, and ignore fields they do not know.
-"""
+"""What a conversation is made of. Models are frozen, camelCase on the wire; unknown fields pass."""
 
 from __future__ import annotations
 
@@ -207,6 +204,8 @@ class UserMessageItem(ItemBase):
     client_message_id: str | None = None
     content: tuple[Part, ...]
     delivery: Delivery = "auto"
+    editor: dict[str, str] | None = None
+    """What the editor showed then, as the model is told; only what it had not been told before."""
 
 
 class AgentMessageItem(ItemBase):

@@ -91,6 +91,11 @@ REQUESTS: tuple[Method, ...] = (
 )
 """From the client."""
 
+CLIENT_NOTIFICATIONS: tuple[Method, ...] = (
+    Method("editor/contextChanged", "ContextChangedParams"),
+)
+"""From the client too, beside those of LSP."""
+
 NOTIFICATIONS: tuple[Method, ...] = (
     Method("conversation/event", "EventParams"),
     Method("conversation/delta", "DeltaParams"),
@@ -110,6 +115,8 @@ CLIENT_REQUESTS: tuple[Method, ...] = (
     Method("input/request", "InputRequestParams", "InputAnswer"),
 )
 """From the daemon to the client; what a client cannot do is done by the way that each names."""
+
+METHODS = (*REQUESTS, *CLIENT_NOTIFICATIONS, *NOTIFICATIONS, *CLIENT_REQUESTS)
 
 COMMANDS: dict[str, str] = {
     "ohDaemon.start": "conversation/start",

@@ -14,6 +14,8 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import ENDED, TOOL_KINDS
 
+NOTHING = "none"
+"""What the editor is told to show before it said anything."""
 _BLOB = "blob:"
 _IMAGE_CHARS = 6_000
 """What an image counts in estimates, whatever its data takes."""
@@ -131,13 +133,32 @@ def render_batch(items: Sequence[Json]) -> list[Json]:
     """Messages of one user message, one notice, or one model answer with its results."""
     first = items[0]
     if first["kind"] == "userMessage":
-        return [{"role": "user", "content": _user_content(first["content"])}]
+        content = [*first["content"], *_editor_part(first.get("editor"))]
+        return [{"role": "user", "content": _user_content(content)}]
     if first["kind"] == "notice":
         note = first.get("note")
         return [{"role": "user", "content": f"<note>{note}</note>"}] if note else []
     if first["kind"] == "condensation":
         return []
     return _render_answer(items)
+
+
+def told_of_editor(items: Sequence[Json]) -> dict[str, str]:
+    """What the model knows of the editor; what was before a condensation may be gone."""
+    told: dict[str, str] = {}
+    for item in items:
+        if item["kind"] == "condensation":
+            told = {}
+        told |= item.get("editor") or {}
+    return told
+
+
+def _editor_part(shown: dict[str, str] | None) -> list[Json]:
+    """With the message that it belongs to, so that nothing before it changes."""
+    if not shown:
+        return []
+    rows = "\n".join(f"{key}: {value}" for key, value in shown.items())
+    return [{"type": "text", "text": f"<editor>\n{rows}\n</editor>"}]
 
 
 def _render_answer(items: Sequence[Json]) -> list[Json]:

@@ -23,6 +23,7 @@ from oh_daemon.contract.items import (
     QueuedMessage,
     UserMessageItem,
 )
+from oh_daemon.core.context import NOTHING, told_of_editor
 from oh_daemon.core.ports import Clock, EventLog, Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State, apply
@@ -59,6 +60,8 @@ class Journal:
         self.halted: StorageError | None = None
         """Set while the log cannot be written; only `resume` or a message clears it."""
         self.listeners: list[Listener] = []
+        self.seen_in_editor: Callable[[], dict[str, str]] = dict[str, str]
+        """What the user's editor shows, as `core.context` tells it; must not wait."""
         self.changed = threading.Condition(threading.RLock())
         self._waiters: list[tuple[Callable[[Json], Json | None], Future[Json]]] = []
 
@@ -141,9 +144,17 @@ class Journal:
             client_message_id=message.client_message_id,
             content=message.content,
             delivery=message.delivery,
+            editor=self._news_of_editor(message) or None,
             ended_at=self.clock.now(),
         )
         return e.ItemCompleted(item=item)
+
+    def _news_of_editor(self, message: QueuedMessage) -> dict[str, str]:
+        shown = {key: self.masker.mask(value) for key, value in self.seen_in_editor().items()}
+        if any(part.type == "selection" for part in message.content):
+            shown.pop("selection", None)  # The user chose what to send of it.
+        told = told_of_editor(self.state.items)
+        return {key: value for key, value in shown.items() if told.get(key, NOTHING) != value}
 
     def status_event(self, to: ConversationState, reason: PauseReason | None = None) -> Contract:
         current = cast("ConversationState", self.state.status)

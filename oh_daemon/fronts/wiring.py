@@ -102,6 +102,8 @@ class Shared:
     """What the agent's shells start with; names that look like secrets are taken out."""
     editor: Editor | None = None
     servers: LanguageServers | None = None
+    seen_in_editor: Callable[[Folders], dict[str, str]] = lambda _folders: {}
+    """What of these folders the user looks at, as the model is told."""
     can_ask: Callable[[], bool] = lambda: False
     can_answer: Callable[[Question], bool] = lambda _question: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
@@ -227,6 +229,8 @@ class Live:
             shared, conversation.log, folders, recipe, cancel=lambda: conversation.cancel
         )
         self.repaired: tuple[str, ...] = ()
+        if (own := self.workbench.folders) is not None:
+            conversation.seen_in_editor = lambda: shared.seen_in_editor(own)
 
     @property
     def id(self) -> str:

@@ -9,14 +9,14 @@ from fake_llm import call, error, hang, held, say
 from raw_client import RawClient, RpcError
 from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
 
-from oh_daemon.contract.protocol import CLIENT_REQUESTS, COMMANDS, NOTIFICATIONS, REQUESTS
+from oh_daemon.contract.protocol import COMMANDS, METHODS
 
 Json = dict[str, Any]
 
 
 def test_no_public_method_is_without_an_end_to_end_test() -> None:
     sources = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
-    methods = [method.name for method in (*REQUESTS, *NOTIFICATIONS, *CLIENT_REQUESTS)]
+    methods = [method.name for method in METHODS]
     standard = ["workspace/executeCommand", "$/cancelRequest", "$/progress"]
     wanted = [*methods, *COMMANDS, *standard]
     assert [name for name in wanted if f'"{name}"' not in sources] == []

@@ -135,9 +135,9 @@ def _examples() -> tuple[tuple[str, Any], ...]:
 
 
 def _types() -> dict[str, Any]:
-    every = (*protocol.REQUESTS, *protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
-    params = {f"{method.name}.params": method.params for method in every}
-    return TYPES | params | {f"{m.name}.result": m.result for m in every if m.result is not None}
+    params = {f"{method.name}.params": method.params for method in protocol.METHODS}
+    results = {f"{m.name}.result": m.result for m in protocol.METHODS if m.result is not None}
+    return TYPES | params | results
 
 
 def _with_stand_ins(value: Any) -> Any:

@@ -447,6 +447,27 @@ export interface SetTrustParams {
   trusted: Trust;
 }
 
+/** What the user looks at now, whole; the agent is told with the next message. */
+export interface ContextChangedParams {
+  activeUri?: string;
+  selection?: ShownSelection;
+  visibleRanges?: readonly Range[];
+  openUris?: readonly string[];
+  diagnosticsSummary?: ProblemCounts;
+}
+
+/** Of the active document; an empty range is the cursor. */
+export interface ShownSelection {
+  uri: string;
+  range: Range;
+  text?: string;
+}
+
+export interface ProblemCounts {
+  errors?: number;
+  warnings?: number;
+}
+
 export interface ApplyEditResult {
   applied: boolean;
   saved?: boolean;
@@ -597,6 +618,7 @@ export interface UserMessageItem {
   clientMessageId?: string;
   content: readonly Part[];
   delivery: Delivery;
+  editor?: Record<string, string>;
 }
 
 export interface AgentMessageItem {
@@ -1477,6 +1499,10 @@ export interface Requests {
   "secret/list": [SecretListParams, SecretNames];
   "daemon/status": [DaemonStatusParams, DaemonStatusResult];
   "workspace/setTrust": [SetTrustParams, SetTrustResult];
+}
+
+export interface ClientNotifications {
+  "editor/contextChanged": ContextChangedParams;
 }
 
 export interface Notifications {

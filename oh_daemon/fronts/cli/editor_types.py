@@ -109,6 +109,7 @@ def _lua_method(method: Method) -> str:
 def _registry() -> tuple[tuple[str, Sequence[Method]], ...]:
     return (
         ("Requests", protocol.REQUESTS),
+        ("ClientNotifications", protocol.CLIENT_NOTIFICATIONS),
         ("Notifications", protocol.NOTIFICATIONS),
         ("ClientRequests", protocol.CLIENT_REQUESTS),
     )
@@ -136,7 +137,7 @@ def _models() -> dict[type[Contract], list[Field]]:
     """Every model that a method needs, with name, type and presence of its fields."""
     models: list[type[Contract]] = []
     from_client: set[type[Contract]] = set()
-    for method in protocol.REQUESTS:
+    for method in (*protocol.REQUESTS, *protocol.CLIENT_NOTIFICATIONS):
         from_client |= _reached(method.params, models)
     for method in protocol.CLIENT_REQUESTS:
         from_client |= _reached(method.result, models)

@@ -22,7 +22,6 @@ from oh_daemon.contract.settings import NOT_FROM_PROJECT, STRICTNESS, Settings
 from oh_daemon.fronts.cli.editor_types import render_lua, render_typescript
 
 PAGES = (Path("protocol.md"), Path("README.md"))
-_ALL = (*protocol.REQUESTS, *protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
 
 
 def write_schema(root: Path, *, check: bool) -> int:
@@ -56,13 +55,13 @@ def _text_of(path: Path) -> str | None:
 def render_schema() -> str:
     """JSON Schema of everything on the wire and in the log, with the methods by name."""
     models: list[type[Contract]] = [events.Record, Settings]
-    for method in _ALL:
+    for method in protocol.METHODS:
         models += [method.params] if method.result is None else [method.params, method.result]
     unique = list(dict.fromkeys(models))
     _, schema = models_json_schema([(model, "serialization") for model in unique])
     document = {
         "protocolVersion": {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR},
-        "methods": {method.name: _described(method) for method in _ALL},
+        "methods": {method.name: _described(method) for method in protocol.METHODS},
         "limits": protocol.LIMITS,
         "errors": {error.__name__: error.code for error in error_classes()},
         "$defs": schema["$defs"],
@@ -134,6 +133,7 @@ def _tables() -> dict[str, list[str]]:
     commands = [(f"`{name}`", f"`{method}`") for name, method in protocol.COMMANDS.items()]
     return {
         "requests": list(_methods(protocol.REQUESTS)),
+        "client notifications": list(_methods(protocol.CLIENT_NOTIFICATIONS)),
         "notifications": list(_methods(protocol.NOTIFICATIONS)),
         "client requests": list(_methods(protocol.CLIENT_REQUESTS)),
         "events": list(_events()),

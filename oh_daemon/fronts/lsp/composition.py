@@ -27,6 +27,7 @@ from oh_daemon.fronts.lsp.client import ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.editor import ClientEditor
+from oh_daemon.fronts.lsp.editor_context import EditorContext
 from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
@@ -45,6 +46,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     """Everything behind the methods. Called on the main loop, right after `initialize`."""
     places = Places.of_user(environment)
     documents = Documents(facts.position_encoding, facts.folder_uris)
+    context = EditorContext()
     publisher = Publisher(server.outbox, server.client, facts)
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
@@ -55,6 +57,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         client_name=facts.name,
         editor=ClientEditor(documents, server.client, facts),
         servers=ClientServers(documents, server.client, facts),
+        seen_in_editor=context.seen_in,
         can_ask=publisher.asker.can_ask,
         can_answer=publisher.asker.can_answer,
         listeners=(publisher,),
@@ -65,6 +68,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         notifications={
             **documents.notifications(),
             **_configuration(sources, facts, server),
+            "editor/contextChanged": context.on_changed,
             "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
         },
         on_lost_frame=documents.on_lost_frame,

@@ -56,9 +56,7 @@ def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
 
 
 def test_every_method_that_the_plugin_names_is_in_the_protocol() -> None:
-    known = {
-        m.name for m in (*protocol.REQUESTS, *protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
-    }
+    known = {method.name for method in protocol.METHODS}
     named = _all(r'"((?:conversation|approval|output|model|editor|daemon|workspace)/\w+)"')
     assert len(named) > 15
     assert named - known == set()

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from oh_daemon.contract.protocol import CLIENT_REQUESTS, NOTIFICATIONS, REQUESTS
+from oh_daemon.contract.protocol import METHODS
 
 EXTENSION = Path(__file__).parents[3] / "editors/vscode"
 METHOD = r'"((?:conversation|approval|output|model|config|editor|daemon)/\w+)"'
@@ -23,5 +23,5 @@ def test_a_repository_cannot_set_what_keeps_the_user_safe() -> None:
 
 def test_the_extension_names_only_methods_that_exist() -> None:
     sources = "".join(p.read_text() for p in EXTENSION.glob("[sw]*/*.ts"))
-    known = {m.name for m in (*REQUESTS, *NOTIFICATIONS, *CLIENT_REQUESTS)}
+    known = {method.name for method in METHODS}
     assert set(re.findall(METHOD, sources)) <= known

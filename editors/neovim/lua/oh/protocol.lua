@@ -388,6 +388,24 @@
 ---@field folder string
 ---@field trusted oh.protocol.Trust
 
+--- What the user looks at now, whole; the agent is told with the next message.
+---@class (exact) oh.protocol.ContextChangedParams
+---@field activeUri? string
+---@field selection? oh.protocol.ShownSelection
+---@field visibleRanges? oh.protocol.Range[]
+---@field openUris? string[]
+---@field diagnosticsSummary? oh.protocol.ProblemCounts
+
+--- Of the active document; an empty range is the cursor.
+---@class (exact) oh.protocol.ShownSelection
+---@field uri string
+---@field range oh.protocol.Range
+---@field text? string
+
+---@class (exact) oh.protocol.ProblemCounts
+---@field errors? integer
+---@field warnings? integer
+
 ---@class (exact) oh.protocol.ApplyEditResult
 ---@field applied boolean
 ---@field saved? boolean
@@ -520,6 +538,7 @@
 ---@field clientMessageId? string
 ---@field content oh.protocol.Part[]
 ---@field delivery oh.protocol.Delivery
+---@field editor? table<string, string>
 
 ---@class (exact) oh.protocol.AgentMessageItem
 ---@field id string
@@ -1297,6 +1316,10 @@ M.Requests = {
   ["secret/list"] = true, -- oh.protocol.SecretListParams -> oh.protocol.SecretNames
   ["daemon/status"] = true, -- oh.protocol.DaemonStatusParams -> oh.protocol.DaemonStatusResult
   ["workspace/setTrust"] = true, -- oh.protocol.SetTrustParams -> oh.protocol.SetTrustResult
+}
+
+M.ClientNotifications = {
+  ["editor/contextChanged"] = true, -- oh.protocol.ContextChangedParams
 }
 
 M.Notifications = {
