@@ -62,6 +62,7 @@ check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architectu
 	.venv/bin/pytest -q tests/unit/test_architecture.py tests/unit/test_repository.py
 	.venv/bin/oh-daemon schema --check
 	npm --prefix $(EXTENSION) run --silent check
+	npm --prefix $(EXTENSION) run --silent lint
 	node .ci/lua/format.mjs editors/neovim
 
 vsix: system $(EXTENSION)/oh.vsix ## the VS Code extension with the daemon in it, editors/vscode/oh.vsix
@@ -88,7 +89,7 @@ picture: $(DEV) ## write the picture of the README from a run of the demo
 	.venv/bin/python docs/img/demo.py
 
 pictures: $(DEV) editors ## write the pictures of the VS Code panel, docs/img/vscode-*.png
-	OH_TEST_PICTURES=docs/img $(PYTEST) tests/editors/vscode/test_looks.py
+	OH_TEST_PICTURES=docs/img $(PYTEST) -n 0 --basetemp=$$(mktemp -d)/oh tests/editors/vscode/test_looks.py
 
 lock: $(DEV) ## write both lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	$(call compile,requirements.lock)
