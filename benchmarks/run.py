@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 from fake_llm import FakeLLM, Step, call, chunks, hang, held, raw, say, stream_parts
+from in_neovim import neovim
 from measure import (
     PATIENCE_S,
     Bench,
@@ -302,6 +303,7 @@ MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
     logs,
     terminal,
     many,
+    neovim,
 )
 
 

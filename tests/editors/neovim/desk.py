@@ -1,8 +1,11 @@
 """What one test works with: a project, a scripted model, editors with the real daemon."""
 
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fake_llm import FakeLLM, Step
 from neovim_editor import Neovim
@@ -30,3 +33,33 @@ class Desk:
     def prompts(self) -> str:
         """What the model was told last, as text."""
         return str(self.llm.requests[-1].body["messages"])
+
+
+@contextmanager
+def desk_in(folder: Path) -> Generator[Desk]:
+    """A desk in an empty folder; its editors end with it."""
+    project, home = folder / "project", folder / "home"
+    project.mkdir()
+    home.mkdir()
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    (project / "calc.py").write_text(CODE, "utf-8")
+    with ExitStack() as stack:
+        llm = stack.enter_context(FakeLLM())
+        places = {
+            f"XDG_{name}_HOME": str(home / name) for name in ("CONFIG", "DATA", "STATE", "CACHE")
+        }
+        environment = {
+            "HOME": str(home),
+            **places,
+            "OH_DAEMON_HOME": str(home / "oh"),
+            "OH_DAEMON_MODEL": "openai/fake",
+            "OH_DAEMON_BASE_URL": llm.url,
+            "OH_DAEMON_API_KEY": "sk-test-abcdefghijklmnop123456",
+        }
+
+        def start(*, trust: bool | None = True, environ: dict[str, str] | None = None, **o: Any):
+            options = o if trust is None else {"trust": trust, **o}
+            variables = {**environment, **(environ or {})}
+            return stack.enter_context(Neovim(project, variables, options))
+
+        yield Desk(project, llm, environment, start)

@@ -1,0 +1,119 @@
+"""How Neovim feels beside a busy agent: a long log opened, keys pressed while text streams.
+
+Everything is real but the model; without a Neovim there are no figures.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from desk import Desk, desk_in
+from fake_llm import call, chunks, hang, say, slow
+from long_log import grow
+from measure import Figure, ms, p50, p99
+from neovim_editor import Neovim, find_nvim
+
+N_EVENTS = 5000
+N_KEYS = 300
+_KEY_PAUSE_S = 0.01
+_CHUNK_PAUSE_S = 0.01
+
+
+@contextmanager
+def _desk() -> Generator[Desk]:
+    with tempfile.TemporaryDirectory(prefix="oh-bench-") as folder, desk_in(Path(folder)) as desk:
+        yield desk
+
+
+def neovim() -> Iterator[Figure]:
+    if find_nvim() is None:
+        sys.stderr.write("no Neovim here, so no figures of it\n")
+        return
+    yield from _opening()
+    yield from _typing()
+
+
+def _opening() -> Iterator[Figure]:
+    with _desk() as desk:
+        desk.script(call("terminal", command="echo one; echo two"), say("Ready."))
+        editor = desk.start(settings={"approval": "askNever"})
+        editor.edit(desk.file)
+        editor.command("Oh begin")
+        editor.wait_for_event("TurnFinished")
+        editor.quit()
+        [log] = (desk.project / ".openhands/conversations").glob("*/events.jsonl")
+        grow(log, N_EVENTS)
+        editor = desk.start()
+        editor.edit(desk.file)
+        editor.command("Oh toggle")
+        editor.wait_for_event("Started")
+        editor.lua("""
+        vim.ui.select = function(items, _, choose)
+          _G.choose = function() choose(items[1]) end
+        end
+        """)
+        editor.command("Oh conversations")
+        editor.wait("_G.choose")
+        started = time.perf_counter()
+        editor.lua("_G.choose()")
+        editor.wait(f"#(require('oh').conversation() or {{ entries = {{}} }}).entries > {_ITEMS}")
+        editor.wait(f"vim.api.nvim_buf_line_count({_CHAT}) > {N_EVENTS}")
+        opened_s = time.perf_counter() - started
+        floor = f"the same lines into an empty buffer {ms(_set_lines_s(editor))}"
+    yield Figure(f"Neovim shows {N_EVENTS:,} events", f"{opened_s:.2f} s", "< 1.5 s", floor)
+
+
+_ITEMS = N_EVENTS // 2 - 10
+_CHAT = "require('oh.chat').of(require('oh').conversation()).buf"
+
+
+def _set_lines_s(editor: Neovim) -> float:
+    nanoseconds: int = editor.lua(f"""
+    local lines = vim.api.nvim_buf_get_lines({_CHAT}, 0, -1, false)
+    local buf = vim.api.nvim_create_buf(false, true)
+    local started = vim.uv.hrtime()
+    vim.api.nvim_buf_set_lines(buf, 0, -1, false, lines)
+    return vim.uv.hrtime() - started
+    """)
+    return nanoseconds / 1e9
+
+
+def _typing() -> Iterator[Figure]:
+    with _desk() as desk:
+        # The end never comes: the text streams for as long as the keys are pressed.
+        desk.script(slow(hang(chunks(20_000, "word `x` ")), _CHUNK_PAUSE_S))
+        editor = desk.start()
+        editor.nvim.ui_attach(120, 40, rgb=True)
+        editor.edit(desk.file)
+        editor.command("Oh toggle")
+        editor.wait_for_event("Started")
+        editor.type("<Esc>")
+        editor.command("wincmd t")
+        alone = _latencies(editor)
+        editor.command("Oh write a lot")
+        editor.wait_for_chat("word")
+        beside = _latencies(editor)
+        text = editor.chat().count("word")
+    measured = f"{ms(p50(beside))} / {ms(p99(beside))}"
+    floor = f"the same without it {ms(p50(alone))} / {ms(p99(alone))}"
+    name = f"key pressed in Neovim while {text:,} chunks stream, p50 / p99"
+    yield Figure(name, measured, "", floor)
+
+
+def _latencies(editor: Neovim) -> list[float]:
+    """From each key until Neovim has taken it and answers again."""
+    editor.type("Go")
+    times: list[float] = []
+    for _ in range(N_KEYS):
+        started = time.perf_counter()
+        editor.type("x")
+        editor.nvim.eval("1")
+        times.append(time.perf_counter() - started)
+        time.sleep(_KEY_PAUSE_S)
+    editor.type("<Esc>")
+    return times
