@@ -4,4 +4,4 @@ end
 vim.b.did_ftplugin = true
 vim.bo.commentstring = ""
 pcall(vim.treesitter.start, 0, "markdown")
-require("oh.keys").map_chat(0)
+require("oh.keys").map(0, "chat")

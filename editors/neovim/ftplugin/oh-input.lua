@@ -5,4 +5,5 @@ vim.b.did_ftplugin = true
 vim.bo.textwidth = 0
 vim.bo.omnifunc = "v:lua.require'oh.mention'.complete"
 pcall(vim.treesitter.start, 0, "markdown")
-require("oh.keys").map_input(0)
+require("oh.keys").map(0, "input")
+require("oh.completion").follow(vim.api.nvim_get_current_buf())

@@ -21,6 +21,7 @@ local plugs = {
   add = "Oh add",
   approve = "Oh approve",
   reject = "Oh reject",
+  diff = "Oh diff",
   stop = "Oh stop",
   conversations = "Oh conversations",
 }

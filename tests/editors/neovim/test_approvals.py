@@ -74,3 +74,49 @@ def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
     editor.wait_for_event("Exit", nth=2)
     editor.command("Oh and now?")
     editor.wait_for_chat("Nothing more.")
+
+
+def test_a_command_is_edited_before_it_is_allowed(desk: Desk) -> None:
+    asked = {"command": "touch wrong", "security_risk": "medium"}
+    desk.script(call("edit", **OTHER), call("terminal", **asked), say("Made."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh make it")
+    editor.wait_for_event("ApprovalRequested")
+    editor.command("Oh edit")
+    assert "only a command can be edited" in editor.messages()
+    editor.command("Oh approve")
+    editor.wait_for_chat("[c] edit it first")
+    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    editor.type("c")
+    assert editor.nvim.current.buffer[:] == ["touch wrong"]
+    editor.command("quit!")
+    assert not (desk.project / "wrong").exists(), "leaving the buffer decides nothing"
+    editor.command("Oh edit")
+    editor.type("ccecho 'to be\nsure' && touch right<Esc>")
+    editor.command("write")
+    editor.wait_for_event("TurnFinished")
+    assert (desk.project / "right").exists()
+    assert not (desk.project / "wrong").exists()
+    assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+    editor.wait_for_chat("&& touch right")
+
+
+def test_an_approval_outlives_the_editor_and_is_answered_in_the_next_one(desk: Desk) -> None:
+    desk.script(call("terminal", command="touch made", security_risk="medium"), say("Made."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh make it")
+    before = editor.wait_for_event("ApprovalRequested")["approval"]
+    editor.quit()
+
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.lua("vim.ui.select = function(items, _, choose) choose(items[1]) end")
+    editor.command("Oh conversations")
+    after = editor.wait_for_event("ApprovalRequested")["approval"]
+    assert (after["id"], after["digest"]) == (before["id"], before["digest"])
+    assert not (desk.project / "made").exists()
+    editor.command("Oh approve")
+    editor.wait_for_chat("Made.")
+    assert (desk.project / "made").exists()

@@ -69,6 +69,37 @@ def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
     assert (buffer[0], buffer[-1]) == ("def add(a, b):", "one")
 
 
+def test_an_edit_of_lines_that_the_user_changed_since_is_refused_and_says_why(desk: Desk) -> None:
+    desk.script(
+        call("edit", command="view", path="calc.py"),
+        call("edit", **FIX),
+        call("edit", command="replace", path="calc.py", old_text="(2, 3)", new_text="(2, 4)"),
+        say("I look again."),
+    )
+    editor = desk.start()
+    buffer = editor.edit(desk.file)
+    editor.command("Oh fix add()")
+    editor.wait_for_event("ApprovalRequested")
+    buffer[2] = "    return b - a"
+    editor.command("Oh approve")
+    editor.wait_for_event("ApprovalRequested", nth=2)
+    assert buffer[2] == "    return b - a", "what the user typed stays"
+    editor.wait_for_chat("✗ Edit calc.py")
+    assert "return b - a" in desk.prompts(), "the agent is told what is there now"
+
+    # Where the user typed elsewhere in the file it is asked again, since what was shown is no
+    # longer all that there is; then both changes stand, each an undo step of its own.
+    buffer[0] = "def add(a, b):  # typed"
+    editor.command("Oh approve")
+    again = editor.wait_for_event("ApprovalRequested", nth=3)["approval"]
+    assert again["reason"] == "it changed after you allowed it"
+    editor.command("Oh approve")
+    editor.wait_for_event("TurnFinished")
+    assert (buffer[0], buffer[5]) == ("def add(a, b):  # typed", "print(add(2, 4))")
+    editor.command("undo")
+    assert (buffer[0], buffer[5]) == ("def add(a, b):  # typed", "print(add(2, 3))")
+
+
 def test_a_selection_becomes_a_mention_and_is_sent_as_the_editor_shows_it(desk: Desk) -> None:
     desk.script(say("It subtracts."))
     editor = desk.start()

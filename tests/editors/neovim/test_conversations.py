@@ -94,3 +94,33 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     other.command("Oh conversations")
     other.wait("#vim.api.nvim_exec2('messages', { output = true }).output > 0")
     assert "oh: " in other.messages(), "one writer per conversation, and the reason is told"
+
+
+def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk) -> None:
+    desk.script(say("Hello."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh greet me")
+    editor.wait_for_event("TurnFinished")
+    editor.lua("vim.ui.input = function(_, answer) answer('Greetings, 100 %') end")
+    editor.command("Oh rename")
+    editor.wait("require('oh').conversation().title == 'Greetings, 100 %'")
+    bar = "require('oh.status').bar(require('oh').conversation())"
+    assert "Greetings, 100 %%" in editor.lua(f"return {bar}")
+
+    editor.command("Oh archive")
+    editor.wait("require('oh').conversation() == nil")
+    assert "Write what you want done below." in editor.screen()
+    editor.command("Oh conversations")
+    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('no conversation')")
+    editor.lua(_CHOOSE_FIRST)
+    editor.command("Oh archived")
+    editor.wait_for_chat("Hello.")
+
+    log = next((desk.project / ".openhands/conversations").glob("*/events.jsonl"))
+    editor.command("Oh delete")
+    assert log.exists(), "the first choice keeps it"
+    editor.lua("vim.ui.select = function(items, _, choose) choose(items[2]) end")
+    editor.command("Oh delete")
+    editor.wait("require('oh').conversation() == nil")
+    assert not log.exists()

@@ -10,7 +10,11 @@ from neovim_editor import PLUGIN
 
 from oh_daemon.contract import protocol
 
-LUA = {path: path.read_text("utf-8") for path in sorted(PLUGIN.rglob("*.lua"))}
+LUA = {
+    path: path.read_text("utf-8")
+    for path in sorted(PLUGIN.rglob("*.lua"))
+    if path.name != "protocol.lua"
+}
 HELP = (PLUGIN / "doc/oh.txt").read_text("utf-8")
 TAGS = set(re.findall(r"\*(\S+)\*(?=\s|$)", HELP))
 
@@ -30,6 +34,18 @@ def test_nothing_is_loaded_or_started_before_the_first_command(desk: Desk) -> No
     assert editor.lua(loaded) == ["oh"]
     assert editor.lua("return vim.fn.maparg('a', 'n') .. vim.fn.maparg('<CR>', 'n')") == ""
     assert editor.processes() == []
+
+
+def test_enabled_as_a_language_server_it_starts_with_the_first_file(desk: Desk) -> None:
+    editor = desk.start()
+    editor.lua("vim.lsp.enable('oh')")
+    editor.command("enew")
+    assert editor.processes() == [], "an empty buffer starts nothing"
+    editor.edit(desk.file)
+    editor.wait_for_event("Started")
+    editor.wait("#vim.lsp.get_clients({ bufnr = 0 }) == 1")
+    editor.command("Oh")
+    assert editor.lua("return #vim.lsp.get_clients()") == 1, "`:Oh` uses the same one"
 
 
 def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
@@ -57,7 +73,8 @@ def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
 
 def test_every_method_that_the_plugin_names_is_in_the_protocol() -> None:
     known = {method.name for method in protocol.METHODS}
-    named = _all(r'"((?:conversation|approval|output|model|editor|daemon|workspace)/\w+)"')
+    nouns = "|".join({name.partition("/")[0] for name in known})
+    named = _all(rf'"((?:{nouns})/\w+)"')
     assert len(named) > 15
     assert named - known == set()
 

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from desk import Desk
-from fake_llm import call, say
+from fake_llm import call, held, say
 from neovim_editor import DAEMON, PLUGIN, find_nvim
 
 _DEADLINE_S = 90
@@ -29,6 +30,13 @@ class Terminal:
 
     def keys(self, *keys: str) -> None:
         self._run("send-keys", *keys)
+
+    def resize(self, columns: int, lines: int) -> None:
+        self._run("resize-window", "-x", str(columns), "-y", str(lines))
+
+    def wait_for_end(self) -> None:
+        """Neovim was the only program, so the server ends with it."""
+        self.process.wait(_DEADLINE_S)
 
     def wait_for(self, text: str) -> str:
         """Look at the screen until it shows this."""
@@ -86,3 +94,21 @@ def test_a_change_is_typed_allowed_by_key_and_left_behind_cleanly(
     terminal.keys(":qa!", "Enter")
     _, survivors = psutil.wait_procs(left_behind, timeout=20)
     assert survivors == []
+
+
+def test_the_chat_keeps_its_part_of_a_screen_that_becomes_smaller(
+    desk: Desk, terminal: Terminal
+) -> None:
+    gate = threading.Event()
+    desk.script(held(say("one two three four five six seven eight nine ten", n_chunks=10), gate))
+    terminal.wait_for("def add(a, b):")
+    terminal.keys(":Oh count", "Enter")
+    terminal.wait_for("running")
+    terminal.resize(60, 20)
+    gate.set()
+    screen = terminal.wait_for("ten")
+    assert "def add(a, b):" in screen, "the code is still there"
+    separators = {line.index("│") for line in screen.splitlines() if "│" in line}
+    assert separators == {60 - 24 - 1}
+    terminal.keys(":qa", "Enter")
+    terminal.wait_for_end()

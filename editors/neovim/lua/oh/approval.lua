@@ -13,6 +13,9 @@ function M.meant(conversation)
   local approval = entry and entry.approval or conversation.approvals[1]
   if not approval then
     tell.message("nothing waits to be allowed")
+  elseif conversation.is_followed then
+    tell.warning("another window runs this conversation; answer there")
+    return nil
   elseif conversation.status == "stopped" then
     tell.warning("the daemon does not run; `:Oh restart` first, then it is asked again")
     return nil
@@ -20,27 +23,40 @@ function M.meant(conversation)
   return approval
 end
 
---- Allow it for this scope; without one the narrowest that is offered.
+--- Allow what is meant for this scope; `?` shows which are offered.
 ---@param conversation oh.Conversation
 ---@param scope? string
 function M.approve(conversation, scope)
   local approval = M.meant(conversation)
-  if not approval then
-    return
-  end
-  if scope == "?" then
+  if approval and scope == "?" then
     M.choose(conversation, approval)
+  elseif approval then
+    M.allow(conversation, approval, scope)
+  end
+end
+
+---@param approval table
+---@param effect "allow"|"reject"
+---@param scope? string
+---@return table?
+local function option_of(approval, effect, scope)
+  return vim.iter(approval.options):find(function(option)
+    return option.effect == effect and (scope == nil or option.scope == scope)
+  end)
+end
+
+--- Allow it for this scope; without one the narrowest that is offered.
+---@param conversation oh.Conversation
+---@param approval table
+---@param scope? string
+function M.allow(conversation, approval, scope)
+  local option = option_of(approval, "allow", scope)
+  if option then
+    conversation:respond(approval, option)
     return
   end
-  for _, option in ipairs(approval.options) do
-    if option.effect == "allow" and (scope == nil or option.scope == scope) then
-      conversation:respond(approval, option)
-      return
-    end
-  end
-  tell.warning(
-    ("this cannot be allowed for %q; `:Oh approve ?` shows what is offered"):format(scope)
-  )
+  local way_out = "`:Oh approve ?` shows what is offered"
+  tell.warning(("this cannot be allowed for %q; %s"):format(scope, way_out))
 end
 
 ---@param conversation oh.Conversation
@@ -59,29 +75,85 @@ function M.choose(conversation, approval)
   end)
 end
 
---- Reject it; the note goes to the agent.
+--- Reject what is meant; the note goes to the agent.
 ---@param conversation oh.Conversation
 ---@param note? string
 function M.reject(conversation, note)
   local approval = M.meant(conversation)
-  for _, option in ipairs(approval and approval.options or {}) do
-    if approval and option.effect == "reject" then
-      conversation:respond(approval, option, note)
-      return
-    end
+  local option = approval and option_of(approval, "reject")
+  if approval and option then
+    conversation:respond(approval, option, { feedback = note })
+  end
+end
+
+--- Reject what is meant, with a note; a question is left unanswered.
+function M.reject_meant()
+  local conversation = require("oh").conversation()
+  if not conversation then
+    return
+  end
+  local question = require("oh.questions").meant(conversation)
+  local approval = not question and M.meant(conversation)
+  if question then
+    conversation:answer(question, "decline")
+  elseif approval then
+    M.reject_with_note(conversation, approval)
   end
 end
 
 --- Ask for a note first; leaving the prompt rejects nothing.
-function M.reject_with_note()
-  local conversation = require("oh").conversation()
-  local approval = conversation and M.meant(conversation)
-  if not (conversation and approval) then
+---@param conversation oh.Conversation
+---@param approval table
+function M.reject_with_note(conversation, approval)
+  local option = option_of(approval, "reject")
+  vim.ui.input({ prompt = "Reject, because: " }, function(note)
+    if note and option then
+      conversation:respond(approval, option, { feedback = note ~= "" and note or nil })
+    end
+  end)
+end
+
+--- Open the command that is meant in a buffer; `:w` allows it once, as it stands there.
+---@param conversation oh.Conversation
+function M.edit(conversation)
+  local approval = M.meant(conversation)
+  if not approval then
+    return
+  elseif not approval.editable then
+    tell.message("only a command can be edited before it is allowed")
     return
   end
-  vim.ui.input({ prompt = "Reject, because: " }, function(note)
-    if note then
-      M.reject(conversation, note ~= "" and note or nil)
+  local buf = vim.api.nvim_create_buf(false, false)
+  vim.api.nvim_buf_set_name(buf, ("oh://command/%s"):format(approval.id))
+  vim.bo[buf].buftype = "acwrite"
+  vim.bo[buf].bufhidden = "wipe"
+  local lines = vim.split(approval.subject.command, "\n", { plain = true })
+  vim.api.nvim_buf_set_lines(buf, 0, -1, false, lines)
+  vim.bo[buf].modified = false
+  vim.bo[buf].filetype = "sh"
+  vim.api.nvim_create_autocmd("BufWriteCmd", {
+    buffer = buf,
+    desc = "oh: allow the command as it was edited",
+    callback = function()
+      M.allow_edited(conversation, approval, buf)
+    end,
+  })
+  vim.api.nvim_open_win(buf, true, { split = "below", win = -1, height = math.max(#lines, 3) + 1 })
+  vim.wo.winbar = " :w allows this command once, :q! leaves it%=%#OhDim#" .. approval.risk .. " "
+  vim.wo.winfixbuf = true
+end
+
+---@param conversation oh.Conversation
+---@param approval table
+---@param buf integer
+function M.allow_edited(conversation, approval, buf)
+  local command = table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\n")
+  local subject = vim.tbl_extend("force", approval.subject, { command = command })
+  conversation:respond(approval, option_of(approval, "allow"), { editedSubject = subject })
+  vim.bo[buf].modified = false
+  vim.schedule(function()
+    if vim.api.nvim_buf_is_valid(buf) then
+      vim.api.nvim_buf_delete(buf, { force = true })
     end
   end)
 end

@@ -60,7 +60,8 @@ end
 ---@return string
 function M.bar()
   local chat = chats[vim.api.nvim_get_current_buf()]
-  return chat and require("oh.status").bar(chat.conversation) or "%#OhDim# oh"
+  local width = vim.api.nvim_win_get_width(0)
+  return chat and require("oh.status").bar(chat.conversation, width) or "%#OhDim# oh"
 end
 
 ---@private
@@ -162,8 +163,11 @@ function Chat:render_blocks(first)
   local view = {
     root = self.conversation.daemon.root,
     folded = config.current().chat.folded,
-    is_running = self.conversation.status ~= "stopped",
-    answers = require("oh.keys").answers(),
+    state = self.conversation.status == "stopped" and "stopped"
+      or self.conversation.is_followed and "followed"
+      or "running",
+    answers = require("oh.keys").answers,
+    reply = require("oh.keys").reply(),
   }
   for index = first, #entries do
     if self.dirty[index] or not self.blocks[index] then

@@ -114,13 +114,43 @@ local commands = {
       return { "once", "turn", "conversation", "folder", "user", "?" }
     end,
     run = with_conversation(function(conversation, call)
-      require("oh.approval").approve(conversation, call.args ~= "" and call.args or nil)
+      if require("oh.questions").meant(conversation) then
+        require("oh.questions").answer(conversation, "")
+      else
+        require("oh.approval").approve(conversation, call.args ~= "" and call.args or nil)
+      end
     end),
   },
   reject = {
     takes = "note",
     run = with_conversation(function(conversation, call)
-      require("oh.approval").reject(conversation, call.args ~= "" and call.args or nil)
+      local question = require("oh.questions").meant(conversation)
+      if question then
+        conversation:answer(question, "decline")
+      else
+        require("oh.approval").reject(conversation, call.args ~= "" and call.args or nil)
+      end
+    end),
+  },
+  answer = {
+    takes = "text",
+    run = with_conversation(function(conversation, call)
+      require("oh.questions").answer(conversation, call.args)
+    end),
+  },
+  edit = {
+    run = with_conversation(function(conversation)
+      require("oh.approval").edit(conversation)
+    end),
+  },
+  diff = {
+    run = with_conversation(function(conversation)
+      require("oh.review").open(conversation)
+    end),
+  },
+  changes = {
+    run = with_conversation(function(conversation)
+      require("oh.changes").to_quickfix(conversation)
     end),
   },
   stop = {
@@ -136,9 +166,14 @@ local commands = {
   resume = {
     takes = "message",
     run = with_conversation(function(conversation, call)
+      if call.args == "" then
+        conversation:resume()
+        return
+      end
       local daemon = conversation.daemon
-      local message = call.args ~= "" and require("oh.mention").parts(call.args, daemon.root) or nil
-      conversation:resume(message)
+      daemon:with_commands(function(commands)
+        conversation:resume(require("oh.mention").parts(call.args, daemon.root, commands))
+      end)
     end),
   },
   conversations = {
@@ -146,9 +181,40 @@ local commands = {
     run = function(call)
       local daemon = require("oh.daemon").start()
       if daemon then
-        require("oh.conversations").pick(daemon, call.args)
+        require("oh.conversations").pick(daemon, call.args, false)
       end
     end,
+  },
+  archived = {
+    takes = "query",
+    run = function(call)
+      local daemon = require("oh.daemon").start()
+      if daemon then
+        require("oh.conversations").pick(daemon, call.args, true)
+      end
+    end,
+  },
+  -- Asks for the title: what follows the word is a message, such as "rename foo to bar".
+  rename = {
+    run = with_conversation(function(conversation)
+      require("oh.conversations").rename(conversation)
+    end),
+  },
+  archive = {
+    run = with_conversation(function(conversation)
+      require("oh.conversations").archive(conversation)
+    end),
+  },
+  delete = {
+    run = with_conversation(function(conversation)
+      require("oh.conversations").delete(conversation)
+    end),
+  },
+  condense = {
+    takes = "instructions",
+    run = with_conversation(function(conversation, call)
+      conversation:condense(call.args ~= "" and call.args or nil)
+    end),
   },
   mode = option("mode"),
   approval = option("approval"),
@@ -209,20 +275,17 @@ end
 ---@param call oh.Call
 ---@param delivery "auto"|"queue"|"interrupt"
 function M.send(call, delivery)
-  local daemons = require("oh.daemon")
-  local mention = require("oh.mention")
   if call.args == "" then
     tell.message("the message is empty")
     return
   end
-  local root = daemons.root()
-  local content = mention.parts(call.args, root)
+  local selection
   if call.first then
     local path = vim.api.nvim_buf_get_name(0)
     local lines = vim.api.nvim_buf_get_lines(0, 0, -1, false)
-    table.insert(content, 1, mention.selection(path, lines, call.first, call.last))
+    selection = require("oh.mention").selection(path, lines, call.first, call.last)
   end
-  require("oh").send(call.args, { root = root, content = content, delivery = delivery })
+  require("oh").send(call.args, { selection = selection, delivery = delivery })
 end
 
 --- Wrong options are said once; until they are mended the defaults hold.

@@ -23,6 +23,7 @@ local M = {}
 ---@class oh.Config.Keys
 ---@field chat table<string, string|false>
 ---@field input table<string, string|false>
+---@field review table<string, string|false>
 
 ---@type oh.Config
 local defaults = {
@@ -36,6 +37,8 @@ local defaults = {
       approve = "a",
       approve_for = "A",
       reject = "r",
+      edit = "c",
+      diff = "d",
       stop = "<C-c>",
       output = "gO",
       next = "]]",
@@ -51,6 +54,17 @@ local defaults = {
       older = "<Up>",
       newer = "<Down>",
       hide = "q",
+      help = "g?",
+    },
+    review = {
+      accept = "a",
+      revert = "r",
+      accept_file = "A",
+      revert_file = "R",
+      next_file = "]f",
+      previous_file = "[f",
+      open_file = "gf",
+      close = "q",
       help = "g?",
     },
   },

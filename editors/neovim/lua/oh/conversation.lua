@@ -1,5 +1,6 @@
 --- A conversation as its event log tells it: every event is folded in once, in the order of `seq`.
 --- What is shown is built from here, so a replay of the log gives the same picture.
+local folds = require("oh.folds")
 local tell = require("oh.tell")
 
 local M = {}
@@ -10,6 +11,7 @@ local M = {}
 ---@field index integer Its place among the entries.
 ---@field item table
 ---@field approval? table The approval that it waits for.
+---@field question? oh.protocol.InputRequest The question that it waits for.
 ---@field streamed? table<string, string[]> Lines received so far, by channel.
 
 ---@class oh.Conversation
@@ -23,6 +25,7 @@ local M = {}
 ---@field pickers table[] The options with their choices.
 ---@field entries oh.Entry[]
 ---@field approvals table[] Those that wait, oldest first.
+---@field questions oh.protocol.InputRequest[] Those that wait, oldest first.
 ---@field queue table[] Messages that wait.
 ---@field retry? table The model call that is tried again.
 ---@field context { used: integer, size?: integer }
@@ -32,6 +35,7 @@ local M = {}
 ---@field on_change fun(index?: integer) Told which entry changed, or nil when another thing did.
 ---@field private by_id table<string, oh.Entry>
 ---@field is_fetching boolean A part of the log is on its way.
+---@field is_followed boolean Another process runs it; here it can only be watched.
 local Conversation = {}
 Conversation.__index = Conversation
 
@@ -41,7 +45,8 @@ local PAGE = 500
 ---@param id string
 ---@return oh.Conversation
 local function new(daemon, id)
-  local conversation = setmetatable({ id = id, daemon = daemon, is_fetching = false }, Conversation)
+  local conversation = setmetatable({ id = id, daemon = daemon }, Conversation)
+  conversation.is_fetching, conversation.is_followed = false, false
   conversation.on_change = function() end
   conversation:forget()
   daemon.conversations[id] = conversation
@@ -79,6 +84,7 @@ function M.open(daemon, id, on_opened, on_error)
     end
     conversation.epoch = epoch
     conversation.pickers = result.options
+    conversation.is_followed = not result.conversation.lock.mine
     daemon.current = conversation
     for _, sentence in ipairs(result.repaired or {}) do
       tell.warning(sentence)
@@ -125,7 +131,7 @@ function Conversation:forget()
   self.title, self.status, self.reason = "", "idle", nil
   self.options, self.pickers = {}, self.pickers or {}
   self.entries, self.by_id = {}, {}
-  self.approvals, self.queue, self.retry = {}, {}, nil
+  self.approvals, self.questions, self.queue, self.retry = {}, {}, {}, nil
   self.context, self.cost_usd = { used = 0 }, nil
   self.seq, self.epoch = 0, nil
   self.on_change()
@@ -139,13 +145,15 @@ function Conversation:fetch()
   self.is_fetching = true
   local params = { conversationId = self.id, afterSeq = self.seq, limit = PAGE }
   self.daemon:request("conversation/events", params, function(page)
-    self.is_fetching = false
     self.epoch = page.epoch ~= "" and page.epoch or self.epoch
     for _, record in ipairs(page.events) do
       self:fold(record)
     end
+    self.is_fetching = false
     if page.truncated then
       self:fetch()
+    else
+      require("oh.editor").reload_all(self.daemon)
     end
   end, function(err)
     self.is_fetching = false
@@ -164,8 +172,6 @@ function Conversation:take(record)
   end
 end
 
-local folds = {} ---@type table<string, fun(self: oh.Conversation, event: table, record: table)>
-
 ---@private
 ---@param record table
 function Conversation:fold(record)
@@ -180,156 +186,7 @@ function Conversation:fold(record)
   tell.event("Event", { conversation = self.id, seq = record.seq, event = record.event })
 end
 
-folds["conversation.created"] = function(self, event)
-  self.title, self.options = event.title, event.options
-  self.model = event.agent.label
-  self.on_change()
-end
-
-folds["conversation.updated"] = function(self, event)
-  self.title = event.title
-  self.on_change()
-end
-
-folds["agent.changed"] = function(self, event)
-  self.model = event.agent.label
-  self.on_change()
-end
-
-folds["options.changed"] = function(self, event)
-  self.options = vim.tbl_extend("force", self.options, event.values)
-  self.on_change()
-end
-
-folds["status.changed"] = function(self, event)
-  self.status, self.reason = event.to, event.reason
-  if event.to ~= "running" then
-    self.retry = nil
-  end
-  self.on_change()
-  tell.state_changed({ conversation = self.id, status = event.to, reason = event.reason })
-end
-
-folds["message.queued"] = function(self, event)
-  table.insert(self.queue, event.message)
-  self.on_change()
-end
-
-folds["message.dequeued"] = function(self, event)
-  self.queue = vim.tbl_filter(function(message)
-    return message.messageId ~= event.messageId
-  end, self.queue)
-  self.on_change()
-end
-
-folds["item.started"] = function(self, event)
-  self.retry = nil
-  self:put(event.item)
-end
-
-folds["item.updated"] = function(self, event, record)
-  local entry = self.by_id[record.itemId]
-  if entry then
-    for key, value in pairs(event) do
-      if key ~= "type" then
-        entry.item[key] = value
-      end
-    end
-    self.on_change(entry.index)
-  end
-end
-
-folds["item.completed"] = function(self, event)
-  local entry = self:put(event.item)
-  entry.streamed = nil
-  local kind = event.item.kind
-  if kind == "command" or (kind == "fileChange" and event.item.route == "disk") then
-    require("oh.editor").reload_all(self.daemon)
-  end
-  if kind == "fileChange" and event.item.status == "completed" then
-    tell.event("FileChanged", { conversation = self.id, changes = event.item.changes })
-  end
-end
-
-folds["approval.requested"] = function(self, event)
-  local approval = event.approval
-  table.insert(self.approvals, approval)
-  local entry = self.by_id[approval.itemId]
-  if entry then
-    entry.approval = approval
-    self.on_change(entry.index)
-  end
-  tell.event("ApprovalRequested", { conversation = self.id, approval = approval })
-  tell.state_changed({ conversation = self.id, approvals = #self.approvals })
-end
-
-folds["approval.resolved"] = function(self, event)
-  self.approvals = vim.tbl_filter(function(approval)
-    if approval.id ~= event.approvalId then
-      return true
-    end
-    local entry = self.by_id[approval.itemId]
-    if entry then
-      entry.approval = nil
-      self.on_change(entry.index)
-    end
-    return false
-  end, self.approvals)
-  tell.event("ApprovalResolved", { conversation = self.id, resolution = event })
-  tell.state_changed({ conversation = self.id, approvals = #self.approvals })
-end
-
-folds["turn.started"] = function(self, _, record)
-  tell.event("TurnStarted", { conversation = self.id, turn = record.turnId })
-end
-
-folds["turn.completed"] = function(self, event, record)
-  local turn = event.turn
-  if
-    turn.status ~= "completed" or not vim.list_contains({ "endTurn", "finished" }, turn.stopReason)
-  then
-    self:put({ id = "turn-" .. record.seq, kind = "turnEnd", turn = turn })
-  end
-  tell.event("TurnFinished", { conversation = self.id, turn = turn })
-end
-
-folds["turn.paused"] = function(self, event, record)
-  self:put({ id = "pause-" .. record.seq, kind = "paused", reason = event.reason })
-end
-
-folds["retry.scheduled"] = function(self, event)
-  self.retry = event
-  for _, id in ipairs(event.dropItemIds or {}) do
-    local entry = self.by_id[id]
-    if entry then
-      entry.item.status, entry.streamed = "cancelled", nil
-      entry.item.text = ""
-      self.on_change(entry.index)
-    end
-  end
-  self.on_change()
-end
-
-folds["error.raised"] = function(self, event, record)
-  self:put({ id = "error-" .. record.seq, kind = "error", error = event.error })
-end
-
-folds["notice"] = function(self, event, record)
-  local notice = vim.tbl_extend("force", event, { id = "notice-" .. record.seq, kind = "notice" })
-  self:put(notice)
-end
-
-folds["usage.updated"] = function(self, event)
-  local cost = event.usage.cost
-  if cost then
-    self.cost_usd = (self.cost_usd or 0) + cost.amount
-  end
-  self.context = { used = event.contextUsed or 0, size = event.contextSize or self.context.size }
-  self.on_change()
-end
-
 --- Add an item, or replace the one with its id.
----@private
 ---@param item table
 ---@return oh.Entry
 function Conversation:put(item)
@@ -367,8 +224,8 @@ end
 function Conversation:on_daemon_gone()
   self.status, self.reason, self.retry = "stopped", nil, nil
   self.on_change()
-  for _, approval in ipairs(self.approvals) do
-    local entry = self.by_id[approval.itemId]
+  for _, waiting in ipairs(vim.list_extend(vim.list_slice(self.approvals), self.questions)) do
+    local entry = self.by_id[waiting.itemId]
     if entry then
       self.on_change(entry.index)
     end
@@ -406,6 +263,15 @@ function Conversation:resume(message)
   self.daemon:request("conversation/resume", { conversationId = self.id, message = message })
 end
 
+--- Replace older steps by a summary now.
+---@param instructions? string
+function Conversation:condense(instructions)
+  self.daemon:request("conversation/condense", {
+    conversationId = self.id,
+    instructions = instructions,
+  })
+end
+
 --- Take a message out of the queue again.
 ---@param message_id string
 function Conversation:unqueue(message_id)
@@ -429,14 +295,11 @@ end
 --- A turn that only a restart of the daemon holds goes on once all it asked for is allowed.
 ---@param approval table
 ---@param option table One of its options.
----@param feedback? string
-function Conversation:respond(approval, option, feedback)
-  self.daemon:request("approval/respond", {
-    approvalId = approval.id,
-    digest = approval.digest,
-    optionId = option.id,
-    feedback = feedback,
-  }, function(result)
+---@param more? { feedback?: string, editedSubject?: table }
+function Conversation:respond(approval, option, more)
+  local answer = { approvalId = approval.id, digest = approval.digest, optionId = option.id }
+  answer = vim.tbl_extend("error", answer, more or {})
+  self.daemon:request("approval/respond", answer, function(result)
     local others = vim.tbl_filter(function(other)
       return other.id ~= approval.id
     end, self.approvals)
@@ -444,6 +307,18 @@ function Conversation:respond(approval, option, feedback)
       tell.warning("that was decided already")
     elseif self.reason == "daemonRestarted" and option.effect == "allow" and #others == 0 then
       self:resume()
+    end
+  end)
+end
+
+---@param question oh.protocol.InputRequest
+---@param action "accept"|"decline"
+---@param content? string
+function Conversation:answer(question, action, content)
+  local answer = { inputId = question.id, action = action, content = content }
+  self.daemon:request("input/respond", answer, function(result)
+    if not result.resolved then
+      tell.warning("that was answered already")
     end
   end)
 end

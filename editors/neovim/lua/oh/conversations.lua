@@ -5,14 +5,15 @@ local tell = require("oh.tell")
 
 local M = {}
 
---- Choose one and show it with all of its history.
+--- Choose one and show it with all of its history. One that was put away comes back.
 ---@param daemon oh.Daemon
 ---@param query string Part of a title.
-function M.pick(daemon, query)
-  local params = { limit = 100, query = query ~= "" and query or nil }
+---@param is_archived boolean Choose among those that were put away.
+function M.pick(daemon, query, is_archived)
+  local params = { limit = 100, query = query ~= "" and query or nil, archived = is_archived }
   daemon:request("conversation/list", params, function(result)
     if #result.conversations == 0 then
-      tell.message("no conversation in this folder yet")
+      tell.message(is_archived and "no conversation was put away" or "no conversation here yet")
       return
     end
     vim.ui.select(result.conversations, {
@@ -20,11 +21,72 @@ function M.pick(daemon, query)
       kind = "oh_conversation",
       format_item = M.format,
     }, function(chosen)
-      if chosen then
-        M.show(daemon, chosen.id)
+      if not chosen then
+        return
       end
+      if is_archived then
+        M.update(daemon, chosen.id, { archived = false })
+      end
+      M.show(daemon, chosen.id)
     end)
   end)
+end
+
+---@param daemon oh.Daemon
+---@param id string
+---@param change { title?: string, archived?: boolean }
+---@param on_done? fun()
+function M.update(daemon, id, change, on_done)
+  local params = vim.tbl_extend("error", { conversationId = id }, change)
+  daemon:request("conversation/update", params, on_done)
+end
+
+---@param current oh.Conversation
+function M.rename(current)
+  vim.ui.input({ prompt = "Title: ", default = current.title }, function(given)
+    if given and given ~= "" then
+      M.update(current.daemon, current.id, { title = given })
+    end
+  end)
+end
+
+--- Put it away: it is no longer listed, and the next message starts another one.
+---@param current oh.Conversation
+function M.archive(current)
+  M.update(current.daemon, current.id, { archived = true }, function()
+    tell.message(("%q was put away; `:Oh archived` brings it back"):format(current.title))
+    M.leave(current)
+  end)
+end
+
+--- Move its log to the trash, when the user says so.
+---@param current oh.Conversation
+function M.delete(current)
+  vim.ui.select({ "Keep it", "Delete it" }, {
+    prompt = ("Delete %q?"):format(current.title),
+    kind = "oh_delete",
+  }, function(chosen)
+    if chosen ~= "Delete it" then
+      return
+    end
+    local params = { conversationId = current.id }
+    current.daemon:request("conversation/delete", params, function()
+      tell.message(("%q was moved to the trash"):format(current.title))
+      M.leave(current)
+    end)
+  end)
+end
+
+---@param current oh.Conversation
+function M.leave(current)
+  local daemon = current.daemon
+  if daemon.current ~= current then
+    return
+  end
+  daemon.current = nil
+  if require("oh.windows").window_of("oh-chat") then
+    require("oh.windows").show(daemon)
+  end
 end
 
 ---@param info table

@@ -21,6 +21,8 @@ local M = {}
 ---@field is_ready boolean It has answered `initialize`.
 ---@field conversations table<string, oh.Conversation>
 ---@field current? oh.Conversation The one that commands mean.
+---@field private commands? table[] What a message can name by `/`, once it is known.
+---@field private awaiting_commands? (fun(commands: table[]))[]
 ---@field private waiting oh.Request[] What was asked before it was ready.
 ---@field private open table<table, fun(err: oh.Error)> Requests without an answer so far.
 ---@field private on_end? fun() What to do instead of a report when it has ended.
@@ -118,6 +120,41 @@ function Daemon:request(method, params, on_result, on_error)
   end)
 end
 
+--- Whether the daemon knows a method, once it has answered `initialize`.
+---@param method string
+---@return boolean
+function Daemon:offers(method)
+  local client = self:client()
+  local about = client and vim.tbl_get(client.server_capabilities, "experimental", "ohDaemon")
+  return vim.list_contains(about and about.methods or {}, method)
+end
+
+--- Go on, in the order of the calls, when the commands of messages are known.
+---@param act fun(commands: table[])
+function Daemon:with_commands(act)
+  if self.commands then
+    act(self.commands)
+    return
+  elseif self.awaiting_commands then
+    table.insert(self.awaiting_commands, act)
+    return
+  end
+  self.awaiting_commands = { act }
+  local function go_on(commands)
+    local acts = self.awaiting_commands or {}
+    self.commands, self.awaiting_commands = commands, nil
+    for _, each in ipairs(acts) do
+      each(commands or {})
+    end
+  end
+  self:request("command/list", {}, function(result)
+    go_on(result.commands)
+  end, function()
+    -- Without the list a message is sent as it was written; the next one asks again.
+    go_on(nil)
+  end)
+end
+
 ---@param err oh.Error
 function M.show_error(err)
   local hint = err.data and err.data.hint
@@ -162,6 +199,7 @@ function Daemon:launch()
     return false
   end
   require("oh.editor").follow_buffers(self)
+  require("oh.language").follow_diagnostics()
   return true
 end
 
@@ -172,7 +210,14 @@ function Daemon:client_config(options)
   local block = {
     protocolVersion = { major = 1, minor = 0 },
     client = { name = "Neovim", version = tostring(vim.version()), kind = "panel" },
-    features = { applyEdit2 = true, saveDocument = true, approvalRequests = true },
+    features = {
+      applyEdit2 = true,
+      saveDocument = true,
+      approvalRequests = true,
+      inputRequests = true,
+      diagnostics = true,
+      languageRequests = true,
+    },
     settings = next(options.settings) and options.settings or vim.empty_dict(),
   }
   local trust = options.trust
@@ -209,37 +254,54 @@ function Daemon:client_config(options)
   }
 end
 
+--- Approvals and questions come as events too, and are answered by `approval/respond` and
+--- `input/respond`. Who does not offer to be asked like this is asked in a dialog, which stops all
+--- typing.
+local function decide_nothing()
+  return vim.empty_dict()
+end
+
+--- Who takes what the daemon notifies of.
+local LISTENERS = {
+  ["conversation/event"] = { "conversation", "on_event" },
+  ["conversation/delta"] = { "conversation", "on_delta" },
+  ["conversation/gap"] = { "conversation", "on_gap" },
+}
+
+--- Who answers what the daemon asks; a coroutine each, so an answer may wait.
+local ANSWERS = {
+  ["editor/applyEdit"] = { "editor", "apply_edit" },
+  ["editor/saveDocument"] = { "editor", "save_documents" },
+  ["editor/diagnostics"] = { "language", "diagnostics" },
+  ["editor/languageRequest"] = { "language", "request" },
+}
+
 ---@private
 ---@return table<string, lsp.Handler>
 function Daemon:handlers()
-  local conversation = require("oh.conversation")
-  local editor = require("oh.editor")
-  local function on(act)
-    return function(_, params)
-      act(self, params)
+  local handlers = {
+    ["daemon/statusChanged"] = function(_, params)
+      local level = params.kind == "error" and vim.log.levels.ERROR or vim.log.levels.WARN
+      tell.message(params.message, level)
+      return vim.NIL
+    end,
+    ["approval/request"] = decide_nothing,
+    ["input/request"] = decide_nothing,
+  }
+  for method, place in pairs(LISTENERS) do
+    local listen = require("oh." .. place[1])[place[2]]
+    handlers[method] = function(_, params)
+      listen(self, params)
       return vim.NIL
     end
   end
-  return {
-    ["conversation/event"] = on(conversation.on_event),
-    ["conversation/delta"] = on(conversation.on_delta),
-    ["conversation/gap"] = on(conversation.on_gap),
-    ["daemon/statusChanged"] = on(function(_, params)
-      local level = params.kind == "error" and vim.log.levels.ERROR or vim.log.levels.WARN
-      tell.message(params.message, level)
-    end),
-    -- Decides nothing: approvals come as events too, and are answered by `approval/respond`. Who
-    -- does not offer to be asked like this is asked in a dialog, which stops all typing.
-    ["approval/request"] = function()
-      return vim.empty_dict()
-    end,
-    ["editor/applyEdit"] = function(_, params)
-      return editor.apply_edit(self, params)
-    end,
-    ["editor/saveDocument"] = function(_, params)
-      return editor.save_documents(self, params)
-    end,
-  }
+  for method, place in pairs(ANSWERS) do
+    local answer = require("oh." .. place[1])[place[2]]
+    handlers[method] = function(_, params)
+      return answer(self, params)
+    end
+  end
+  return handlers
 end
 
 ---@private

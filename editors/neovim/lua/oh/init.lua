@@ -44,6 +44,7 @@ end
 ---@class oh.SendOptions
 ---@field root? string
 ---@field content? table[] The message as parts of the protocol, instead of the text.
+---@field selection? table A part that goes before the text.
 ---@field delivery? "auto"|"queue"|"interrupt"
 
 --- Send a message: to the current conversation, or as the first one of a new conversation.
@@ -56,9 +57,14 @@ function M.send(text, options)
   if not daemon then
     return false
   end
-  local content = options.content or require("oh.mention").parts(text, daemon.root)
   require("oh.windows").show(daemon)
-  require("oh.outgoing").send(daemon, content, options.delivery or "auto")
+  daemon:with_commands(function(commands)
+    local content = options.content or require("oh.mention").parts(text, daemon.root, commands)
+    if options.selection then
+      table.insert(content, 1, options.selection)
+    end
+    require("oh.outgoing").send(daemon, content, options.delivery or "auto")
+  end)
   return true
 end
 

@@ -7,8 +7,9 @@ local M = {}
 
 ---@class oh.Input
 ---@field buf integer
----@field history string[] Oldest first.
----@field place integer The entry of the history that is shown; one more is the draft.
+---@field history string[] Sent from here, oldest first.
+---@field shown string[] The history that is browsed, those of the conversation included.
+---@field place integer The entry of it that is in the buffer; one more is the draft.
 ---@field draft string
 
 ---@type table<string, oh.Input>
@@ -18,7 +19,7 @@ local inputs = {}
 ---@param root string
 ---@return integer
 function M.buffer(root)
-  local input = inputs[root] or { history = {}, place = 1, draft = "" }
+  local input = inputs[root] or { history = {}, shown = {}, place = 1, draft = "" }
   inputs[root] = input
   if not (input.buf and vim.api.nvim_buf_is_loaded(input.buf)) then
     input.buf = vim.api.nvim_create_buf(false, true)
@@ -59,7 +60,7 @@ function M.send()
     return
   end
   table.insert(input.history, text)
-  input.place, input.draft = #input.history + 1, ""
+  input.shown, input.place, input.draft = {}, 1, ""
   set_text(input.buf, "")
 end
 
@@ -74,7 +75,9 @@ end
 
 --- On the first line the older message of the history, elsewhere the line above.
 function M.older()
-  if vim.fn.line(".") > 1 then
+  if vim.fn.pumvisible() == 1 then
+    vim.api.nvim_feedkeys(vim.keycode("<C-p>"), "n", false)
+  elseif vim.fn.line(".") > 1 then
     vim.cmd("normal! k")
   else
     M.browse(-1)
@@ -83,7 +86,9 @@ end
 
 --- On the last line the newer message of the history, elsewhere the line below.
 function M.newer()
-  if vim.fn.line(".") < vim.fn.line("$") then
+  if vim.fn.pumvisible() == 1 then
+    vim.api.nvim_feedkeys(vim.keycode("<C-n>"), "n", false)
+  elseif vim.fn.line(".") < vim.fn.line("$") then
     vim.cmd("normal! j")
   else
     M.browse(1)
@@ -92,16 +97,42 @@ end
 
 ---@param step integer
 function M.browse(step)
-  local input = inputs[daemons.root()]
-  local place = input and input.place + step or 0
-  if place < 1 or place > #input.history + 1 then
+  local root = daemons.root()
+  local input = inputs[root]
+  if not input then
     return
   end
-  if input.place == #input.history + 1 then
+  if input.place > #input.shown then
     input.draft = text_of(input.buf)
+    input.shown = M.messages(input, daemons.known(root))
+    input.place = #input.shown + 1
   end
-  input.place = place
-  set_text(input.buf, input.history[place] or input.draft)
+  local place = input.place + step
+  if place >= 1 and place <= #input.shown + 1 then
+    input.place = place
+    set_text(input.buf, input.shown[place] or input.draft)
+  end
+end
+
+--- What the user has written: in the current conversation, then from this input.
+---@param input oh.Input
+---@param daemon? oh.Daemon
+---@return string[]
+function M.messages(input, daemon)
+  local sent = {}
+  for _, text in ipairs(input.history) do
+    sent[text] = true
+  end
+  local messages = {}
+  for _, entry in ipairs(daemon and daemon.current and daemon.current.entries or {}) do
+    if entry.item.kind == "userMessage" then
+      local text = require("oh.transcript").written(entry.item.content)
+      if text ~= "" and not sent[text] then
+        table.insert(messages, text)
+      end
+    end
+  end
+  return vim.list_extend(messages, input.history)
 end
 
 --- Mention a file, or lines of it, in the draft.

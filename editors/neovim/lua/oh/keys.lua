@@ -15,140 +15,154 @@ local function command(name)
   end
 end
 
----@type table<string, oh.Key>
-local chat_keys = {
-  approve = { modes = { "n" }, desc = "allow what is asked, once", run = command("approve") },
-  approve_for = {
-    modes = { "n" },
-    desc = "choose for how long to allow it",
-    run = command("approve ?"),
-  },
-  reject = {
-    modes = { "n" },
-    desc = "reject it, with a note",
-    run = function()
-      require("oh.approval").reject_with_note()
-    end,
-  },
-  stop = { modes = { "n" }, desc = "stop the turn", run = command("stop") },
-  output = { modes = { "n" }, desc = "show a whole output", run = command("output") },
-  next = {
-    modes = { "n", "x" },
-    desc = "next message",
-    run = function()
-      vim.fn.search([[^## \(You\|Oh\)]], "W")
-    end,
-  },
-  previous = {
-    modes = { "n", "x" },
-    desc = "previous message",
-    run = function()
-      vim.fn.search([[^## \(You\|Oh\)]], "bW")
-    end,
-  },
-  input = {
-    modes = { "n" },
-    desc = "write a message",
-    run = function()
-      require("oh.windows").focus_input()
-    end,
-  },
-  hide = { modes = { "n" }, desc = "hide chat and input", run = command("toggle") },
-  help = {
-    modes = { "n" },
-    desc = "show these keys",
-    run = function()
-      M.show("chat")
-    end,
-  },
-}
+---@param module string
+---@param name string
+local function calls(module, name, ...)
+  local arguments = { ... }
+  return function()
+    return require("oh." .. module)[name](unpack(arguments))
+  end
+end
 
+--- Go to another heading of a message.
+---@param flags string Of `search()`.
+local function to_message(flags)
+  return function()
+    vim.fn.search([[^## \(You\|Oh\)]], flags)
+  end
+end
+
+local NORMAL, MOTION, BOTH = { "n" }, { "n", "x" }, { "n", "i" }
+
+--- What the keys do. The options say which of them a kind of buffer has.
 ---@type table<string, oh.Key>
-local input_keys = {
-  send = {
-    modes = { "n" },
-    desc = "send the message",
-    run = function()
-      require("oh.input").send()
-    end,
+local actions = {
+  approve = { modes = NORMAL, desc = "allow what is asked; answer", run = command("approve") },
+  approve_for = { modes = NORMAL, desc = "choose for how long", run = command("approve ?") },
+  reject = {
+    modes = NORMAL,
+    desc = "reject it, with a note",
+    run = calls("approval", "reject_meant"),
   },
-  send_insert = {
-    modes = { "i" },
-    desc = "send the message",
-    run = function()
-      require("oh.input").send()
-    end,
-  },
-  stop = { modes = { "n" }, desc = "stop the turn", run = command("stop") },
+  edit = { modes = NORMAL, desc = "edit the command, then allow it", run = command("edit") },
+  diff = { modes = NORMAL, desc = "show the changes side by side", run = command("diff") },
+  stop = { modes = NORMAL, desc = "stop the turn", run = command("stop") },
+  output = { modes = NORMAL, desc = "show a whole output", run = command("output") },
+  next = { modes = MOTION, desc = "next message", run = to_message("W") },
+  previous = { modes = MOTION, desc = "previous message", run = to_message("bW") },
+  input = { modes = NORMAL, desc = "write a message", run = calls("windows", "focus_input") },
+  hide = { modes = NORMAL, desc = "hide chat and input", run = command("toggle") },
+  send = { modes = NORMAL, desc = "send the message", run = calls("input", "send") },
+  send_insert = { modes = { "i" }, desc = "send the message", run = calls("input", "send") },
   older = {
-    modes = { "n", "i" },
+    modes = BOTH,
     desc = "older message, on the first line",
-    run = function()
-      require("oh.input").older()
-    end,
+    run = calls("input", "older"),
   },
   newer = {
-    modes = { "n", "i" },
+    modes = BOTH,
     desc = "newer message, on the last line",
-    run = function()
-      require("oh.input").newer()
-    end,
+    run = calls("input", "newer"),
   },
-  hide = { modes = { "n" }, desc = "hide chat and input", run = command("toggle") },
+  accept = {
+    modes = NORMAL,
+    desc = "accept the change under the cursor",
+    run = calls("review", "decide", "accept", false),
+  },
+  revert = {
+    modes = NORMAL,
+    desc = "revert the change under the cursor",
+    run = calls("review", "decide", "revert", false),
+  },
+  accept_file = {
+    modes = NORMAL,
+    desc = "accept the file",
+    run = calls("review", "decide", "accept", true),
+  },
+  revert_file = {
+    modes = NORMAL,
+    desc = "revert the file",
+    run = calls("review", "decide", "revert", true),
+  },
+  next_file = { modes = NORMAL, desc = "next file", run = calls("review", "go", 1) },
+  previous_file = { modes = NORMAL, desc = "previous file", run = calls("review", "go", -1) },
+  open_file = { modes = NORMAL, desc = "open the file here", run = calls("review", "edit") },
+  close = { modes = NORMAL, desc = "close the tab", run = calls("review", "close") },
   help = {
-    modes = { "n" },
+    modes = NORMAL,
     desc = "show these keys",
     run = function()
-      M.show("input")
+      M.show(vim.bo.filetype:match("^oh%-(%w+)$"))
     end,
   },
 }
 
+--- Map what the options say for a kind of buffer.
 ---@param buf integer
-function M.map_chat(buf)
-  M.map(buf, chat_keys, config.current().keys.chat)
-end
-
----@param buf integer
-function M.map_input(buf)
-  M.map(buf, input_keys, config.current().keys.input)
-  vim.keymap.set("i", "@", "@<C-x><C-o>", { buffer = buf, desc = "oh: mention a file" })
-end
-
----@param buf integer
----@param keys table<string, oh.Key>
----@param chosen table<string, string|false>
-function M.map(buf, keys, chosen)
-  for name, key in pairs(keys) do
-    if chosen[name] then
-      local options = { buffer = buf, desc = "oh: " .. key.desc, nowait = true }
-      vim.keymap.set(key.modes, chosen[name], key.run, options)
+---@param where "chat"|"input"|"review"
+function M.map(buf, where)
+  for name, key in pairs(config.current().keys[where]) do
+    if key then
+      local action = actions[name]
+      local options = { buffer = buf, desc = "oh: " .. action.desc, nowait = true }
+      vim.keymap.set(action.modes, key, action.run, options)
     end
   end
 end
 
---- How an approval is answered in the chat, in a line.
----@return string
-function M.answers()
+--- How an approval is answered in the chat.
+---@param approval table
+---@return string[] lines
+function M.answers(approval)
   local keys = config.current().keys.chat
   local function key(name, command_line)
     return ("[%s]"):format(keys[name] or command_line)
   end
-  return table.concat({
-    key("approve", ":Oh approve") .. " allow once",
-    key("approve_for", ":Oh approve ?") .. " longer",
-    key("reject", ":Oh reject {note}") .. " reject",
-  }, "  ")
+  local lines = {
+    table.concat({
+      key("approve", ":Oh approve") .. " allow once",
+      key("approve_for", ":Oh approve ?") .. " longer",
+      key("reject", ":Oh reject {note}") .. " reject",
+    }, "  "),
+  }
+  if approval.subject.kind == "fileChange" then
+    table.insert(lines, key("diff", ":Oh diff") .. " see it side by side")
+  elseif approval.editable then
+    table.insert(lines, key("edit", ":Oh edit") .. " edit it first")
+  end
+  return lines
+end
+
+--- How a question is answered in the chat, in a line.
+---@return string
+function M.reply()
+  local key = config.current().keys.chat.approve
+  return ("[%s] answer, or write a message"):format(key or ":Oh answer")
+end
+
+--- How changes are decided in the diff tab, in a line.
+---@param is_asked boolean They are not written yet.
+---@return string
+function M.verdicts(is_asked)
+  local keys = config.current().keys.review
+  local function pair(accept, revert, what)
+    return ("%s/%s %s"):format(keys[accept] or "-", keys[revert] or "-", what)
+  end
+  local said = { pair("accept", "revert", is_asked and "allow/reject" or "accept/revert") }
+  if not is_asked then
+    table.insert(said, pair("accept_file", "revert_file", "the file"))
+  end
+  table.insert(said, keys.help and keys.help .. " all keys" or nil)
+  return table.concat(said, "  ")
 end
 
 --- Say which keys there are.
----@param where "chat"|"input"
+---@param where "chat"|"input"|"review"
 function M.show(where)
-  local chosen = config.current().keys[where]
   local lines = {}
-  for name, key in pairs(where == "chat" and chat_keys or input_keys) do
-    if chosen[name] then
-      table.insert(lines, ("%-8s %s"):format(chosen[name], key.desc))
+  for name, key in pairs(config.current().keys[where]) do
+    if key then
+      table.insert(lines, ("%-8s %s"):format(key, actions[name].desc))
     end
   end
   table.sort(lines)

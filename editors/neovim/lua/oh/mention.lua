@@ -1,11 +1,25 @@
 --- What a message names by `@`: files, and lines of files with the text that the editor shows.
 local M = {}
 
---- The parts of a message: the files it mentions, then its text as it was written.
+--- What was chosen for words, by root: a symbol or a conversation is more than its name.
+---@type table<string, table<string, table>>
+local remembered = {}
+
+---@param root string
+---@param word string
+---@param part table
+function M.remember(root, word, part)
+  remembered[root] = remembered[root] or {}
+  remembered[root][word] = part
+end
+
+--- The parts of a message: what it mentions, then its text as it was written. A message that
+--- begins with the name of a command is that command.
 ---@param text string
 ---@param root string
+---@param commands table[] Those that the daemon knows.
 ---@return table[]
-function M.parts(text, root)
+function M.parts(text, root, commands)
   local parts, seen = {}, {}
   for mention in text:gmatch("@(%S+)") do
     local part = not seen[mention] and M.part(mention, root)
@@ -14,8 +28,20 @@ function M.parts(text, root)
       table.insert(parts, part)
     end
   end
-  table.insert(parts, { type = "text", text = text })
+  table.insert(parts, M.command(text, commands) or { type = "text", text = text })
   return parts
+end
+
+---@param text string
+---@param commands table[]
+---@return table?
+function M.command(text, commands)
+  local name, args = text:match("^/([%w_-]+)%s*(.*)$")
+  for _, command in ipairs(commands) do
+    if command.name == name then
+      return { type = "command", name = name, args = args ~= "" and args or nil }
+    end
+  end
 end
 
 --- `path` is a link to a file; `path:3` and `path:3-7` are lines of it. Nil when there is no file.
@@ -25,6 +51,10 @@ end
 function M.part(mention, root)
   local name, first, last = mention:match("^(.-):(%d+)%-?(%d*)$")
   name = (name or mention):gsub("[,.;:!?)]+$", "")
+  local known = remembered[root] or {}
+  if known[mention] or known[name] then
+    return known[mention] or known[name]
+  end
   local path = vim.fs.joinpath(root, name)
   local buf = vim.fn.bufnr(("^%s$"):format(vim.fn.fnameescape(path)))
   local is_loaded = buf > 0 and vim.api.nvim_buf_is_loaded(buf)

@@ -1,5 +1,6 @@
 --- Messages on their way: they wait while a conversation is being started or opened again.
 local conversations = require("oh.conversation")
+local tell = require("oh.tell")
 
 local M = {}
 
@@ -22,7 +23,8 @@ function M.send(daemon, content, delivery)
   elseif not conversation then
     held[daemon] = {}
     conversations.start(daemon, content, M.release(daemon), M.drop(daemon))
-  elseif conversation.status == "stopped" then
+  elseif conversation.status == "stopped" or conversation.is_followed then
+    -- Who ran it may be gone, and then it is ours.
     held[daemon] = { message }
     conversations.open(daemon, conversation.id, M.release(daemon), M.drop(daemon))
   else
@@ -36,10 +38,31 @@ function M.release(daemon)
   return function(conversation)
     local messages = held[daemon] or {}
     held[daemon] = nil
-    require("oh.windows").show(daemon)
+    local windows = require("oh.windows")
+    if windows.window_of("oh-chat") then
+      -- The place for the first message becomes the chat; who has hidden it meanwhile wants none.
+      windows.show(daemon)
+    end
+    if conversation.is_followed then
+      M.give_back(daemon, messages)
+      return
+    end
     for _, message in ipairs(messages) do
       conversation:send(message.content, message.delivery)
     end
+  end
+end
+
+--- What cannot be sent is a draft again.
+---@param daemon oh.Daemon
+---@param messages oh.Message[]
+function M.give_back(daemon, messages)
+  local written = require("oh.transcript").written
+  for _, message in ipairs(messages) do
+    require("oh.input").append(daemon.root, written(message.content))
+  end
+  if #messages > 0 then
+    tell.warning("another window runs this conversation; here it can only be watched")
   end
 end
 

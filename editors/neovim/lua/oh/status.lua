@@ -7,6 +7,7 @@ local M = {}
 ---@field reason? string
 ---@field title? string
 ---@field approvals integer
+---@field questions integer
 ---@field queued integer
 ---@field mode? string
 ---@field model? string
@@ -19,7 +20,7 @@ function M.of(daemon)
   local conversation = daemon.current
   if not conversation then
     local status = not daemon.client_id and "stopped" or daemon.is_ready and "ready" or "starting"
-    return { root = daemon.root, status = status, approvals = 0, queued = 0 }
+    return { root = daemon.root, status = status, approvals = 0, questions = 0, queued = 0 }
   end
   return {
     root = daemon.root,
@@ -27,6 +28,7 @@ function M.of(daemon)
     reason = conversation.reason,
     title = conversation.title,
     approvals = #conversation.approvals,
+    questions = #conversation.questions,
     queued = #conversation.queue,
     mode = conversation.options.mode,
     model = conversation.model,
@@ -41,6 +43,8 @@ function M.text(status)
   local text = "oh: " .. status.status
   if status.approvals > 0 then
     text = ("%s, %d to allow"):format(text, status.approvals)
+  elseif status.questions > 0 then
+    text = text .. ", a question"
   end
   return text
 end
@@ -52,29 +56,69 @@ local GROUPS = {
   stopped = "OhFailed",
 }
 
+--- Around state, title and facts.
+local BLANKS = "     "
+
 --- The chat's window bar: status, title, and what a message costs and reaches.
 ---@param conversation oh.Conversation
+---@param width? integer Of the window; a title that does not fit is cut.
 ---@return string
-function M.bar(conversation)
-  local function plain(text)
-    return (text:gsub("%%", "%%%%"):gsub("[\r\n]", " "))
+function M.bar(conversation, width)
+  local state = M.state(conversation)
+  local facts = M.facts(conversation)
+  local title = conversation.title:gsub("[\r\n]", " ")
+  if width then
+    local taken = vim.fn.strdisplaywidth(state .. facts) + #BLANKS
+    title = M.cut(title, width - taken)
   end
-  local status = conversation.status
-  local state = conversation.reason and ("%s (%s)"):format(status, conversation.reason) or status
+  local function plain(text)
+    return (text:gsub("%%", "%%%%"))
+  end
+  local group = GROUPS[conversation.status] or "OhDim"
+  local left = ("%%#%s# %s %%* %s"):format(group, plain(state), plain(title))
+  return ("%s%%=%%#OhDim# %s "):format(left, plain(facts))
+end
+
+---@param conversation oh.Conversation
+---@return string
+function M.state(conversation)
+  local status, reason = conversation.status, conversation.reason
+  local state = reason and ("%s (%s)"):format(status, reason) or status
   if status == "waiting" and #conversation.approvals > 0 then
     state = ("%d to allow"):format(#conversation.approvals)
+  elseif #conversation.questions > 0 then
+    state = "a question"
   end
-  local left = ("%%#%s# %s %%*"):format(GROUPS[status] or "OhDim", state)
-  local facts = { conversation.options.mode or "", plain(conversation.model or "") }
+  return conversation.is_followed and state .. " elsewhere" or state
+end
+
+---@param conversation oh.Conversation
+---@return string
+function M.facts(conversation)
+  local facts = { conversation.options.mode or "", conversation.model or "" }
   local context = conversation.context
   if context.size and context.size > 0 then
-    table.insert(facts, ("%d%%%%"):format(100 * context.used / context.size))
+    table.insert(facts, ("%d%%"):format(100 * context.used / context.size))
   end
   if conversation.cost_usd then
     table.insert(facts, ("$%.2f"):format(conversation.cost_usd))
   end
-  local title = plain(conversation.title)
-  return ("%s %%<%s%%=%%#OhDim# %s "):format(left, title, table.concat(facts, " · "))
+  return table.concat(facts, " · ")
+end
+
+--- The beginning of a text, as much as fits.
+---@param text string
+---@param width integer
+---@return string
+function M.cut(text, width)
+  if vim.fn.strdisplaywidth(text) <= width then
+    return text
+  end
+  local n_chars = vim.fn.strchars(text)
+  while n_chars > 0 and vim.fn.strdisplaywidth(vim.fn.strcharpart(text, 0, n_chars)) > width - 1 do
+    n_chars = n_chars - 1
+  end
+  return n_chars > 0 and vim.fn.strcharpart(text, 0, n_chars) .. "…" or ""
 end
 
 return M

@@ -1,68 +1,9 @@
 --- Turns entries of a conversation into lines, highlights and folds. Pure: no buffer, no window.
 --- Texts are shown as they are; what would be cut says so and how to see all of it.
+local asked = require("oh.asked")
+local blocks = require("oh.block")
+
 local M = {}
-
----@class oh.Mark
----@field row integer Counted from 0 within the block.
----@field group string
----@field first? integer Byte column; without it the whole line is meant.
----@field last? integer
-
----@class oh.Block
----@field lines string[]
----@field marks oh.Mark[]
----@field fold? integer Row of the line that stays visible; all below it folds into it.
-
-local Block = {}
-Block.__index = Block
-
----@return oh.Block
-local function block()
-  return setmetatable({ lines = {}, marks = {} }, Block)
-end
-
----@param text string One line.
----@param group? string
-function Block:line(text, group)
-  table.insert(self.lines, text)
-  if group then
-    table.insert(self.marks, { row = #self.lines - 1, group = group })
-  end
-end
-
----@param text string
----@param group? string
-function Block:text(text, group)
-  for _, line in ipairs(vim.split(text, "\n", { plain = true })) do
-    self:line(line, group)
-  end
-end
-
---- Code between fences that are longer than any in it.
----@param language string
----@param lines string[]
-function Block:code(language, lines)
-  local fence = "```"
-  for _, line in ipairs(lines) do
-    local ticks = line:match("^%s*(```+)")
-    if ticks and #ticks >= #fence then
-      fence = ("`"):rep(#ticks + 1)
-    end
-  end
-  self:line(fence .. language)
-  for _, line in ipairs(lines) do
-    local group = language == "diff" and M.diff_group(line) or nil
-    self:line(line, group)
-  end
-  self:line(fence)
-end
-
----@param line string
----@return string?
-function M.diff_group(line)
-  local groups = { ["+"] = "OhDiffAdd", ["-"] = "OhDiffDelete", ["@"] = "OhDim" }
-  return groups[line:sub(1, 1)]
-end
 
 local STATUS = {
   pending = { "·", "OhDim" },
@@ -83,14 +24,15 @@ local render = {} ---@type table<string, fun(to: oh.Block, entry: oh.Entry, view
 ---@field before? oh.Entry The entry above it.
 ---@field root string
 ---@field folded integer Bodies with more lines than this are folded.
----@field is_running boolean Whether approvals can be answered now.
----@field answers string How they are answered.
+---@field state "running"|"stopped"|"followed" Only in the first one something can be answered.
+---@field answers fun(approval: table): string[] How they are answered, in lines.
+---@field reply string How a question is answered.
 
 ---@param entry oh.Entry
 ---@param view oh.View
 ---@return oh.Block
 function M.render(entry, view)
-  local to = block()
+  local to = blocks.new()
   local draw = render[entry.item.kind] or render.tool
   local is_tool = M.is_tool(entry)
   if not (is_tool and view.before and M.is_tool(view.before)) and view.before then
@@ -102,7 +44,9 @@ function M.render(entry, view)
     to:line("")
   end
   if entry.approval then
-    M.render_approval(to, entry.approval, view)
+    asked.approval(to, entry.approval, view)
+  elseif entry.question then
+    asked.question(to, entry.question, view)
   else
     draw(to, entry, view)
   end
@@ -120,7 +64,7 @@ end
 ---@param conversation oh.Conversation
 ---@return oh.Block
 function M.render_tail(conversation)
-  local to = block()
+  local to = blocks.new()
   for _, message in ipairs(conversation.queue) do
     to:line("")
     to:line("## You (queued)", "OhDim")
@@ -146,6 +90,15 @@ function render.userMessage(to, entry)
   to:text(M.content_text(entry.item.content))
 end
 
+--- What the user typed, without the parts that were made from it.
+---@param content table[]
+---@return string
+function M.written(content)
+  return M.content_text(vim.tbl_filter(function(part)
+    return part.type == "text" or part.type == "command"
+  end, content))
+end
+
 --- A message's parts as the user writes them: text, and what is mentioned by `@`.
 ---@param content table[]
 ---@return string
@@ -154,6 +107,8 @@ function M.content_text(content)
   for _, part in ipairs(content) do
     if part.type == "text" then
       table.insert(pieces, part.text)
+    elseif part.type == "command" then
+      table.insert(pieces, vim.trim(("/%s %s"):format(part.name, part.args or "")))
     elseif part.uri then
       table.insert(pieces, M.mention_of(part))
     else
@@ -166,21 +121,13 @@ end
 ---@param part table
 ---@return string
 function M.mention_of(part)
-  local name = part.name or M.path(part.uri)
+  local name = part.name or blocks.path(part.uri)
   if not part.range then
     return "@" .. name
   end
   local last = part.range["end"]
   local last_line = last.character == 0 and last.line or last.line + 1
   return ("@%s:%d-%d"):format(name, part.range.start.line + 1, math.max(last_line, 1))
-end
-
---- A file as people name it: relative to the working folder where that is shorter.
----@param uri string
----@return string
-function M.path(uri)
-  local is_file, path = pcall(vim.uri_to_fname, uri)
-  return is_file and vim.fn.fnamemodify(path, ":.") or uri
 end
 
 function render.agentMessage(to, entry)
@@ -199,7 +146,7 @@ function render.reasoning(to, entry)
   for index = is_over and 1 or math.max(1, #lines - LIVE_LINES + 1), #lines do
     to:line("  " .. lines[index], "OhDim")
   end
-  M.fold(to, head, is_over and 0 or math.huge)
+  to:fold_below(head, is_over and 0 or math.huge)
 end
 
 function render.plan(to, entry)
@@ -212,13 +159,24 @@ end
 
 function render.tool(to, entry, view)
   local item = entry.item
-  M.head(to, item.status, M.escaped(item.title or item.kind), M.tool_facts(item))
+  M.head(to, item.status, blocks.escaped(item.title or item.kind), M.tool_facts(item))
   local head = #to.lines
   M.result(to, entry)
   if item.status ~= "running" then
     local is_looking = item.toolKind == "read" or item.toolKind == "search"
-    M.fold(to, head, is_looking and 0 or view.folded)
+    to:fold_below(head, is_looking and 0 or view.folded)
   end
+end
+
+function render.condensation(to, entry)
+  local item = entry.item
+  local size = ("%d to %d tokens"):format(item.tokensBefore or 0, item.tokensAfter or 0)
+  M.head(to, item.status, "Summarized what came before", size)
+  local head = #to.lines
+  for _, line in ipairs(vim.split(item.summary or "", "\n", { plain = true, trimempty = true })) do
+    to:line("  " .. line, "OhDim")
+  end
+  to:fold_below(head, 0)
 end
 
 function render.notice(to, entry)
@@ -231,9 +189,9 @@ end
 
 function render.error(to, entry)
   local err = entry.item.error
-  to:line("> " .. M.escaped(err.message), "OhFailed")
+  to:line("> " .. blocks.escaped(err.message), "OhFailed")
   if err.hint then
-    to:line("> " .. M.escaped(err.hint), "OhNotice")
+    to:line("> " .. blocks.escaped(err.hint), "OhNotice")
   end
 end
 
@@ -300,7 +258,7 @@ function M.result(to, entry)
   local item = entry.item
   local has_diff = item.changes and #item.changes > 0 and item.status ~= "failed"
   for _, change in ipairs(has_diff and item.changes or {}) do
-    M.diff(to, change)
+    to:diff(change)
   end
   if has_diff then
     return
@@ -314,83 +272,6 @@ function M.result(to, entry)
   to:code(item.kind == "command" and "console" or "", lines)
   if item.outputRef then
     to:line("(shortened; `:Oh output` here shows all of it)", "OhDim")
-  end
-end
-
----@param to oh.Block
----@param change table
-function M.diff(to, change)
-  local lines = vim.split(change.patch or "", "\n", { plain = true, trimempty = true })
-  if lines[1] and vim.startswith(lines[1], "--- ") then
-    lines = vim.list_slice(lines, 3)
-  end
-  if #lines > 0 then
-    to:code("diff", lines)
-  end
-end
-
---- Fold what is below the head when it has more lines than `limit`.
----@param to oh.Block
----@param head integer Line of the head, from 1.
----@param limit number
-function M.fold(to, head, limit)
-  local n_lines = #to.lines - head
-  if n_lines > limit and n_lines > 0 then
-    to.fold = head - 1
-    local more = ("  (%d %s)"):format(n_lines, n_lines == 1 and "line" or "lines")
-    local text = to.lines[head]
-    to.lines[head] = text .. more
-    table.insert(to.marks, { row = head - 1, group = "OhDim", first = #text, last = #text + #more })
-  end
-end
-
---- One line, with what could hide something made visible.
----@param text string
----@return string
-function M.escaped(text)
-  return (text:gsub("\r", "\\r"):gsub("\n", "\\n"))
-end
-
----@param to oh.Block
----@param approval table
----@param view oh.View
-function M.render_approval(to, approval, view)
-  to:line(("? Allow: %s"):format(M.escaped(approval.title)), "OhApproval")
-  if approval.description then
-    to:line(M.escaped(approval.description))
-  end
-  local risk = ("risk: %s"):format(approval.risk)
-  to:line(approval.reason and ("%s, %s"):format(risk, M.escaped(approval.reason)) or risk, "OhDim")
-  M.subject(to, approval.subject, view)
-  to:line(view.is_running and view.answers or "waiting for `:Oh restart`", "OhApproval")
-end
-
---- Exactly what would happen.
----@param to oh.Block
----@param subject table
----@param view oh.View
-function M.subject(to, subject, view)
-  if subject.kind == "command" then
-    to:code("sh", vim.split(subject.command, "\n", { plain = true }))
-    if vim.fs.normalize(subject.cwd) ~= view.root then
-      to:line(("in %s"):format(subject.cwd), "OhDim")
-    end
-  elseif subject.kind == "fileChange" then
-    for _, change in ipairs(subject.changes) do
-      if #subject.changes > 1 then
-        to:line(("%s %s"):format(change.op, M.path(change.uri)), "OhDim")
-      end
-      M.diff(to, change)
-    end
-  elseif subject.kind == "tool" then
-    local args = vim.json.encode(subject.args, { indent = "  " })
-    to:code("json", vim.split(args, "\n", { plain = true }))
-  elseif subject.kind == "path" then
-    to:line(("%s %s"):format(subject.access, M.path(subject.uri)))
-  elseif subject.kind == "saveDocuments" then
-    for _, uri in ipairs(subject.uris) do
-      to:line("save " .. M.path(uri))
-    end
   end
 end
 

@@ -59,13 +59,28 @@ end
 ---@param buf integer
 ---@return integer win
 function M.open_chat(buf)
-  local width = config.current().chat.width
-  if width < 1 then
-    width = math.floor(vim.o.columns * width)
-  end
-  local win = vim.api.nvim_open_win(buf, false, { split = "right", win = -1, width = width })
+  local place = { split = "right", win = -1, width = M.chat_width() }
+  local win = vim.api.nvim_open_win(buf, false, place)
   M.dress(win, "oh-chat")
+  vim.api.nvim_create_autocmd("VimResized", {
+    group = vim.api.nvim_create_augroup("oh.windows", { clear = true }),
+    desc = "oh: the chat keeps its part of the screen",
+    callback = M.resize,
+  })
   return win
+end
+
+---@return integer
+function M.chat_width()
+  local width = config.current().chat.width
+  return width < 1 and math.floor(vim.o.columns * width) or width
+end
+
+function M.resize()
+  local win = M.window_of("oh-chat")
+  if win then
+    vim.api.nvim_win_set_width(win, M.chat_width())
+  end
 end
 
 ---@param chat_win integer

@@ -1,0 +1,69 @@
+--- What the agent asks for, as the chat shows it: exactly what would happen, and how to answer.
+local blocks = require("oh.block")
+
+local M = {}
+
+--- What stands in place of the keys where nothing can be answered.
+local WAITING = {
+  stopped = "waiting for `:Oh restart`",
+  followed = "waiting for an answer in the window that runs it",
+}
+
+---@param to oh.Block
+---@param approval table
+---@param view oh.View
+function M.approval(to, approval, view)
+  to:line(("? Allow: %s"):format(blocks.escaped(approval.title)), "OhApproval")
+  if approval.description then
+    to:line(blocks.escaped(approval.description))
+  end
+  local why = approval.reason and ", " .. blocks.escaped(approval.reason) or ""
+  to:line(("risk: %s%s"):format(approval.risk, why), "OhDim")
+  M.subject(to, approval.subject, view)
+  local why_not = WAITING[view.state]
+  for _, line in ipairs(why_not and { why_not } or view.answers(approval)) do
+    to:line(line, "OhApproval")
+  end
+end
+
+---@param to oh.Block
+---@param question oh.protocol.InputRequest
+---@param view oh.View
+function M.question(to, question, view)
+  to:text("? " .. question.prompt, "OhApproval")
+  for _, choice in ipairs(question.choices or {}) do
+    to:line("- " .. blocks.escaped(choice))
+  end
+  to:line(WAITING[view.state] or view.reply, "OhApproval")
+end
+
+--- Exactly what would happen.
+---@param to oh.Block
+---@param subject table
+---@param view oh.View
+function M.subject(to, subject, view)
+  if subject.kind == "command" then
+    to:code("sh", vim.split(subject.command, "\n", { plain = true }))
+    if vim.fs.normalize(subject.cwd) ~= view.root then
+      to:line(("in %s"):format(subject.cwd), "OhDim")
+    end
+  elseif subject.kind == "fileChange" then
+    for _, change in ipairs(subject.changes) do
+      if #subject.changes > 1 then
+        to:line(("%s %s"):format(change.op, blocks.path(change.uri)), "OhDim")
+      end
+      to:diff(change)
+    end
+  elseif subject.kind == "tool" then
+    local args = vim.json.encode(subject.args, { indent = "  " })
+    to:code("json", vim.split(args, "\n", { plain = true }))
+  elseif subject.kind == "path" then
+    to:line(("%s %s"):format(subject.access, blocks.path(subject.uri)))
+  elseif subject.kind == "saveDocuments" then
+    for _, uri in ipairs(subject.uris) do
+      to:line("save " .. blocks.path(uri))
+    end
+  end
+end
+
+return M

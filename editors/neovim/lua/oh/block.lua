@@ -1,0 +1,109 @@
+--- A piece of the chat while it is built: lines with their highlights, and what folds.
+--- Pure: no buffer, no window.
+local M = {}
+
+---@class oh.Mark
+---@field row integer Counted from 0 within the block.
+---@field group string
+---@field first? integer Byte column; without it the whole line is meant.
+---@field last? integer
+
+---@class oh.Block
+---@field lines string[]
+---@field marks oh.Mark[]
+---@field fold? integer Row of the line that stays visible; all below it folds into it.
+
+local Block = {}
+Block.__index = Block
+
+---@return oh.Block
+function M.new()
+  return setmetatable({ lines = {}, marks = {} }, Block)
+end
+
+---@param text string One line.
+---@param group? string
+function Block:line(text, group)
+  table.insert(self.lines, text)
+  if group then
+    table.insert(self.marks, { row = #self.lines - 1, group = group })
+  end
+end
+
+---@param text string
+---@param group? string
+function Block:text(text, group)
+  for _, line in ipairs(vim.split(text, "\n", { plain = true })) do
+    self:line(line, group)
+  end
+end
+
+--- Code between fences that are longer than any in it.
+---@param language string
+---@param lines string[]
+function Block:code(language, lines)
+  local fence = "```"
+  for _, line in ipairs(lines) do
+    local ticks = line:match("^%s*(```+)")
+    if ticks and #ticks >= #fence then
+      fence = ("`"):rep(#ticks + 1)
+    end
+  end
+  self:line(fence .. language)
+  for _, line in ipairs(lines) do
+    local group = language == "diff" and M.diff_group(line) or nil
+    self:line(line, group)
+  end
+  self:line(fence)
+end
+
+---@param line string
+---@return string?
+function M.diff_group(line)
+  local groups = { ["+"] = "OhDiffAdd", ["-"] = "OhDiffDelete", ["@"] = "OhDim" }
+  return groups[line:sub(1, 1)]
+end
+
+--- The unified diff of a change, without the names of its files.
+---@param change table
+function Block:diff(change)
+  local lines = vim.split(change.patch or "", "\n", { plain = true, trimempty = true })
+  if lines[1] and vim.startswith(lines[1], "--- ") then
+    lines = vim.list_slice(lines, 3)
+  end
+  if #lines > 0 then
+    self:code("diff", lines)
+  end
+end
+
+--- Fold what is below the head when it has more lines than `limit`.
+---@param head integer Line of the head, from 1.
+---@param limit number
+function Block:fold_below(head, limit)
+  local n_lines = #self.lines - head
+  if n_lines > limit and n_lines > 0 then
+    self.fold = head - 1
+    local more = ("  (%d %s)"):format(n_lines, n_lines == 1 and "line" or "lines")
+    local width = #self.lines[head]
+    self.lines[head] = self.lines[head] .. more
+    local mark = { row = head - 1, group = "OhDim", first = width, last = width + #more }
+    table.insert(self.marks, mark)
+  end
+end
+
+--- One line, with what could hide something made visible.
+---@param text string
+---@return string
+function M.escaped(text)
+  return (text:gsub("\r", "\\r"):gsub("\n", "\\n"))
+end
+
+--- A file as people name it: relative to the working folder where that is shorter.
+---@param uri string
+---@return string
+function M.path(uri)
+  local is_file, path = pcall(vim.uri_to_fname, uri)
+  return is_file and vim.fn.fnamemodify(path, ":.") or uri
+end
+
+return M

@@ -1,0 +1,159 @@
+--- What the agent did to files, or asks to do, and the user's verdict on it.
+--- The daemon holds the review; it is asked here, and what it refuses is shown with its reason.
+local language = require("oh.language")
+local patch = require("oh.patch")
+local tell = require("oh.tell")
+
+local M = {}
+
+--- A file that was changed, or that an approval asks to change.
+---@class oh.Change
+---@field uri string
+---@field state "asked"|"pending"|"accepted"|"reverted"
+---@field added integer
+---@field removed integer
+---@field patch? string
+---@field approval? table What has to be allowed before it is written.
+
+--- Both sides of a file, as lines.
+---@class oh.Sides
+---@field before string[]
+---@field after string[]
+---@field hunks oh.Hunk[] Empty where the whole change is decided at once.
+---@field fits boolean False when only parts of the file can be shown.
+
+---@class oh.Hunk
+---@field oldStart integer Counted from 0.
+---@field oldLines integer
+---@field newStart integer
+---@field newLines integer
+
+--- Everything to look at: what is asked first, then what waits for review, then what is settled.
+---@param conversation oh.Conversation
+---@param on_list fun(changes: oh.Change[])
+function M.list(conversation, on_list)
+  local params = { conversationId = conversation.id }
+  conversation.daemon:request("changes/list", params, function(result)
+    local changes = M.asked(conversation)
+    local settled = {} ---@type oh.Change[]
+    for _, file in ipairs(result.files) do
+      table.insert(file.state == "pending" and changes or settled, file)
+    end
+    on_list(vim.list_extend(changes, settled))
+  end)
+end
+
+---@param conversation oh.Conversation
+---@return oh.Change[]
+function M.asked(conversation)
+  local changes = {} ---@type oh.Change[]
+  for _, approval in ipairs(conversation.approvals) do
+    if approval.subject.kind == "fileChange" then
+      for _, change in ipairs(approval.subject.changes) do
+        local more = { state = "asked", approval = approval }
+        table.insert(changes, vim.tbl_extend("force", change, more))
+      end
+    end
+  end
+  return changes
+end
+
+---@param conversation oh.Conversation
+---@param change oh.Change
+---@param on_sides fun(sides: oh.Sides)
+function M.sides(conversation, change, on_sides)
+  if change.approval then
+    local before, after, fits = patch.sides(change.patch or "", language.lines_of(change.uri))
+    on_sides({ before = before, after = after, hunks = {}, fits = fits })
+    return
+  end
+  local params = { conversationId = conversation.id, uri = change.uri }
+  conversation.daemon:request("changes/diff", params, function(result)
+    on_sides({
+      before = M.lines(result.oldText),
+      after = M.lines(result.newText),
+      hunks = result.hunks,
+      fits = true,
+    })
+  end)
+end
+
+---@param text? string
+---@return string[]
+function M.lines(text)
+  return text and vim.split((text:gsub("\n$", "")), "\n", { plain = true }) or {}
+end
+
+--- Keep or revert whole files or single hunks; files with conflicts stay as they are, and say why.
+---@param conversation oh.Conversation
+---@param verdict "accept"|"revert"
+---@param chosen { uris?: string[], hunks?: table[] }
+---@param on_done fun()
+function M.settle(conversation, verdict, chosen, on_done)
+  local params = vim.tbl_extend("error", { conversationId = conversation.id }, chosen)
+  conversation.daemon:request("changes/" .. verdict, params, function(result)
+    for _, conflict in ipairs(result.conflicts) do
+      local name = vim.fn.fnamemodify(vim.uri_to_fname(conflict.uri), ":.")
+      tell.warning(("%s stays as it is: %s"):format(name, conflict.reason))
+    end
+    on_done()
+  end)
+end
+
+--- Put every place that waits for review into the quickfix list.
+---@param conversation oh.Conversation
+function M.to_quickfix(conversation)
+  M.list(conversation, function(changes)
+    local pending = vim.tbl_filter(function(change)
+      return change.state == "pending"
+    end, changes)
+    M.collect(conversation, pending, 1, {})
+  end)
+end
+
+---@param conversation oh.Conversation
+---@param pending oh.Change[]
+---@param index integer The next file to ask about.
+---@param places table[]
+function M.collect(conversation, pending, index, places)
+  local change = pending[index]
+  if not change then
+    M.show_places(conversation, places)
+    return
+  end
+  M.sides(conversation, change, function(sides)
+    for _, hunk in ipairs(sides.hunks) do
+      table.insert(places, {
+        filename = vim.uri_to_fname(change.uri),
+        lnum = math.max(1, math.min(hunk.newStart + 1, #sides.after)),
+        text = M.gist(hunk, sides),
+      })
+    end
+    M.collect(conversation, pending, index + 1, places)
+  end)
+end
+
+--- A hunk in a line.
+---@param hunk oh.Hunk
+---@param sides oh.Sides
+---@return string
+function M.gist(hunk, sides)
+  local is_gone = hunk.newLines == 0
+  local line = is_gone and sides.before[hunk.oldStart + 1] or sides.after[hunk.newStart + 1]
+  local size = ("+%d -%d"):format(hunk.newLines, hunk.oldLines)
+  return ("%s  %s%s"):format(size, is_gone and "removed: " or "", vim.trim(line or ""))
+end
+
+---@param conversation oh.Conversation
+---@param places table[]
+function M.show_places(conversation, places)
+  if #places == 0 then
+    tell.message("no change of the agent waits for review")
+    return
+  end
+  local title = "oh: changes, " .. conversation.title
+  vim.fn.setqflist({}, " ", { title = title, items = places })
+  vim.cmd("botright copen")
+end
+
+return M

@@ -1,0 +1,210 @@
+--- The tab of a review: the files above, the chosen one below as it was and as it is or would be.
+--- Only shows what it is given. Its buffers are read-only, and closing one of them closes all.
+local M = {}
+
+---@class oh.DiffTab
+---@field list integer Buffer of the files.
+---@field before integer Buffer of the left side.
+---@field after integer Buffer of the right side.
+---@field private group integer
+---@field private on_closed fun()
+---@field private is_closed? boolean
+local DiffTab = {}
+DiffTab.__index = DiffTab
+
+local LIST_LINES = 8
+local namespace = vim.api.nvim_create_namespace("oh.difftab")
+
+local LIST_OPTIONS = { cursorline = true, winfixheight = true, wrap = false, number = false }
+local SIDE_OPTIONS = { number = true, wrap = false, foldcolumn = "0" }
+
+--- A glyph, its highlight and words for each state of a change.
+M.STATES = {
+  asked = { "?", "OhApproval", "to allow" },
+  pending = { "●", "OhRunning", "to review" },
+  accepted = { "✓", "OhDone", "accepted" },
+  reverted = { "⊘", "OhDim", "reverted" },
+}
+
+---@param name string
+---@param root string
+---@param n_files integer
+---@param on_closed fun()
+---@return oh.DiffTab
+function M.create(name, root, n_files, on_closed)
+  local self = setmetatable({ on_closed = on_closed }, DiffTab)
+  self.group = vim.api.nvim_create_augroup("oh.difftab" .. name, { clear = true })
+  self.list = self:buffer("files", name, root)
+  self.before = self:buffer("before", name, root)
+  -- Tab lines show the name of this one.
+  self.after = self:buffer("changes", name, root)
+  vim.cmd("tab sbuffer " .. self.list)
+  local list_win = vim.api.nvim_get_current_win()
+  local after_win = vim.api.nvim_open_win(self.after, true, { split = "below", win = list_win })
+  local place = { split = "left", win = after_win }
+  local before_win = vim.api.nvim_open_win(self.before, false, place)
+  -- The window bar is a line of the window.
+  vim.api.nvim_win_set_height(list_win, math.min(n_files, LIST_LINES) + 1)
+  M.dress(list_win, LIST_OPTIONS)
+  for _, win in ipairs({ before_win, after_win }) do
+    vim.api.nvim_win_call(win, vim.cmd.diffthis)
+    M.dress(win, SIDE_OPTIONS)
+  end
+  return self
+end
+
+---@param win integer
+---@param options table<string, any>
+function M.dress(win, options)
+  for name, value in pairs(options) do
+    vim.api.nvim_set_option_value(name, value, { win = win, scope = "local" })
+  end
+  vim.wo[win].winfixbuf = true
+end
+
+---@private
+---@param role string
+---@param name string
+---@param root string
+---@return integer
+function DiffTab:buffer(role, name, root)
+  local buf = vim.api.nvim_create_buf(false, true)
+  vim.api.nvim_buf_set_name(buf, ("oh://%s/%s"):format(name, role))
+  vim.b[buf].oh_root = root
+  vim.bo[buf].bufhidden = "wipe"
+  vim.bo[buf].modifiable = false
+  vim.api.nvim_create_autocmd("BufWipeout", {
+    group = self.group,
+    buffer = buf,
+    desc = "oh: without one of its buffers the tab makes no sense",
+    callback = function()
+      vim.schedule(function()
+        self:close()
+      end)
+    end,
+  })
+  vim.bo[buf].filetype = "oh-review"
+  return buf
+end
+
+---@param buf integer
+---@return integer?
+function M.window(buf)
+  return vim.fn.win_findbuf(buf)[1]
+end
+
+---@param buf integer
+---@return boolean
+function DiffTab:owns(buf)
+  return buf == self.list or buf == self.before or buf == self.after
+end
+
+---@return boolean
+function DiffTab:is_open()
+  return vim.api.nvim_buf_is_valid(self.list) and M.window(self.after) ~= nil
+end
+
+---@param found oh.Change[]
+---@param name fun(change: oh.Change): string
+function DiffTab:draw_list(found, name)
+  local lines, width = {}, 0
+  for _, change in ipairs(found) do
+    width = math.max(width, vim.fn.strdisplaywidth(name(change)))
+  end
+  for index, change in ipairs(found) do
+    local glyph, _, word = unpack(M.STATES[change.state])
+    local size = ("+%d -%d"):format(change.added, change.removed)
+    local pad = (" "):rep(width - vim.fn.strdisplaywidth(name(change)))
+    lines[index] = (" %s %s%s  %-9s %s"):format(glyph, name(change), pad, size, word)
+  end
+  M.set_lines(self.list, lines)
+  for index, change in ipairs(found) do
+    local glyph, group = unpack(M.STATES[change.state])
+    local mark = { end_col = 1 + #glyph, hl_group = group }
+    vim.api.nvim_buf_set_extmark(self.list, namespace, index - 1, 1, mark)
+  end
+end
+
+--- Mark the row of the file that is shown.
+---@param row integer
+function DiffTab:select(row)
+  local win = M.window(self.list)
+  if win then
+    vim.api.nvim_win_set_cursor(win, { row, 0 })
+  end
+end
+
+---@param path string
+---@param sides oh.Sides
+function DiffTab:draw_sides(path, sides)
+  M.set_lines(self.before, sides.before)
+  M.set_lines(self.after, sides.after)
+  local filetype = vim.filetype.match({ filename = path, contents = sides.after })
+  for _, buf in ipairs({ self.before, self.after }) do
+    M.color(buf, filetype)
+  end
+  vim.cmd("diffupdate")
+end
+
+--- Put the cursor of the right side on the first line that differs.
+---@param sides oh.Sides
+function DiffTab:to_first_change(sides)
+  local win = M.window(self.after)
+  local row = 1
+  while row < #sides.after and sides.before[row] == sides.after[row] do
+    row = row + 1
+  end
+  if win then
+    vim.api.nvim_win_set_cursor(win, { row, 0 })
+    vim.api.nvim_win_call(win, function()
+      vim.cmd("normal! zz")
+    end)
+  end
+end
+
+--- Say above a window what it shows, and at its right what can be done or what that means.
+---@param buf integer
+---@param left string
+---@param right string
+function M.label(buf, left, right)
+  local win = M.window(buf)
+  if win then
+    left, right = left:gsub("%%", "%%%%"), right:gsub("%%", "%%%%")
+    vim.wo[win].winbar = (" %%<%s%%=%%#OhDim#%s "):format(left, right)
+  end
+end
+
+--- Colors as in the file, without the file type's plugins: nothing may attach to a side.
+---@param buf integer
+---@param filetype? string
+function M.color(buf, filetype)
+  local language = filetype and vim.treesitter.language.get_lang(filetype)
+  vim.treesitter.stop(buf)
+  if not (language and pcall(vim.treesitter.start, buf, language)) then
+    vim.bo[buf].syntax = filetype or ""
+  end
+end
+
+---@param buf integer
+---@param lines string[]
+function M.set_lines(buf, lines)
+  vim.bo[buf].modifiable = true
+  vim.api.nvim_buf_set_lines(buf, 0, -1, false, lines)
+  vim.bo[buf].modifiable = false
+end
+
+function DiffTab:close()
+  if self.is_closed then
+    return
+  end
+  self.is_closed = true
+  vim.api.nvim_del_augroup_by_id(self.group)
+  for _, buf in ipairs({ self.before, self.after, self.list }) do
+    if vim.api.nvim_buf_is_valid(buf) then
+      vim.api.nvim_buf_delete(buf, { force = true })
+    end
+  end
+  self.on_closed()
+end
+
+return M

@@ -1,0 +1,186 @@
+--- What each event of the log changes in a conversation. Items go where their ids say; the rest is
+--- state of the whole. Events that are not here change nothing that is shown.
+local tell = require("oh.tell")
+
+---@type table<string, fun(self: oh.Conversation, event: table, record: table)>
+local folds = {}
+
+folds["conversation.created"] = function(self, event)
+  self.title, self.options = event.title, event.options
+  self.model = event.agent.label
+  self.on_change()
+end
+
+folds["conversation.updated"] = function(self, event)
+  self.title = event.title
+  self.on_change()
+end
+
+folds["agent.changed"] = function(self, event)
+  self.model = event.agent.label
+  self.on_change()
+end
+
+folds["options.changed"] = function(self, event)
+  self.options = vim.tbl_extend("force", self.options, event.values)
+  self.on_change()
+end
+
+folds["status.changed"] = function(self, event)
+  self.status, self.reason = event.to, event.reason
+  if event.to ~= "running" then
+    self.retry = nil
+  end
+  self.on_change()
+  tell.state_changed({ conversation = self.id, status = event.to, reason = event.reason })
+end
+
+folds["message.queued"] = function(self, event)
+  table.insert(self.queue, event.message)
+  self.on_change()
+end
+
+folds["message.dequeued"] = function(self, event)
+  self.queue = vim.tbl_filter(function(message)
+    return message.messageId ~= event.messageId
+  end, self.queue)
+  self.on_change()
+end
+
+folds["item.started"] = function(self, event)
+  self.retry = nil
+  self:put(event.item)
+end
+
+folds["item.updated"] = function(self, event, record)
+  local entry = self.by_id[record.itemId]
+  if entry then
+    for key, value in pairs(event) do
+      if key ~= "type" then
+        entry.item[key] = value
+      end
+    end
+    self.on_change(entry.index)
+  end
+end
+
+folds["item.completed"] = function(self, event)
+  local entry = self:put(event.item)
+  entry.streamed = nil
+  local kind = event.item.kind
+  local may_write = kind == "command" or (kind == "fileChange" and event.item.route == "disk")
+  -- What a log tells has happened long ago; `fetch` looks once at its end.
+  if may_write and not self.is_fetching then
+    require("oh.editor").reload_all(self.daemon)
+  end
+  if kind == "fileChange" and event.item.status == "completed" then
+    tell.event("FileChanged", { conversation = self.id, changes = event.item.changes })
+  end
+end
+
+--- Something of an item waits for the user. Told aloud only where the chat does not show it.
+---@param self oh.Conversation
+---@param kind "approval"|"question"
+---@param waiting table
+---@param title string
+local function wait(self, kind, waiting, title)
+  table.insert(self[kind .. "s"], waiting)
+  local entry = self.by_id[waiting.itemId]
+  if entry then
+    entry[kind] = waiting
+    self.on_change(entry.index)
+  end
+  if not self.is_fetching and not require("oh.windows").window_of("oh-chat") then
+    tell.message(("%s (`:Oh` shows it)"):format(title:match("^[^\n]*")))
+  end
+end
+
+---@param self oh.Conversation
+---@param kind "approval"|"question"
+---@param id string
+local function settle(self, kind, id)
+  self[kind .. "s"] = vim.tbl_filter(function(waiting)
+    local entry = self.by_id[waiting.itemId]
+    if waiting.id == id and entry then
+      entry[kind] = nil
+      self.on_change(entry.index)
+    end
+    return waiting.id ~= id
+  end, self[kind .. "s"])
+end
+
+folds["approval.requested"] = function(self, event)
+  local approval = event.approval
+  wait(self, "approval", approval, "to allow: " .. approval.title)
+  tell.event("ApprovalRequested", { conversation = self.id, approval = approval })
+  tell.state_changed({ conversation = self.id, approvals = #self.approvals })
+end
+
+folds["approval.resolved"] = function(self, event)
+  settle(self, "approval", event.approvalId)
+  tell.event("ApprovalResolved", { conversation = self.id, resolution = event })
+  tell.state_changed({ conversation = self.id, approvals = #self.approvals })
+end
+
+folds["input.requested"] = function(self, event)
+  wait(self, "question", event.input, "the agent asks: " .. event.input.prompt)
+  tell.event("InputRequested", { conversation = self.id, input = event.input })
+  tell.state_changed({ conversation = self.id, questions = #self.questions })
+end
+
+folds["input.resolved"] = function(self, event)
+  settle(self, "question", event.inputId)
+  tell.event("InputResolved", { conversation = self.id, resolution = event })
+  tell.state_changed({ conversation = self.id, questions = #self.questions })
+end
+
+folds["turn.started"] = function(self, _, record)
+  tell.event("TurnStarted", { conversation = self.id, turn = record.turnId })
+end
+
+folds["turn.completed"] = function(self, event, record)
+  local turn = event.turn
+  if
+    turn.status ~= "completed" or not vim.list_contains({ "endTurn", "finished" }, turn.stopReason)
+  then
+    self:put({ id = "turn-" .. record.seq, kind = "turnEnd", turn = turn })
+  end
+  tell.event("TurnFinished", { conversation = self.id, turn = turn })
+end
+
+folds["turn.paused"] = function(self, event, record)
+  self:put({ id = "pause-" .. record.seq, kind = "paused", reason = event.reason })
+end
+
+folds["retry.scheduled"] = function(self, event)
+  self.retry = event
+  for _, id in ipairs(event.dropItemIds or {}) do
+    local entry = self.by_id[id]
+    if entry then
+      entry.item.status, entry.streamed = "cancelled", nil
+      entry.item.text = ""
+      self.on_change(entry.index)
+    end
+  end
+  self.on_change()
+end
+
+folds["error.raised"] = function(self, event, record)
+  self:put({ id = "error-" .. record.seq, kind = "error", error = event.error })
+end
+
+folds["notice"] = function(self, event, record)
+  local notice = vim.tbl_extend("force", event, { id = "notice-" .. record.seq, kind = "notice" })
+  self:put(notice)
+end
+
+folds["usage.updated"] = function(self, event)
+  local cost = event.usage.cost
+  if cost then
+    self.cost_usd = (self.cost_usd or 0) + cost.amount
+  end
+  self.context = { used = event.contextUsed or 0, size = event.contextSize or self.context.size }
+  self.on_change()
+end
+
+return folds

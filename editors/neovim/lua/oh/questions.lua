@@ -1,0 +1,63 @@
+--- Answers to questions of the agent. A message that is sent while one waits answers it as well.
+local tell = require("oh.tell")
+
+local M = {}
+
+local OTHER = "Something else…"
+
+--- The question under the cursor, else the oldest one unless an approval waits before it.
+---@param conversation oh.Conversation
+---@return oh.protocol.InputRequest?
+function M.meant(conversation)
+  local chat = require("oh.chat").at()
+  local is_here = chat and chat.conversation == conversation
+  local entry = is_here and chat:entry_at(vim.api.nvim_win_get_cursor(0)[1])
+  if entry and (entry.question or entry.approval) then
+    return entry.question
+  end
+  return #conversation.approvals == 0 and conversation.questions[1] or nil
+end
+
+--- Answer what is meant: with this text, else with what the user chooses or writes.
+---@param conversation oh.Conversation
+---@param text string
+function M.answer(conversation, text)
+  local question = M.meant(conversation)
+  if not question then
+    tell.message("the agent has asked nothing")
+  elseif text ~= "" then
+    conversation:answer(question, "accept", text)
+  elseif question.choices and #question.choices > 0 then
+    M.choose(conversation, question)
+  else
+    M.write(conversation, question)
+  end
+end
+
+---@param conversation oh.Conversation
+---@param question oh.protocol.InputRequest
+function M.choose(conversation, question)
+  local choices = vim.list_extend({}, question.choices)
+  table.insert(choices, OTHER)
+  vim.ui.select(choices, { prompt = question.prompt, kind = "oh_question" }, function(_, index)
+    if index == #choices then
+      M.write(conversation, question)
+    elseif index then
+      conversation:answer(question, "accept", choices[index])
+    end
+  end)
+end
+
+---@param conversation oh.Conversation
+---@param question oh.protocol.InputRequest
+function M.write(conversation, question)
+  -- The prompt of an input is one line; the whole question is in the chat.
+  local prompt = vim.split(question.prompt, "\n", { plain = true })[1]
+  vim.ui.input({ prompt = prompt .. " " }, function(given)
+    if given and given ~= "" then
+      conversation:answer(question, "accept", given)
+    end
+  end)
+end
+
+return M

@@ -1,0 +1,319 @@
+--- The user looks through what the agent did to files, or asks to do, and decides in the diff tab.
+--- What is decided goes to the daemon, which edits; the tab shows what is true after it.
+local changes = require("oh.changes")
+local difftab = require("oh.difftab")
+local tell = require("oh.tell")
+
+local M = {}
+
+---@class oh.Review
+---@field conversation oh.Conversation
+---@field tab oh.DiffTab
+---@field changes oh.Change[]
+---@field shown? oh.Change
+---@field sides? oh.Sides
+---@field private group integer
+---@field private is_scheduled boolean
+local Review = {}
+Review.__index = Review
+
+--- By conversation.
+---@type table<string, oh.Review>
+local reviews = {}
+
+--- Events after which there may be something else to see.
+local RELEVANT = {
+  ["approval.requested"] = true,
+  ["approval.resolved"] = true,
+  ["changes.updated"] = true,
+  ["changes.reviewed"] = true,
+}
+
+--- Show the tab for a conversation, or say that there is nothing to see.
+---@param conversation oh.Conversation
+function M.open(conversation)
+  changes.list(conversation, function(found)
+    if #found == 0 then
+      tell.message("the agent has changed no file")
+      return
+    end
+    local review = reviews[conversation.id]
+    if review and not review.tab:is_open() then
+      review.tab:close()
+      review = nil
+    end
+    review = review or M.create(conversation, #found)
+    vim.api.nvim_set_current_win(difftab.window(review.tab.after))
+    review:take(found)
+  end)
+end
+
+---@param conversation oh.Conversation
+---@param n_files integer
+---@return oh.Review
+function M.create(conversation, n_files)
+  local self = setmetatable({ conversation = conversation, changes = {} }, Review)
+  local name = conversation.id:sub(1, 12)
+  self.group = vim.api.nvim_create_augroup("oh.review" .. name, { clear = true })
+  self.tab = difftab.create(name, conversation.daemon.root, n_files, function()
+    vim.api.nvim_del_augroup_by_id(self.group)
+    reviews[conversation.id] = nil
+  end)
+  reviews[conversation.id] = self
+  self:follow()
+  return self
+end
+
+--- Keep up with the conversation, and with the cursor in the list.
+---@private
+function Review:follow()
+  vim.api.nvim_create_autocmd("User", {
+    group = self.group,
+    pattern = "OhEvent",
+    desc = "oh: the review shows what is true now",
+    callback = function(args)
+      if args.data.conversation == self.conversation.id and RELEVANT[args.data.event.type] then
+        self:refresh()
+      end
+    end,
+  })
+  vim.api.nvim_create_autocmd("CursorMoved", {
+    group = self.group,
+    buffer = self.tab.list,
+    desc = "oh: show the file under the cursor",
+    callback = function()
+      local change = self.changes[vim.fn.line(".")]
+      if change and change ~= self.shown then
+        self:show(change)
+      end
+    end,
+  })
+end
+
+--- Ask the daemon anew, once for all events of a moment.
+---@private
+function Review:refresh()
+  if self.is_scheduled then
+    return
+  end
+  self.is_scheduled = true
+  vim.schedule(function()
+    self.is_scheduled = false
+    changes.list(self.conversation, function(found)
+      if self.tab:is_open() then
+        self:take(found)
+      end
+    end)
+  end)
+end
+
+---@private
+---@param found oh.Change[]
+function Review:take(found)
+  self.changes = found
+  local next_one = self:still_shown() or found[1]
+  if next_one then
+    self:show(next_one)
+  else
+    self.shown, self.sides = nil, nil
+    self.tab:draw_list({}, M.name)
+    self.tab:draw_sides("", { before = {}, after = {}, hunks = {}, fits = true })
+    difftab.label(self.tab.list, M.summary({}), "")
+  end
+end
+
+--- The file that was shown, unless it is settled and another one is not.
+---@private
+---@return oh.Change?
+function Review:still_shown()
+  local shown = self.shown
+  local same = vim.iter(self.changes):find(function(change)
+    return shown and M.key(change) == M.key(shown)
+  end)
+  if same and (M.is_open(same) or not M.is_open(self.changes[1])) then
+    return same
+  end
+end
+
+---@param change oh.Change
+---@return string
+function M.key(change)
+  return change.uri .. " " .. (change.approval and change.approval.id or "")
+end
+
+---@param change oh.Change
+---@return boolean
+function M.is_open(change)
+  return change.state == "asked" or change.state == "pending"
+end
+
+---@param change oh.Change
+---@return string
+function M.name(change)
+  return vim.fn.fnamemodify(vim.uri_to_fname(change.uri), ":.")
+end
+
+---@private
+---@param change oh.Change
+function Review:show(change)
+  local is_other = not self.shown or M.key(self.shown) ~= M.key(change)
+  self.shown = change
+  changes.sides(self.conversation, change, function(sides)
+    if self.shown ~= change or not self.tab:is_open() then
+      return
+    end
+    self.sides = sides
+    -- All windows change at once, so no key ever meets a half of it.
+    self.tab:draw_list(self.changes, M.name)
+    self.tab:draw_sides(vim.uri_to_fname(change.uri), sides)
+    self:label()
+    for row, candidate in ipairs(self.changes) do
+      if candidate == change then
+        self.tab:select(row)
+      end
+    end
+    if is_other then
+      self.tab:to_first_change(sides)
+    end
+  end)
+end
+
+--- What the windows show, and which keys decide.
+---@private
+function Review:label()
+  local tab, is_asked = self.tab, self.shown.state == "asked"
+  local cut = self.sides.fits and "" or "the file has changed; only the lines of the diff"
+  difftab.label(tab.list, M.summary(self.changes), require("oh.keys").verdicts(is_asked))
+  difftab.label(tab.before, is_asked and "now" or "before", "")
+  difftab.label(tab.after, is_asked and "if you allow it" or "by the agent", cut)
+end
+
+---@param all oh.Change[]
+---@return string
+function M.summary(all)
+  local said = {}
+  for _, state in ipairs({ "asked", "pending" }) do
+    local n_files = #vim.tbl_filter(function(change)
+      return change.state == state
+    end, all)
+    if n_files > 0 then
+      table.insert(said, ("%d %s"):format(n_files, difftab.STATES[state][3]))
+    end
+  end
+  return #said > 0 and table.concat(said, " · ") or "everything is reviewed"
+end
+
+-- What the user does in the tab.
+
+--- The review that the current buffer belongs to.
+---@return oh.Review?
+local function here()
+  local buf = vim.api.nvim_get_current_buf()
+  return vim.iter(vim.tbl_values(reviews)):find(function(review)
+    return review.tab:owns(buf)
+  end)
+end
+
+---@param verdict "accept"|"revert"
+---@param is_whole boolean The file, not only the hunk under the cursor.
+function M.decide(verdict, is_whole)
+  local review = here()
+  local change = review and review.shown
+  if not (review and change) then
+    return
+  end
+  if change.approval then
+    review:answer(change.approval, verdict)
+  elseif change.state ~= "pending" then
+    tell.message(("%s is %s already"):format(M.name(change), change.state))
+  elseif is_whole or vim.api.nvim_get_current_buf() == review.tab.list then
+    review:settle(verdict, { uris = { change.uri } })
+  else
+    review:settle_hunk(verdict, change)
+  end
+end
+
+--- The edit is not written yet: allow it, or reject it with a note.
+---@private
+---@param approval table
+---@param verdict "accept"|"revert"
+function Review:answer(approval, verdict)
+  local answers = require("oh.approval")
+  if verdict == "accept" then
+    answers.allow(self.conversation, approval)
+  else
+    answers.reject_with_note(self.conversation, approval)
+  end
+end
+
+---@private
+---@param verdict "accept"|"revert"
+---@param chosen { uris?: string[], hunks?: table[] }
+function Review:settle(verdict, chosen)
+  changes.settle(self.conversation, verdict, chosen, function()
+    self:refresh()
+  end)
+end
+
+---@private
+---@param verdict "accept"|"revert"
+---@param change oh.Change
+function Review:settle_hunk(verdict, change)
+  local is_before = vim.api.nvim_get_current_buf() == self.tab.before
+  local hunk = self.sides and M.hunk_at(self.sides.hunks, vim.fn.line("."), is_before)
+  if not hunk then
+    tell.message("no change under the cursor; `]c` goes to the next one")
+    return
+  end
+  self:settle(verdict, { hunks = { vim.tbl_extend("error", { uri = change.uri }, hunk) } })
+end
+
+---@param hunks oh.Hunk[]
+---@param line integer Of that side, from 1.
+---@param is_before boolean
+---@return oh.Hunk?
+function M.hunk_at(hunks, line, is_before)
+  return vim.iter(hunks):find(function(hunk)
+    local first = (is_before and hunk.oldStart or hunk.newStart) + 1
+    local n_lines = is_before and hunk.oldLines or hunk.newLines
+    if n_lines == 0 then
+      -- Where nothing is left the cursor stands on the line above or below the gap.
+      return line == first or line == first - 1
+    end
+    return line >= first and line < first + n_lines
+  end)
+end
+
+--- Show the next or the previous file.
+---@param step 1|-1
+function M.go(step)
+  local review = here()
+  for index, change in ipairs(review and review.changes or {}) do
+    if review and change == review.shown then
+      review:show(review.changes[(index - 1 + step) % #review.changes + 1])
+      return
+    end
+  end
+end
+
+--- Open the file itself at this place, in a window that shows it or in a tab of its own.
+function M.edit()
+  local review = here()
+  if not (review and review.shown) then
+    return
+  end
+  local is_after = vim.api.nvim_get_current_buf() == review.tab.after
+  local line = is_after and vim.fn.line(".") or 1
+  vim.cmd("tab drop " .. vim.fn.fnameescape(vim.uri_to_fname(review.shown.uri)))
+  vim.api.nvim_win_set_cursor(0, { math.min(line, vim.api.nvim_buf_line_count(0)), 0 })
+end
+
+--- Close the tab; what is not decided keeps waiting.
+function M.close()
+  local review = here()
+  if review then
+    review.tab:close()
+  end
+end
+
+return M

@@ -1,0 +1,58 @@
+"""The input: commands and mentions are completed, older messages come back."""
+
+from desk import Desk
+from fake_llm import say
+
+
+def test_commands_and_files_are_offered_while_a_message_is_written(desk: Desk) -> None:
+    desk.script(say("The sign was wrong."), say("Yes."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh")
+    editor.wait("#vim.lsp.get_clients({ name = 'oh' }) == 1")
+    words = "vim.tbl_map(function(i) return i.word end, vim.fn.complete_info({ 'items' }).items)"
+    editor.type("/fi")
+    editor.wait(f"vim.deep_equal({words}, {{ 'fix' }})")
+    editor.type("<C-n> the sign in @ca")
+    editor.wait(f"vim.deep_equal({words}, {{ 'calc.py' }})")
+    editor.type("<Down>")
+    assert editor.nvim.current.buffer[:] == ["/fix the sign in @calc.py"]
+    editor.type("<C-s>")
+    editor.wait_for_event("TurnFinished")
+    assert "## You\n\n@calc.py\n/fix the sign in @calc.py" in editor.chat()
+    assert "Find the cause before you change anything" in desk.prompts()
+    assert "calc.py" in desk.prompts()
+
+    # What only looks like a command is a message.
+    editor.type("<Esc>cc/tmp is full, /fix it<Esc><CR>")
+    editor.wait_for_event("TurnFinished", nth=2)
+    assert "/tmp is full, /fix it" in desk.prompts()
+
+
+def test_older_messages_come_back_also_in_another_editor(desk: Desk) -> None:
+    desk.script(say("One."), say("Two."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh first message")
+    editor.wait_for_chat("One.")
+    editor.command("Oh")
+    editor.command("Oh")
+    editor.type("second message<Esc><CR>")
+    editor.wait_for_chat("Two.")
+    editor.quit()
+
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.lua("vim.ui.select = function(items, _, choose) choose(items[1]) end")
+    editor.command("Oh conversations")
+    editor.wait_for_chat("Two.")
+    editor.lua("require('oh.windows').focus_input()")
+    editor.type("a draft<Up>")
+    buffer = editor.nvim.current.buffer
+    assert buffer[:] == ["second message"]
+    editor.type("<Up>")
+    assert buffer[:] == ["first message"]
+    editor.type("<Up>")
+    assert buffer[:] == ["first message"], "there is no older one"
+    editor.type("<Down><Down>")
+    assert buffer[:] == ["a draft"]

@@ -1,0 +1,81 @@
+"""The agent asks the language servers and the diagnostics of this Neovim."""
+
+import sys
+from pathlib import Path
+
+from desk import Desk
+from fake_llm import call, say
+from neovim_editor import Neovim
+
+USES = '# unsaved\nx = "😀😀"; y = add(2, 3) + oops\n'
+
+
+def _with_server(desk: Desk, **options: object) -> Neovim:
+    """An editor whose user has set up a language server for Python."""
+    editor = desk.start(**options)
+    editor.lua(
+        """
+        vim.lsp.config("toy", {
+          cmd = { ... },
+          filetypes = { "python" },
+          capabilities = { general = { positionEncodings = { "utf-16" } } },
+        })
+        vim.lsp.enable("toy")
+        """,
+        sys.executable,
+        str(Path(__file__).with_name("toy_server.py")),
+    )
+    return editor
+
+
+def test_the_agent_learns_what_the_language_servers_of_the_user_know(desk: Desk) -> None:
+    (desk.project / "uses.py").write_text("old text of the disk\n", "utf-8")
+    use = {"path": "uses.py", "line": 2, "symbol": "add"}
+    desk.script(
+        call("diagnostics", path="uses.py"),
+        call("lookup", operation="references", **use),
+        call("lookup", operation="hover", **use),
+        call("lookup", operation="hover", path="calc.py", symbol="add", line=1),
+        say("I see."),
+    )
+    editor = _with_server(desk)
+    buffer = editor.edit(desk.project / "uses.py")
+    buffer[:] = USES.splitlines()
+    editor.wait("#vim.diagnostic.get(0) == 1")
+    editor.command("Oh what is wrong?")
+    editor.wait_for_event("TurnFinished")
+    problems, references, hover, hover_closed = (
+        message["content"]
+        for message in desk.llm.requests[-1].body["messages"]
+        if message["role"] == "tool"
+    )
+    assert "uses.py:2:27 error 'oops' is not defined" in problems
+    assert "uses.py:2: " in references
+    assert "y = add(2, 3)" in references
+    assert hover == "`add`, a name"
+    assert hover_closed == "`add`, a name", "a file that is not open is shown to it meanwhile"
+    assert editor.lua("return vim.fn.bufloaded('calc.py')") == 0
+
+
+def test_diagnostics_are_those_of_the_text_after_the_edit(desk: Desk) -> None:
+    desk.script(
+        call("edit", command="view", path="calc.py"),
+        call("edit", command="replace", path="calc.py", old_text="a - b", new_text="oops"),
+        call("diagnostics", path="calc.py"),
+        say("I made it worse."),
+    )
+    editor = _with_server(desk, settings={"mode": "autoEdit"})
+    editor.edit(desk.file)
+    editor.wait("#vim.lsp.get_clients({ name = 'toy', bufnr = 0 }) == 1")
+    editor.command("Oh break it")
+    editor.wait_for_event("TurnFinished")
+    assert "calc.py:3:12 error 'oops' is not defined" in desk.prompts()
+
+
+def test_without_a_language_server_the_agent_is_told_so(desk: Desk) -> None:
+    desk.script(call("lookup", operation="symbols", path="calc.py"), say("I search then."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh what is in there?")
+    editor.wait_for_event("TurnFinished")
+    assert "no language server answers textDocument/documentSymbol here" in desk.prompts()

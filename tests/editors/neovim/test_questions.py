@@ -1,0 +1,72 @@
+"""The agent asks, and waits for the answer: a choice, a text, a message, or none."""
+
+from desk import Desk
+from fake_llm import call, say
+
+COLOR = {"question": "Which color?\nIt is for the button.", "choices": ["red", "blue"]}
+PORT = {"question": "Which port?"}
+# The last of the choices is a text of one's own.
+_CHOOSE = "vim.ui.select = function(items, _, choose) choose(items[{0}], {0}) end"
+_WRITE = "vim.ui.input = function(_, answer) answer('8080') end"
+
+
+def test_questions_are_shown_in_the_chat_and_answered_there(desk: Desk) -> None:
+    desk.script(
+        call("ask", **COLOR),
+        call("ask", **PORT),
+        call("ask", **COLOR),
+        call("ask", **PORT),
+        say("Thank you."),
+    )
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh paint the button")
+    editor.wait_for_event("InputRequested")
+    editor.wait_for_chat("? Which color?\nIt is for the button.\n- red\n- blue\n[a] answer")
+    assert editor.nvim.current.buffer.name.endswith("calc.py"), "the cursor stays where it was"
+    assert editor.lua("return require('oh').status()").endswith(", a question")
+    editor.lua(_CHOOSE.format(2))
+    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    editor.type("a")
+    editor.wait_for_event("InputRequested", nth=2)
+    assert "blue" in desk.prompts()
+
+    editor.command("Oh answer 8080, or 8081")
+    editor.wait_for_event("InputRequested", nth=3)
+    assert "8080, or 8081" in desk.prompts()
+    editor.lua(_CHOOSE.format(3))
+    editor.lua(_WRITE)
+    editor.command("Oh approve")
+    editor.wait_for_event("InputRequested", nth=4)
+    assert desk.prompts().count("8080") == 2
+    editor.type("r")
+    editor.wait_for_chat("Thank you.")
+    assert editor.wait_for_event("InputResolved", nth=4)["resolution"]["action"] == "decline"
+
+
+def test_a_question_outlives_the_editor_and_a_message_answers_it(desk: Desk) -> None:
+    desk.script(call("ask", **PORT), say("So be it."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh serve it")
+    editor.wait_for_event("InputRequested")
+    editor.quit()
+
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.lua("vim.ui.select = function(items, _, choose) choose(items[1], 1) end")
+    editor.command("Oh conversations")
+    editor.wait_for_chat("? Which port?")
+    editor.command("Oh 8080, please")
+    editor.wait_for_chat("So be it.")
+    assert "8080, please" in desk.prompts()
+
+
+def test_a_question_is_told_where_no_chat_shows_it(desk: Desk) -> None:
+    desk.script(call("ask", **PORT))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh serve it")
+    editor.command("Oh toggle")
+    editor.wait_for_event("InputRequested")
+    assert "oh: the agent asks: Which port? (`:Oh` shows it)" in editor.messages()

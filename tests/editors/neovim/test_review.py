@@ -1,0 +1,171 @@
+"""The diff tab: changes are seen side by side, and kept, taken back or allowed from there."""
+
+from typing import Any
+
+from desk import Desk
+from fake_llm import Step, call, say
+from neovim_editor import Neovim
+
+LINES = [f"line {n}" for n in range(30)]
+OTHER = {"command": "create", "path": "other.py", "text": "x = 1\n"}
+# What each window of the tab shows: its bar, and its lines without the lines that pad it.
+_TAB = """
+return vim.tbl_map(function(win)
+  local bar = vim.api.nvim_eval_statusline(vim.wo[win].winbar, { winid = win, maxwidth = 80 }).str
+  return { vim.trim(bar), vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 0, -1, false) }
+end, vim.api.nvim_tabpage_list_wins(0))
+"""
+
+
+def _edit(*numbers: int) -> Step:
+    edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in numbers]
+    return call("edit", command="replace", path="notes.txt", edits=edits)
+
+
+def _lines(**changed: str) -> list[str]:
+    return [changed.get(f"l{n}", line) for n, line in enumerate(LINES)]
+
+
+def _after_a_turn(desk: Desk, *steps: Step) -> tuple[Neovim, Any]:
+    """An editor in which the agent has edited an open file, and the buffer of that file."""
+    path = desk.project / "notes.txt"
+    path.write_text("\n".join(LINES) + "\n", "utf-8")
+    desk.script(call("edit", command="view", path="notes.txt"), *steps, say("Done."))
+    editor = desk.start(settings={"mode": "autoEdit"})
+    buffer = editor.edit(path)
+    editor.command("Oh rename some lines")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_status("idle")
+    return editor, buffer
+
+
+def _wait_for_list(editor: Neovim, *rows: str) -> None:
+    """Wait until the list of the tab is this, with single spaces."""
+    editor.wait(
+        """(function(...)
+          local win = vim.api.nvim_tabpage_list_wins(0)[1]
+          local lines = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 0, -1, false)
+          return vim.deep_equal({ ... }, vim.tbl_map(function(line)
+            return vim.trim((line:gsub("%s+", " ")))
+          end, lines))
+        end)(...)""",
+        *rows,
+    )
+
+
+def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(desk: Desk) -> None:
+    editor, buffer = _after_a_turn(desk, _edit(2, 12, 22), call("edit", **OTHER))
+    buffer[7] = "typed by the user"
+    before_review = buffer[:]
+    editor.command("Oh diff")
+    _wait_for_list(editor, "● notes.txt +3 -3 to review", "● other.py +1 -0 to review")
+    files, before, after = editor.lua(_TAB)
+    assert files[0].startswith("2 to review")
+    assert "a/r accept/revert  A/R the file" in files[0]
+    assert before[1] == LINES
+    assert after[1] == _lines(l2="agent 2", l12="agent 12", l22="agent 22")
+
+    # The second change is taken back: one undo step in the buffer, the user's line stays.
+    editor.type("]cr")
+    _wait_for_list(editor, "● notes.txt +2 -2 to review", "● other.py +1 -0 to review")
+    assert buffer[12] == "line 12"
+    assert (buffer[2], buffer[7], buffer[22]) == ("agent 2", "typed by the user", "agent 22")
+    editor.lua("vim.api.nvim_buf_call(..., function() vim.cmd('silent undo') end)", buffer.number)
+    assert buffer[:] == before_review
+    editor.lua("vim.api.nvim_buf_call(..., function() vim.cmd('silent redo') end)", buffer.number)
+
+    # The first one is kept. Then the user writes over the last one, so that it cannot be reverted.
+    editor.type("gga")
+    assert "no change under the cursor" in editor.messages()
+    editor.type("]ca")
+    _wait_for_list(editor, "● notes.txt +1 -1 to review", "● other.py +1 -0 to review")
+    buffer[22] = "the user knows better"
+    editor.type("]cr")
+    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('stays as it is')")
+    assert "notes.txt stays as it is: the same lines were changed since" in editor.messages()
+    assert buffer[22] == "the user knows better"
+
+    editor.type("A")
+    _wait_for_list(editor, "● other.py +1 -0 to review", "✓ notes.txt +0 -0 accepted")
+    editor.wait("vim.fn.getline(1) == 'x = 1'")
+    editor.type("R")
+    _wait_for_list(editor, "✓ notes.txt +0 -0 accepted", "⊘ other.py +0 -0 reverted")
+    assert not (desk.project / "other.py").exists()
+    editor.wait(
+        "vim.wo[vim.api.nvim_tabpage_list_wins(0)[1]].winbar:find('everything is reviewed')"
+    )
+    editor.type("q")
+    assert editor.lua("return vim.fn.tabpagenr('$')") == 1
+    assert (buffer[2], buffer[7]) == ("agent 2", "typed by the user")
+    left = "#vim.tbl_filter(function(b) return vim.bo[b].filetype == 'oh-review' end, ...) == 0"
+    assert editor.lua(f"return {left}", editor.lua("return vim.api.nvim_list_bufs()"))
+
+
+def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
+    path = desk.project / "notes.txt"
+    path.write_text("\n".join(LINES) + "\n", "utf-8")
+    view = call("edit", command="view", path="notes.txt")
+    desk.script(view, _edit(3, 20), call("edit", **OTHER), say("As you wish."))
+    editor = desk.start()
+    buffer = editor.edit(path)
+    buffer[0] = "not saved"
+    editor.command("Oh rename two lines")
+    editor.wait_for_chat("[d] see it side by side")
+    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    editor.type("d")
+    _wait_for_list(editor, "? notes.txt +2 -2 to allow")
+    files, before, after = editor.lua(_TAB)
+    assert "1 to allow" in files[0]
+    assert "a/r allow/reject" in files[0]
+    assert before[1] == buffer[:] == _lines(l0="not saved")
+    assert after[1] == _lines(l0="not saved", l3="agent 3", l20="agent 20")
+
+    editor.type("a")
+    _wait_for_list(editor, "? other.py +1 -0 to allow", "● notes.txt +2 -2 to review")
+    assert buffer[:] == _lines(l0="not saved", l3="agent 3", l20="agent 20")
+    editor.lua("vim.ui.input = function(_, answer) answer('no other file, please') end")
+    editor.type("[f")
+    editor.wait("vim.fn.getline(1) == 'x = 1'")
+    editor.type("r")
+    editor.wait_for_event("TurnFinished")
+    _wait_for_list(editor, "● notes.txt +2 -2 to review")
+    assert "no other file, please" in desk.prompts()
+    assert not (desk.project / "other.py").exists()
+
+
+def test_an_edit_that_no_longer_fits_the_text_is_shown_as_the_diff_has_it(desk: Desk) -> None:
+    path = desk.project / "notes.txt"
+    path.write_text("\n".join(LINES) + "\n", "utf-8")
+    desk.script(call("edit", command="view", path="notes.txt"), _edit(3))
+    editor = desk.start()
+    buffer = editor.edit(path)
+    editor.command("Oh rename a line")
+    editor.wait_for_event("ApprovalRequested")
+    buffer[3] = "the user was faster"
+    editor.command("Oh diff")
+    _wait_for_list(editor, "? notes.txt +1 -1 to allow")
+    _, before, after = editor.lua(_TAB)
+    assert after[0].endswith("only the lines of the diff")
+    assert before[1] == LINES[:7]
+    assert after[1] == _lines(l3="agent 3")[:7]
+
+
+def test_the_changed_places_go_to_the_quickfix_list(desk: Desk) -> None:
+    editor, _ = _after_a_turn(desk, _edit(2, 22), call("edit", **OTHER))
+    editor.command("Oh changes")
+    editor.wait("#vim.fn.getqflist() == 3")
+    places = editor.lua("""
+    return vim.tbl_map(function(item)
+      return { vim.fn.bufname(item.bufnr), item.lnum, item.text }
+    end, vim.fn.getqflist())
+    """)
+    assert places == [
+        ["notes.txt", 3, "+1 -1  agent 2"],
+        ["notes.txt", 23, "+1 -1  agent 22"],
+        ["other.py", 1, "+1 -0  x = 1"],
+    ]
+    editor.command("Oh diff")
+    _wait_for_list(editor, "● notes.txt +2 -2 to review", "● other.py +1 -0 to review")
+    editor.type("]cgf")
+    editor.wait("vim.fn.expand('%:t') == 'notes.txt'")
+    assert editor.nvim.current.window.cursor[0] == 23
