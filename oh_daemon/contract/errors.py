@@ -110,6 +110,15 @@ class ConversationBusyError(UserError, code=-31003):
 class ConversationLockedError(UserError, code=-31004):
     """Another process owns the conversation's log."""
 
+    def __init__(self, conversation_id: str, owner: Mapping[str, object]) -> None:
+        """`owner` is what the lock says about its holder."""
+        self.owner = dict(owner)
+        super().__init__(
+            f"conversation {conversation_id!r} is open in process {owner.get('pid')} "
+            f"({owner.get('client') or 'oh-daemon'}); close it there, or only read it here",
+            data={"lock": owner},
+        )
+
 
 class TurnMismatchError(UserError, code=-31005):
     """`expectedTurnId` is not the running turn."""

@@ -7,8 +7,8 @@ disk block for some milliseconds and belong on a worker thread, never on the mai
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from oh_daemon.core.delivery import BUSY, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
 from oh_daemon.core.state import State, fold
+from oh_daemon.fronts.description import describe, describe_state
+from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import require_sight
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.store.catalog import Catalog, summary_of
@@ -48,6 +50,7 @@ class Conversations:
         self.shared = shared
         self._lock = threading.Lock()
         self._live: dict[str, Live] = {}
+        self._followed: dict[str, Followed] = {}
 
     def start(
         self,
@@ -119,6 +122,54 @@ class Conversations:
         live.repaired = opened.repairs
         return self._add(live, at_work=at_work)
 
+    def open_or_follow(
+        self, conversation_id: str, folders: Sequence[Path], on_over: Callable[[Followed], object]
+    ) -> Live | Followed:
+        """The same, but one that another process has open is read and followed.
+
+        `on_over` is called when that process is done with it: then it can be opened.
+        """
+        if followed := self.find_followed(conversation_id):
+            return followed
+        try:
+            return self.open(conversation_id, folders)
+        except ConversationLockedError as locked:
+            owner = locked.owner
+        followed = Followed(self._place_of(conversation_id, folders), owner, self.shared)
+        with ExitStack() as unless_locked:
+            unless_locked.callback(followed.leave)
+            try:
+                # It may have been freed before we watched for that.
+                return self.open(conversation_id, folders)
+            except ConversationLockedError:
+                unless_locked.pop_all()
+        with self._lock:
+            self._followed[conversation_id] = followed
+
+        def over() -> None:
+            self.leave(conversation_id)
+            on_over(followed)
+
+        followed.start(over)
+        return followed
+
+    def find_followed(self, conversation_id: str) -> Followed | None:
+        """A conversation of another process that is followed here."""
+        with self._lock:
+            return self._followed.get(conversation_id)
+
+    def all_followed(self) -> list[Followed]:
+        with self._lock:
+            return list(self._followed.values())
+
+    def leave(self, conversation_id: str) -> Followed | None:
+        """Follow it no longer."""
+        with self._lock:
+            followed = self._followed.pop(conversation_id, None)
+        if followed is not None:
+            followed.leave()
+        return followed
+
     @contextmanager
     def _new_log(
         self, conversation_id: str, folders: Sequence[Path], params: m.StartParams
@@ -161,9 +212,14 @@ class Conversations:
             return self._live.get(conversation_id)
 
     def live(self, conversation_id: str) -> Live:
-        """Raises `ConversationNotFoundError` with the way out when it is not open here."""
+        """Raises `ConversationNotFoundError` with the way out when it is not open here.
+
+        Raises `ConversationLockedError` when it is only followed.
+        """
         found = self.find_live(conversation_id)
         if found is None:
+            if followed := self.find_followed(conversation_id):
+                raise ConversationLockedError(conversation_id, followed.owner)
             raise ConversationNotFoundError(conversation_id)
         return found
 
@@ -194,7 +250,7 @@ class Conversations:
         journal.log.sync()
         if not was_open:
             self.close(live.id)
-        return describe_state(journal.state, mine=was_open, epoch=journal.epoch)
+        return describe_state(journal.state, lock={"mine": was_open}, epoch=journal.epoch)
 
     def delete(
         self, conversation_id: str, folders: Sequence[Path], *, permanent: bool
@@ -217,6 +273,8 @@ class Conversations:
         with self._lock:
             live = list(self._live.values())
             self._live.clear()
+        for followed in self.all_followed():
+            followed.leave()
         for each in live:
             each.agent.close(0)
         for each in live:
@@ -228,7 +286,8 @@ class Conversations:
         found: dict[str, m.ConversationInfo] = {}
         for catalog in self._catalogs(folders):
             for summary in catalog.summaries():
-                info = m.ConversationInfo.model_validate({**summary, "lock": {"mine": False}})
+                lock = {"mine": False, "pid": catalog.owner_of(summary["id"]).get("pid")}
+                info = m.ConversationInfo.model_validate({**summary, "lock": lock})
                 found[info.id] = info
         for live in self.all_live():
             found[live.id] = describe(live.conversation)
@@ -252,10 +311,10 @@ class Conversations:
                 return place
         raise ConversationNotFoundError(conversation_id)
 
-    def options_of(self, live: Live) -> tuple[m.Option, ...]:
+    def options_of(self, journal: Journal) -> tuple[m.Option, ...]:
         """The pickers of one conversation, with the models that settings offer."""
         models = self.shared.settings(None).settings.models
-        return option_pickers(live.conversation.state.options, models)
+        return option_pickers(journal.state.options, models)
 
     def _keep_summary(self, live: Live) -> None:
         """Refresh what lists show of a conversation that is not open."""
@@ -268,7 +327,7 @@ class Conversations:
     def _require_room(self) -> None:
         limit = self.shared.settings(None).settings.max_open_conversations
         with self._lock:
-            n_open = len(self._live)
+            n_open = len(self._live) + len(self._followed)
         if n_open >= limit:
             raise OverloadedError(
                 f"{n_open} conversations are open, which is the limit; close one",
@@ -290,22 +349,6 @@ class Conversations:
         """Where logs may lie; a new one goes into the first."""
         homes = dict.fromkeys([*(f / ".openhands" for f in folders), self.shared.user_folder])
         return [Catalog(home) for home in homes]
-
-
-def describe(journal: Journal) -> m.ConversationInfo:
-    """A live conversation at a glance."""
-    with journal.changed:
-        info = describe_state(journal.state, mine=True, epoch=journal.epoch)
-        if journal.halted is None:
-            return info
-        # The log could not take this change of status, so the state does not know it.
-        return info.model_copy(update={"status": "paused", "status_reason": "storage"})
-
-
-def describe_state(state: State, *, mine: bool, epoch: str | None = None) -> m.ConversationInfo:
-    """A conversation at a glance, from its state; `mine` says that it is open here."""
-    now = {"epoch": epoch, "turnId": (state.turn or {}).get("id"), "lock": {"mine": mine}}
-    return m.ConversationInfo.model_validate({**summary_of(state), **now})
 
 
 def check_options(values: dict[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ import orjson
 from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, fold
+from oh_daemon.store.event_log import lock_owner
 from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log
 from oh_daemon.store.private_files import disk_error, private_folder, replace_file, storage_error
 
@@ -107,6 +108,10 @@ class Catalog:
         folder = self._conversations / conversation_id
         is_here = _ID.fullmatch(conversation_id) and (folder / LOG_NAME).is_file()
         return folder if is_here else None
+
+    def owner_of(self, conversation_id: str) -> Json:
+        """The process that has it open, {pid, client}; empty when none has."""
+        return lock_owner(self._conversations / conversation_id)
 
     def summaries(self) -> list[Json]:
         """A summary of each conversation that can be read, newest first."""

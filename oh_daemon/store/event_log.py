@@ -27,15 +27,15 @@ from oh_daemon.core.ports import Json
 from oh_daemon.store import private_files
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.log_scan import LOG_NAME, Scan, scan_file
+from oh_daemon.store.log_scan import LOG_NAME, Scan, parse_line, scan_file
 from oh_daemon.store.private_files import open_private, read_private, storage_error
 
 
 class LogFile:
-    """The `EventLog` of a conversation that this process owns. Made by `open_log`."""
+    """The `EventLog` of a conversation, by `open_log`; only to be read when by `follow_log`."""
 
     def __init__(
-        self, folder: Path, fds: tuple[int, int], scan: Scan, commit: CommitThread
+        self, folder: Path, fds: tuple[int, int | None], scan: Scan, commit: CommitThread
     ) -> None:
         self._path = folder / LOG_NAME
         self._fd, self._lock_fd = fds
@@ -102,6 +102,26 @@ class LogFile:
             hint = "put it back and resume, or start a new conversation"
             raise errors.StorageError(f"the log {str(self._path)!r} was {what}; {hint}", hint=hint)
 
+    def read_on(self) -> tuple[list[bytes], bool]:
+        """Events that another process has appended since, and whether more may come.
+
+        A line without its end waits for the rest. Raises `OSError`.
+        """
+        with self._writing:
+            status = os.fstat(self._fd)
+            goes_on = status.st_nlink > 0 and status.st_size >= self._end
+            found: list[bytes] = []
+            data = os.pread(self._fd, max(status.st_size - self._end, 0), self._end)
+            for line in data.split(b"\n")[:-1]:
+                parsed = parse_line(line) or {"kind": "damage"}
+                goes_on &= parsed.get("kind") != "closed"
+                if parsed.get("seq", 0) > (self._seqs[-1] if self._seqs else 0):
+                    self._seqs.append(parsed["seq"])
+                    self._starts.append(self._end)
+                    found.append(line)
+                self._end += len(line) + 1
+        return found, goes_on
+
     def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
         """The lines of these events as stored, without newlines. Raises `StorageError`."""
         with self._writing:
@@ -150,12 +170,14 @@ class LogFile:
         with self._syncing, self._writing:
             if self._fd < 0:
                 return
-            # A log that cannot take the note is opened as after a crash, which loses nothing.
-            with suppress(OSError, errors.StorageError):
-                self.write(_line(kind="closed"))
-                os.fdatasync(self._fd)
-            for fd in (self._fd, self._lock_fd):
-                os.close(fd)
+            if self._lock_fd is not None:
+                # A log that cannot take the note is opened as after a crash, which loses nothing.
+                with suppress(OSError, errors.StorageError):
+                    self.write(_line(kind="closed"))
+                    os.fdatasync(self._fd)
+                    os.ftruncate(self._lock_fd, 0)
+                os.close(self._lock_fd)
+            os.close(self._fd)
             self._fd = -1
 
 
@@ -203,13 +225,8 @@ def _take_lock(folder: Path, fd: int, client: str) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
-        # Empty for the moment in which the owner is just starting.
-        owner = orjson.loads(os.pread(fd, 4096, 0) or b"{}")
-        raise errors.ConversationLockedError(
-            f"conversation {folder.name!r} is open in process {owner.get('pid')} "
-            f"({owner.get('client') or 'oh-daemon'}); close it there, or only read it here",
-            data={"lock": owner},
-        ) from exc
+        owner: Json = orjson.loads(os.pread(fd, 4096, 0) or b"{}")
+        raise errors.ConversationLockedError(folder.name, owner) from exc
     except OSError as exc:
         raise errors.ReadOnlyError(
             f"the file system of {str(folder)!r} has no file locks ({exc.strerror}), so two "
@@ -218,6 +235,41 @@ def _take_lock(folder: Path, fd: int, client: str) -> None:
     os.ftruncate(fd, 0)
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     os.pwrite(fd, _line(pid=os.getpid(), startedAt=started_at, client=client), 0)
+
+
+def lock_owner(folder: Path) -> Json:
+    """Who has the log open, {pid, startedAt, client}; empty when nobody has. For people."""
+    try:
+        with read_private(folder / "lock") as file:
+            # Empty for the moment in which the owner is just starting.
+            owner: Json = orjson.loads(file.read(4096) or b"{}")
+    except (OSError, ValueError, errors.ReadOnlyError):
+        return {}
+    try:
+        os.kill(owner.get("pid", 0), 0)
+    except ProcessLookupError:
+        return {}
+    except PermissionError:
+        pass  # It lives, and belongs to another user.
+    return owner
+
+
+def follow_log(folder: Path, commit: CommitThread) -> OpenedLog:
+    """Read a log that another process writes; `LogFile.read_on` goes on.
+
+    Raises `ReadOnlyError` and `StorageError`.
+    """
+    try:
+        with ExitStack() as on_failure:
+            fd = open_private(folder / LOG_NAME, os.O_RDONLY)
+            on_failure.callback(os.close, fd)
+            with os.fdopen(fd, "rb", 1 << 20, closefd=False) as file:
+                scan = scan_file(file)
+            log = LogFile(folder, (fd, None), scan, commit)
+            on_failure.pop_all()
+    except OSError as exc:
+        raise private_files.disk_error(folder, exc) from exc
+    return OpenedLog(log, scan.records, scan.header.get("epoch", ""), ())
 
 
 def _open_locked(folder: Path, fds: tuple[int, int], commit: CommitThread) -> OpenedLog:

@@ -73,7 +73,7 @@ def last_seq_of(folder: Path) -> int:
     with read_private(folder / LOG_NAME) as file:
         file.seek(max(os.fstat(file.fileno()).st_size - _TAIL_BYTES, 0))
         tail = file.read().split(b"\n")[:-1]
-    events = (parsed for line in reversed(tail) if (parsed := _parse(line)) and "seq" in parsed)
+    events = (parsed for line in reversed(tail) if (parsed := parse_line(line)) and "seq" in parsed)
     return next(events, {"seq": 0})["seq"]
 
 
@@ -106,7 +106,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _take_line(scan: Scan, start: int, size: int, line: bytes) -> None:
-    parsed = _parse(line)
+    parsed = parse_line(line)
     is_finished = line.endswith(b"\n")
     if parsed is None and not is_finished:
         return
@@ -125,7 +125,7 @@ def _take_line(scan: Scan, start: int, size: int, line: bytes) -> None:
         scan.header = parsed
 
 
-def _parse(line: bytes) -> Json | None:
+def parse_line(line: bytes) -> Json | None:
     """The line as a marker (it has a `kind`) or an event (a `seq`); None when it is neither."""
     try:
         parsed = orjson.loads(line)

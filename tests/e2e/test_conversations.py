@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from fake_llm import call, calls, hang, say
-from world import World, content_of, items, text
+from world import World, items, text
 
 Json = dict[str, Any]
 
@@ -228,17 +228,3 @@ def test_an_ephemeral_conversation_leaves_no_file(world: World) -> None:
     assert not world.log_of(conversation).exists()
     client.request("conversation/close", named)
     assert client.error("conversation/open", named).code == -31002
-
-
-def test_a_second_daemon_reads_but_does_not_open_what_the_first_has_open(world: World) -> None:
-    world.script(say("Mine."))
-    first, second = world.daemon(), world.daemon()
-    conversation = world.start(first)
-    world.turn(first)
-    named = {"conversationId": conversation}
-    error = second.error("conversation/open", named)
-    assert (error.code, error.data["kind"]) == (-31004, "conversationLocked")
-    [_, answer] = second.request("conversation/read", named)["items"]
-    assert answer["text"] == "Mine."
-    first.request("conversation/close", named)
-    assert content_of(second.request("conversation/open", named)["items"][0]) == "go"

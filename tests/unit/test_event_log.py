@@ -21,7 +21,7 @@ from oh_daemon.contract.errors import (
     StorageError,
 )
 from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.event_log import OpenedLog, open_log
+from oh_daemon.store.event_log import OpenedLog, follow_log, lock_owner, open_log
 from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log, scan_file
 from oh_daemon.store.memory_log import MemoryLog
 
@@ -359,6 +359,43 @@ def test_a_second_opening_is_told_who_has_it_and_can_read(
     assert {"pid": os.getpid(), "client": "test"}.items() <= owner.items()
     assert "startedAt" in owner
     assert len(read_log(folder)) == 1
+
+
+def test_a_log_is_read_on_while_another_writes_it_and_a_torn_line_waits(
+    folder: Path, commit: CommitThread, reopen: Reopen
+) -> None:
+    log = reopen().log
+    log.append(line(1))
+    followed = follow_log(folder, commit)
+    assert [record["seq"] for record in followed.records] == [1]
+    assert followed.log.read_on() == ([], True)
+    with (folder / LOG_NAME).open("ab", 0) as file:
+        file.write(line(2) + line(3)[:20])
+        assert followed.log.read_on() == ([line(2)[:-1]], True)
+        file.write(line(3)[20:] + b"damage\n" + line(3))
+        assert followed.log.read_on() == ([line(3)[:-1]], True)
+    assert followed.log.read_range(1, 9) == [line(n)[:-1] for n in (1, 2, 3)]
+    (folder / LOG_NAME).unlink()
+    assert followed.log.read_on() == ([], False)
+    followed.log.close()
+
+
+def test_who_reads_a_log_on_hears_of_its_clean_end_and_never_writes(
+    folder: Path, commit: CommitThread, reopen: Reopen
+) -> None:
+    opened = reopen()
+    opened.log.append(line(1))
+    followed = follow_log(folder, commit)
+    assert followed.epoch == opened.epoch
+    assert lock_owner(folder)["pid"] == os.getpid()
+    with pytest.raises(StorageError):
+        followed.log.append(line(2))
+    opened.log.close()
+    assert followed.log.read_on() == ([], False)
+    assert lock_owner(folder) == {}
+    before = (folder / LOG_NAME).read_bytes()
+    followed.log.close()
+    assert (folder / LOG_NAME).read_bytes() == before
 
 
 def test_a_conversation_that_is_not_there_is_not_made(folder: Path, commit: CommitThread) -> None:

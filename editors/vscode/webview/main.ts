@@ -1,7 +1,7 @@
 /** The panel: takes what the extension sends, folds it into the store, and draws what changed, once a frame. */
 
 import type { DaemonState, Notification, PanelMemory, ToPanel } from "../src/messages";
-import type { ErrorInfo, Option, Part } from "../src/protocol";
+import type { ConversationInfo, ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
 import { compact } from "./cards";
 import { Composer, type Delivery } from "./composer";
@@ -102,7 +102,9 @@ function onNotification(notification: Notification): void {
   if (!store || notification.method === "daemon/statusChanged") return;
   if (notification.method === "conversation/changed") {
     const { conversation } = notification.params;
-    if (conversation.id === store.info.id) store.onChanged(conversation);
+    if (conversation.id !== store.info.id) return;
+    store.onChanged(conversation);
+    if (store.isReadOnly && conversation.lock.pid === undefined) void open(conversation.id);
     return;
   }
   if (notification.params.conversationId !== store.info.id) return;
@@ -130,28 +132,25 @@ async function open(conversationId: string): Promise<void> {
   view = "chat";
   try {
     const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
-    store = new Store(opened);
-    failure = undefined;
+    store = new Store(opened, !opened.conversation.lock.mine);
+    failure = store.isReadOnly ? elsewhere(opened.conversation) : undefined;
     await loadTurns(store);
     if (["error", "paused"].includes(opened.conversation.status)) await loadError(store);
   } catch (error) {
     if (!(error instanceof CallError)) throw error;
-    if (!(await openReadOnly(conversationId, error))) keep({ conversationId: undefined });
+    store = undefined;
+    failure = error.info;
+    keep({ conversationId: undefined });
   }
   if (store) keep({ conversationId: store.info.id });
   transcript.reset(store);
   draw();
 }
 
-/** Another window has it: its items can be read all the same. */
-async function openReadOnly(conversationId: string, error: CallError): Promise<boolean> {
-  store = undefined;
-  failure = error.info;
-  if (error.info.kind !== "conversationLocked") return false;
-  const { conversation, items, nextBefore } = await call("conversation/read", { conversationId, limit: PAGE });
-  const opened = { conversation, items, options: [], pending: [], queue: [], repaired: [], hasMore: nextBefore !== undefined };
-  store = new Store({ ...opened, firstSeq: 0, lastSeq: conversation.lastSeq }, true);
-  return true;
+/** Another window has it: what happens there is seen here, and it can be taken over when that is done. */
+function elsewhere({ lock }: ConversationInfo): ErrorInfo {
+  const message = `Another window has this conversation open (process ${lock.pid ?? "unknown"}). You see what happens there; close it there to go on here.`;
+  return { code: -31004, kind: "conversationLocked", message, retryable: false };
 }
 
 /** The error is an event, not an item; after a reload the last one says why the conversation rests. */

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
+from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import Attachments
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
@@ -92,14 +93,21 @@ Handler = Callable[[Daemon, Any, RequestContext], Any]
 """What a method does with its valid params: a `rpc.Method` that knows the daemon."""
 
 
-def on_open(handler: Callable[[Daemon, Live, Any, RequestContext], Any]) -> Handler:
+def on_open(
+    handler: Callable[[Daemon, Live, Any, RequestContext], Any],
+    on_followed: Callable[[Daemon, Followed, Any, RequestContext], Any] | None = None,
+) -> Handler:
     """A handler that gets the open conversation that its params name, once it is opened.
 
-    Raises `ConversationNotFoundError`, also through the future.
+    One that is only followed goes to `on_followed`. Raises `ConversationLockedError` and
+    `ConversationNotFoundError`, also through the future.
     """
 
     def call(daemon: Daemon, params: Any, context: RequestContext) -> Any:
         def on_live(_opened: object = None) -> Any:
+            followed = daemon.conversations.find_followed(params.conversation_id)
+            if followed is not None and on_followed is not None:
+                return on_followed(daemon, followed, params, context)
             live = daemon.conversations.live(params.conversation_id)
             return handler(daemon, live, params, context)
 

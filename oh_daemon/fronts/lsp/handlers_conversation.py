@@ -26,9 +26,11 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.items import Contract, Part
 from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import check_options, describe
+from oh_daemon.fronts.conversations import check_options
+from oh_daemon.fronts.description import describe
+from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
@@ -74,7 +76,7 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         return once_durable(live, {**described(live), **result})
 
     def described(live: Live) -> Json:
-        options = conversations.options_of(live)
+        options = conversations.options_of(live.conversation)
         return {"conversation": describe(live.conversation), "options": options}
 
     return then(daemon.in_turn(conversation_id, make), begun)
@@ -95,7 +97,6 @@ def _with_images(
     return then(daemon.in_turn(live.id, work), act)
 
 
-@on_open
 def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestContext) -> Any:
     def end(_interrupted: object = None) -> Future[Json]:
         return daemon.in_turn(live.id, work)
@@ -114,6 +115,14 @@ def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestCo
     if params.if_running != "interrupt" or live.conversation.halted is not None:
         return end()
     return then(live.conversation.interrupt(), end)
+
+
+def _leave(
+    daemon: Daemon, followed: Followed, _params: m.CloseParams, _context: RequestContext
+) -> Json:
+    daemon.publisher.unsubscribe(followed)
+    daemon.conversations.leave(followed.id)
+    return {}
 
 
 def update(daemon: Daemon, params: m.UpdateParams, context: RequestContext) -> Any:
@@ -302,17 +311,23 @@ def set_option(
         return {}
 
     done = _once(live, params, context, act, params.client_request_id)
-    return then(done, lambda result: {"options": daemon.conversations.options_of(live), **result})
+    options_of = daemon.conversations.options_of
+    return then(done, lambda result: {"options": options_of(live.conversation), **result})
 
 
-@on_open
 def subscribe(
-    daemon: Daemon, live: Live, _params: m.SubscribeParams, context: RequestContext
+    daemon: Daemon, live: Live, params: m.SubscribeParams, context: RequestContext
 ) -> m.SubscribeResult:
-    with live.conversation.changed:
-        context.hold(live.id)
-        daemon.publisher.subscribe(live.conversation)
-        return m.SubscribeResult(last_seq=live.conversation.state.seq)
+    return _subscribe(daemon, live.conversation, params, context)
+
+
+def _subscribe(
+    daemon: Daemon, journal: Journal, _params: m.SubscribeParams, context: RequestContext
+) -> m.SubscribeResult:
+    with journal.changed:
+        context.hold(journal.id)
+        daemon.publisher.subscribe(journal)
+        return m.SubscribeResult(last_seq=journal.state.seq)
 
 
 def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestContext) -> m.Empty:
@@ -367,7 +382,7 @@ def _ignore(_future: object) -> None:
 
 HANDLERS: dict[str, Handler] = {
     "conversation/start": start,
-    "conversation/close": close,
+    "conversation/close": on_open(close, _leave),
     "conversation/update": update,
     "conversation/delete": delete,
     "conversation/sendMessage": send_message,
@@ -377,6 +392,6 @@ HANDLERS: dict[str, Handler] = {
     "conversation/interrupt": interrupt,
     "conversation/queue": queue,
     "conversation/setOption": set_option,
-    "conversation/subscribe": subscribe,
+    "conversation/subscribe": on_open(subscribe, _subscribe),
     "conversation/unsubscribe": unsubscribe,
 }

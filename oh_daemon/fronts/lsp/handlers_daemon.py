@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from oh_daemon.contract import daemon_messages as m
-from oh_daemon.contract.errors import ApprovalNotFoundError, InvalidParamsError
+from oh_daemon.contract.errors import (
+    ApprovalNotFoundError,
+    ConversationLockedError,
+    InvalidParamsError,
+)
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.contract.items import Approval
@@ -22,7 +26,7 @@ from oh_daemon.contract.protocol import COMMANDS as MIRRORS
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import describe
+from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.asker import chosen_option
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, parse_folder
 from oh_daemon.fronts.lsp.rpc import Method, RequestContext
@@ -85,6 +89,9 @@ def _asked_by(daemon: Daemon, request_id: str) -> Live:
         state = live.conversation.state
         if request_id in state.pending or request_id in state.resolutions:
             return live
+    for followed in daemon.conversations.all_followed():
+        if request_id in followed.state.pending:
+            raise ConversationLockedError(followed.id, followed.owner)
     raise ApprovalNotFoundError(request_id)
 
 

@@ -19,9 +19,10 @@ from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import CursorInvalidError
 from oh_daemon.contract.items import Contract
-from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import describe, describe_state
+from oh_daemon.fronts.description import describe, describe_state
+from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker, parse_folder, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
@@ -33,38 +34,40 @@ _LINES_AT_ONCE = 100
 
 def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
     conversation_id, folders = params.conversation_id, daemon.folders()
+    conversations, publisher = daemon.conversations, daemon.publisher
     opening = daemon.in_turn(
-        conversation_id, lambda: daemon.conversations.open(conversation_id, folders)
+        conversation_id,
+        lambda: conversations.open_or_follow(conversation_id, folders, publisher.on_over),
     )
 
-    def opened(live: Live) -> bytes:
-        conversation = live.conversation
-        with conversation.changed:
+    def opened(found: Live | Followed) -> bytes:
+        journal = found.conversation if isinstance(found, Live) else found
+        with journal.changed:
             context.hold(conversation_id)
             result = {
-                "conversation": describe(conversation),
-                "options": daemon.conversations.options_of(live),
-                **_replay(conversation, params),
-                "pending": list(conversation.state.pending.values()),
-                "queue": conversation.state.queue,
-                "repaired": live.repaired,
+                "conversation": describe(journal),
+                "options": conversations.options_of(journal),
+                **_replay(journal, params),
+                "pending": list(journal.state.pending.values()),
+                "queue": journal.state.queue,
+                "repaired": found.repaired,
             }
-            daemon.publisher.subscribe(conversation)
+            publisher.subscribe(journal)
             return _frozen(result)
 
     return then(opening, opened)
 
 
-def _replay(conversation: Conversation, params: m.OpenParams) -> Json:
+def _replay(journal: Journal, params: m.OpenParams) -> Json:
     """What happened so far, as the client asked for it. Called under the lock."""
-    state = conversation.state
+    state = journal.state
     edges: Json = {"firstSeq": 1, "lastSeq": state.seq, "hasMore": False}
     if params.replay == "items":
         shown = state.items[-params.limit :]
         return {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
     if params.replay == "events":
         first, backwards = (params.after_seq or 0) + 1, params.after_seq is None
-        lines = _lines(conversation.log.read_range, first, state.seq, backwards=backwards)
+        lines = _lines(journal.log.read_range, first, state.seq, backwards=backwards)
         page, reached = _page(lines, params.limit)
         if backwards:
             page, first = page[::-1], reached or first
@@ -99,7 +102,9 @@ def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
     items = state.items[max(end - params.limit, 0) : end]
     more = {"nextBefore": items[0]["id"]} if items and end > len(items) else {}
     mine = daemon.conversations.find_live(params.conversation_id) is not None
-    info = describe_state(state, mine=mine, epoch=epoch)
+    followed = daemon.conversations.find_followed(params.conversation_id)
+    lock = {"mine": mine, "pid": followed and followed.owner.get("pid")}
+    info = describe_state(state, lock=lock, epoch=epoch)
     return _frozen({"conversation": info, "items": items, **more})
 
 
@@ -143,8 +148,14 @@ def _lines(
 def output_read(
     daemon: Daemon, live: Live, params: d.OutputReadParams, _context: RequestContext
 ) -> Future[d.OutputReadResult]:
+    return _output_of(daemon, live.conversation, params, _context)
+
+
+def _output_of(
+    daemon: Daemon, journal: Journal, params: d.OutputReadParams, _context: RequestContext
+) -> Future[d.OutputReadResult]:
     def work() -> d.OutputReadResult:
-        log = live.conversation.log
+        log = journal.log
         total, offset = log.blob_size(params.output_ref), params.offset
         # No character is longer than four bytes, so a piece is never empty before the end.
         data = log.read_blob(params.output_ref, offset, max(params.limit, 4))
@@ -197,5 +208,5 @@ HANDLERS: dict[str, Handler] = {
     "conversation/list": on_worker(list_),
     "conversation/read": on_worker(read),
     "conversation/events": on_worker(events),
-    "output/read": on_open(output_read),
+    "output/read": on_open(output_read, _output_of),
 }

@@ -10,9 +10,10 @@ import orjson
 
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.events import ErrorInfo
+from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import describe, describe_state
+from oh_daemon.fronts.description import describe, describe_state
 from oh_daemon.fronts.lsp.asker import Asker
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
@@ -39,7 +40,7 @@ class Publisher:
     def subscribe(self, journal: Journal) -> None:
         """From now on the client gets its events, and is asked what waits for an answer."""
         self.subscribed.add(journal.id)
-        for request in journal.state.pending.values():
+        for request in journal.state.pending.values() if isinstance(journal, Conversation) else ():
             self.asker.ask(journal, request)
 
     def unsubscribe(self, journal: Journal) -> None:
@@ -47,9 +48,14 @@ class Publisher:
         self.subscribed.discard(journal.id)
         self.asker.withdraw(journal.state.pending)
 
+    def on_over(self, journal: Journal) -> None:
+        """The process that had it open is done with it, so it can be opened here."""
+        self.subscribed.discard(journal.id)
+        self._tell_lists(journal, "updated")
+
     def on_deleted(self, journal: Journal) -> None:
         self.unsubscribe(journal)
-        gone = describe_state(journal.state, mine=False)
+        gone = describe_state(journal.state, lock={"mine": False})
         body = encode({"conversation": gone, "change": "deleted"})
         self._outbox.notify("conversation/changed", body)
 
@@ -59,9 +65,11 @@ class Publisher:
             if kind not in self._facts.opted_out:
                 head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
                 self._outbox.event(journal.id, record["seq"], head[:-1] + b"," + line[1:])
-            self.asker.on_record(journal, record)
-            if self._facts.offers("window", "workDoneProgress"):
-                self._progress.on_record(journal, record)
+            # Another process asks about its conversations itself, and stops them.
+            if isinstance(journal, Conversation):
+                self.asker.on_record(journal, record)
+                if self._facts.offers("window", "workDoneProgress"):
+                    self._progress.on_record(journal, record)
         if kind in _LISTED:
             self._tell_lists(journal, _LISTED[kind])
 

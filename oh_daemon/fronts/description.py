@@ -1,0 +1,29 @@
+"""One conversation at a glance, as lists and answers show it."""
+
+from __future__ import annotations
+
+from oh_daemon.contract import messages as m
+from oh_daemon.core.journal import Journal
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import State
+from oh_daemon.fronts.following import Followed
+from oh_daemon.store.catalog import summary_of
+
+
+def describe(journal: Journal) -> m.ConversationInfo:
+    """A live or followed conversation at a glance."""
+    with journal.changed:
+        lock: Json = {"mine": True}
+        if isinstance(journal, Followed):
+            lock = {"mine": False, "pid": journal.owner.get("pid")}
+        info = describe_state(journal.state, lock=lock, epoch=journal.epoch)
+        if journal.halted is None:
+            return info
+        # The log could not take this change of status, so the state does not know it.
+        return info.model_copy(update={"status": "paused", "status_reason": "storage"})
+
+
+def describe_state(state: State, *, lock: Json, epoch: str | None = None) -> m.ConversationInfo:
+    """A conversation at a glance, from its state; `lock` says who has it open."""
+    now = {"epoch": epoch, "turnId": (state.turn or {}).get("id"), "lock": lock}
+    return m.ConversationInfo.model_validate({**summary_of(state), **now})

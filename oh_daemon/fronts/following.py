@@ -1,0 +1,98 @@
+"""A conversation that another process works on, read from its log as that grows.
+
+Nothing here changes it. The following ends when the writer is done with the log or is gone, or when
+the log is: then whoever wants it opens it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from oh_daemon.core.journal import Journal
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import fold
+from oh_daemon.fronts.wiring import Shared
+from oh_daemon.store.event_log import follow_log
+from oh_daemon.store.log_scan import LOG_NAME
+from oh_daemon.store.watch import Watch
+
+logger = logging.getLogger(__name__)
+
+
+class Followed(Journal):
+    """Events come on its own thread, through the listeners that all conversations have."""
+
+    def __init__(self, place: Path, owner: Json, shared: Shared) -> None:
+        """`owner` is what the lock says about its holder. Raises like `follow_log`."""
+        opened = follow_log(place, shared.commit)
+        self._file = opened.log
+        self._watch = _watch(place / LOG_NAME, owner.get("pid"))
+        self.owner = owner
+        super().__init__(
+            fold(place.name, opened.records),
+            opened.log,
+            epoch=opened.epoch,
+            clock=shared.clock,
+            masker=shared.masker,
+        )
+        self.listeners.extend(shared.listeners)
+        self.repaired: tuple[str, ...] = ()
+        """Who only reads repairs nothing."""
+        self._is_left = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, on_over: Callable[[], object]) -> None:
+        """Follow from what has been read. `on_over` is called on the thread, unless it is left."""
+        if self._watch is not None:
+            args = (self._watch, on_over)
+            name = f"follow-{self.id[:8]}"
+            self._thread = threading.Thread(target=self._follow, args=args, name=name, daemon=True)
+            self._thread.start()
+
+    def leave(self) -> None:
+        """No more of its events come."""
+        with self.changed:
+            if self._is_left:
+                return
+            self._is_left = True
+            if self._watch is not None:
+                self._watch.stop()
+        if self._thread is None:
+            self._release()
+
+    def _follow(self, watch: Watch, on_over: Callable[[], object]) -> None:
+        try:
+            while self._read_on() and watch.wait():
+                pass
+            self._read_on()  # What it wrote right before its end.
+        finally:
+            with self.changed:
+                is_left, self._is_left = self._is_left, True
+            self.owner = {}
+            self._release()
+            if not is_left:
+                on_over()
+
+    def _release(self) -> None:
+        self._file.close()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _read_on(self) -> bool:
+        """Take in what is new; False when no more will come."""
+        lines, goes_on = self._file.read_on()
+        with self.changed:
+            for line in () if self._is_left else lines:
+                self._take_in(line)
+            return goes_on and not self._is_left
+
+
+def _watch(path: Path, pid: int | None) -> Watch | None:
+    try:
+        return Watch(path, pid)
+    except OSError as exc:
+        logger.warning("%s cannot be followed live: %s", path, exc)
+        return None

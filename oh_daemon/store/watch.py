@@ -1,0 +1,69 @@
+"""Waits for what another process does to a file, without polling: inotify and pidfd, of Linux."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+from contextlib import suppress
+from pathlib import Path
+
+_MODIFY, _ATTRIB, _DELETE_SELF, _MOVE_SELF = 0x2, 0x4, 0x400, 0x800
+_EVENT_BYTES = 4096
+
+
+class Watch:
+    """One file and, where it can be seen, the process that writes it."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        """Raises `OSError` where the system does not tell of changes."""
+        self._fds: list[int] = []
+        try:
+            self._changes = self._keep(_inotify(path))
+            self._stop = self._keep(os.eventfd(0, os.EFD_CLOEXEC))
+            if pid is not None:
+                # The number may mean nothing here, for instance outside of a container.
+                with suppress(OSError):
+                    self._keep(os.pidfd_open(pid))
+        except OSError:
+            self.close()
+            raise
+        except AttributeError as exc:
+            self.close()
+            raise OSError("only Linux tells of changes in a way that is used here") from exc
+        self._poll = select.poll()
+        for fd in self._fds:
+            self._poll.register(fd, select.POLLIN)
+
+    def _keep(self, fd: int) -> int:
+        self._fds.append(fd)
+        return fd
+
+    def wait(self) -> bool:
+        """Block until the file has changed; False when its writer ended or `stop` was called."""
+        ready = {fd for fd, _ in self._poll.poll()}
+        if ready != {self._changes}:
+            return False
+        os.read(self._changes, _EVENT_BYTES)
+        return True
+
+    def stop(self) -> None:
+        """Let `wait` return, now and later. Any thread may call it, before `close`."""
+        os.eventfd_write(self._stop, 1)
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        for fd in self._fds:
+            os.close(fd)
+
+
+def _inotify(path: Path) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd: int = libc.inotify_init1(os.O_CLOEXEC)
+    wanted = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF
+    if fd >= 0 and libc.inotify_add_watch(fd, os.fsencode(path), wanted) >= 0:
+        return fd
+    number = ctypes.get_errno()
+    if fd >= 0:
+        os.close(fd)
+    raise OSError(number, os.strerror(number))

@@ -1,0 +1,203 @@
+"""A second window on the same project: it follows what the first one's agent does."""
+
+import shutil
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fake_llm import Step, call, say
+from raw_client import NoAnswer, RawClient
+from world import World, content_of, text, wait_for_status
+
+Json = dict[str, Any]
+
+
+def gated(step: Step) -> tuple[Step, threading.Event]:
+    """The step, which begins when the event is set."""
+    gate = threading.Event()
+    return replace(step, gate=gate), gate
+
+
+def freed(client: RawClient, *, nth: int = 1) -> Json:
+    """What the client is told when the other process is done with a conversation."""
+
+    def is_free(message: Json) -> bool:
+        info = (message.get("params") or {}).get("conversation", {})
+        return message.get("method") == "conversation/changed" and info["lock"] == {"mine": False}
+
+    return client.wait_for(is_free, nth=nth)["params"]["conversation"]
+
+
+def test_a_second_window_sees_every_event_live_once_and_in_order(world: World) -> None:
+    last, gate = gated(say("Done.", n_chunks=5))
+    world.script(call("think", thought="hm"), call("terminal", command="seq 20000"), last)
+    first, second = world.daemon(), world.daemon()
+    conversation = world.start(first)
+    first.wait_for_event(lambda e: e["event"].get("item", {}).get("exitCode") == 0)
+    named = {"conversationId": conversation}
+    opened = second.request("conversation/open", {**named, "replay": "events", "afterSeq": 0})
+    info = opened["conversation"]
+    assert (info["lock"], info["status"]) == (
+        {"mine": False, "pid": first.process.pid},
+        "running",
+    )
+    seqs = [record["seq"] for record in opened["events"]]
+    assert seqs == list(range(1, opened["lastSeq"] + 1))
+    again = second.request("conversation/open", named)
+    assert [item["kind"] for item in again["items"]][-1] == "command"
+    gate.set()
+    for client in (first, second):
+        assert world.turn(client)["finalText"] == "Done."
+        wait_for_status(client, "idle")
+    assert second.events == first.events[opened["lastSeq"] :]
+    assert not second.notifications("conversation/delta")
+    ref = next(item for item in again["items"] if item["kind"] == "command")["outputRef"]
+    output = second.request("output/read", {**named, "outputRef": ref, "limit": 10})
+    assert output["text"] == "1\n2\n3\n4\n5\n"
+    told = second.notifications("conversation/changed")
+    assert [each["conversation"]["status"] for each in told] == ["idle"]
+
+
+def test_what_would_change_it_is_refused_with_the_way_out(world: World) -> None:
+    world.script(call("terminal", command="touch made"), say("Done."))
+    first, second = world.daemon(), world.daemon()
+    for client in (first, second):
+        client.answer("approval/request", keep_waiting)
+    conversation = world.start(first, options={"approval": "askAlways"})
+    wait_for_status(first, "waiting")
+    named = {"conversationId": conversation}
+    opened = second.request("conversation/open", named)
+    [approval] = opened["pending"]
+    answer = {"digest": approval["digest"], "optionId": "allow-once"}
+    for method, params in {
+        "conversation/sendMessage": {"content": text("no")},
+        "conversation/pause": {},
+        "conversation/resume": {},
+        "conversation/interrupt": {},
+        "conversation/queue": {},
+        "conversation/setOption": {"optionId": "mode", "value": "full"},
+        "conversation/update": {"title": "mine"},
+        "conversation/delete": {},
+        "changes/revert": {},
+        "approval/respond": {"approvalId": approval["id"], **answer},
+    }.items():
+        error = second.error(method, {**named, **params})
+        assert (method, error.code) == (method, -31004)
+        assert f"process {first.process.pid}" in error.message
+        assert "close it there" in error.message
+    # The other window asks, and what is answered there is seen here.
+    assert not [m for m in second.messages if m.get("method") == "approval/request"]
+    first.request("approval/respond", {"approvalId": approval["id"], **answer})
+    assert world.turn(second)["finalText"] == "Done."
+    assert (world.project / "made").exists()
+
+
+def keep_waiting(_params: Json) -> None:
+    raise NoAnswer
+
+
+def test_who_closes_it_here_hears_no_more_of_it(world: World) -> None:
+    world.script(say("One."), say("Two."), say("Three."))
+    first, second = world.daemon(), world.daemon()
+    conversation = world.start(first)
+    wait_for_status(first, "idle")
+    named = {"conversationId": conversation}
+    second.request("conversation/open", named)
+    assert second.request("conversation/close", named) == {}
+    assert second.error("conversation/close", named).code == -31002
+    world.send(first, conversation, "more", wait="completed")
+    wait_for_status(first, "idle", nth=2)
+    last = second.request("conversation/open", named)["lastSeq"]
+    world.send(first, conversation, "and more", wait="completed")
+    world.turn(second)
+    assert second.events[0]["seq"] == last + 1
+    # Nothing of this changes who has it.
+    assert first.request("conversation/open", named)["conversation"]["lock"] == {"mine": True}
+
+
+def test_when_the_other_process_is_killed_this_one_is_told_and_takes_it_over(
+    world: World,
+) -> None:
+    world.script(call("terminal", command="echo begun; sleep 300", timeout_s=600))
+    first, second = world.daemon(), world.daemon()
+    conversation = world.start(first)
+    named = {"conversationId": conversation}
+    first.wait_for(lambda m: "begun" in (m.get("params") or {}).get("text", ""))
+    assert not second.request("conversation/open", named)["conversation"]["lock"]["mine"]
+    first.kill()
+    assert freed(second)["id"] == conversation
+    opened = second.request("conversation/open", named)
+    info = opened["conversation"]
+    assert (info["lock"], info["status"], info["statusReason"]) == (
+        {"mine": True},
+        "paused",
+        "daemonRestarted",
+    )
+    assert opened["items"][-1]["reason"] == "outcomeUnknown"
+    world.script(say("Gone on."))
+    second.request("conversation/resume", named)
+    assert world.turn(second)["finalText"] == "Gone on."
+    seqs = [record["seq"] for record in world.records_of(conversation)]
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
+@pytest.mark.parametrize("way", ["close", "exit"])
+def test_when_the_other_window_is_done_with_it_this_one_may_open_it(world: World, way: str) -> None:
+    world.script(say("Hi."), say("Again."))
+    first, second = world.daemon(), world.daemon()
+    conversation = world.start(first)
+    wait_for_status(first, "idle")
+    named = {"conversationId": conversation}
+    second.request("conversation/open", named)
+    [listed] = second.request("conversation/list")["conversations"]
+    assert listed["lock"] == {"mine": False, "pid": first.process.pid}
+    if way == "close":
+        first.request("conversation/close", named)
+    else:
+        first.close()
+    freed(second)
+    [listed] = second.request("conversation/list")["conversations"]
+    assert listed["lock"] == {"mine": False}
+    closed = [e["event"]["type"] for e in second.events]
+    assert closed == (["conversation.closed"] if way == "close" else [])
+    opened = second.request("conversation/open", named)
+    assert opened["conversation"]["lock"] == {"mine": True}
+    assert content_of(opened["items"][0]) == "go"
+    world.send(second, conversation, "more")
+    assert world.turn(second)["finalText"] == "Again."
+
+
+def test_lists_say_which_conversations_another_window_has_open(world: World) -> None:
+    world.script(say("Hi."))
+    first, second = world.daemon(), world.daemon()
+    conversation = world.start(first)
+    wait_for_status(first, "idle")
+    locks = [{"mine": False, "pid": first.process.pid}, {"mine": False}]
+    for lock in locks:
+        [listed] = second.request("conversation/list")["conversations"]
+        assert (listed["id"], listed["lock"]) == (conversation, lock)
+        first.kill()
+
+
+def test_when_the_log_is_deleted_this_one_is_told(world: World) -> None:
+    world.script(say("Hi."))
+    first, second = world.daemon(), world.daemon()
+    conversation = world.start(first)
+    wait_for_status(first, "idle")
+    named = {"conversationId": conversation}
+    second.request("conversation/open", named)
+    shutil.rmtree(world.log_of(conversation).parent)
+    freed(second)
+    assert second.error("conversation/open", named).code == -31002
+
+
+def test_many_events_of_another_window_arrive_whole(world: World) -> None:
+    world.script(*[call("think", thought="x" * 5000) for _ in range(60)], say("Done."))
+    first, second = world.daemon(), world.daemon()
+    conversation = world.start(first)
+    first.wait_for_event("item.completed", nth=2)
+    last = second.request("conversation/open", {"conversationId": conversation})["lastSeq"]
+    for client in (first, second):
+        wait_for_status(client, "idle")
+    assert second.events == first.events[last:]
