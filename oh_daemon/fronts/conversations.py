@@ -129,8 +129,10 @@ class Conversations:
 
         `on_over` is called when that process is done with it: then it can be opened.
         """
-        if followed := self.find_followed(conversation_id):
+        followed = self.find_followed(conversation_id)
+        if followed is not None and followed.is_live:
             return followed
+        self.leave(conversation_id)
         try:
             return self.open(conversation_id, folders)
         except ConversationLockedError as locked:

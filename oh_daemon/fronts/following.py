@@ -52,6 +52,11 @@ class Followed(Journal):
             self._thread = threading.Thread(target=self._follow, args=args, name=name, daemon=True)
             self._thread.start()
 
+    @property
+    def is_live(self) -> bool:
+        """The system tells of changes; otherwise what was read stays as it was."""
+        return self._thread is not None
+
     def leave(self) -> None:
         """No more of its events come."""
         with self.changed:
@@ -60,7 +65,7 @@ class Followed(Journal):
             self._is_left = True
             if self._watch is not None:
                 self._watch.stop()
-        if self._thread is None:
+        if not self.is_live:
             self._release()
 
     def _follow(self, watch: Watch, on_over: Callable[[], object]) -> None:

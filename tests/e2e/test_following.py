@@ -192,6 +192,26 @@ def test_when_the_log_is_deleted_this_one_is_told(world: World) -> None:
     assert second.error("conversation/open", named).code == -31002
 
 
+def test_where_nothing_tells_of_changes_it_is_read_anew_and_taken_over(world: World) -> None:
+    world.script(say("One."), say("Two."))
+    first = world.daemon()
+    conversation = world.start(first)
+    wait_for_status(first, "idle")
+    inject = ("-e", "trace=inotify_init1", "-e", "inject=inotify_init1:error=EMFILE")
+    second = world.raw(prefix=("strace", "-f", "-qq", "-o", "/dev/null", *inject))
+    second.initialize([world.project])
+    named = {"conversationId": conversation}
+    before = second.request("conversation/open", named)
+    assert before["conversation"]["lock"]["mine"] is False
+    world.send(first, conversation, "more", wait="completed")
+    wait_for_status(first, "idle", nth=2)
+    after = second.request("conversation/open", named)
+    assert [item["text"] for item in after["items"][1::2]] == ["One.", "Two."]
+    assert (second.events, after["lastSeq"] > before["lastSeq"]) == ([], True)
+    first.kill()
+    assert second.request("conversation/open", named)["conversation"]["lock"] == {"mine": True}
+
+
 def test_many_events_of_another_window_arrive_whole(world: World) -> None:
     world.script(*[call("think", thought="x" * 5000) for _ in range(60)], say("Done."))
     first, second = world.daemon(), world.daemon()

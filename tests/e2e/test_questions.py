@@ -247,6 +247,30 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
     ]
 
 
+def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(world: World) -> None:
+    """A04."""
+    world.script(PORT, say("Done."))
+    client = asking(world)
+    named = {"conversationId": world.start(client)}
+    question = question_of(client)
+    first = request_of(client)
+    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    taken_back = client.wait_for(lambda m: m.get("method") == "$/cancelRequest")
+    assert taken_back["params"]["id"] == first["id"]
+    # An answer to what was taken back decides nothing.
+    late = {"action": "accept", "content": "late"}
+    client.send({"jsonrpc": "2.0", "id": first["id"], "result": late})
+    assert client.request("conversation/open", named)["pending"] == [question]
+    second = request_of(client, nth=2)
+    assert second["params"] == question
+    answer = {"action": "accept", "content": "8080"}
+    client.send({"jsonrpc": "2.0", "id": second["id"], "result": answer})
+    client.wait_for_event("input.resolved")
+    client.request("conversation/resume", named)
+    assert world.turn(client, nth=2)["finalText"] == "Done."
+    assert told(world) == ["8080"]
+
+
 def test_an_answer_that_was_taken_is_kept_when_the_daemon_dies(world: World) -> None:
     """A07."""
     world.script(PORT)

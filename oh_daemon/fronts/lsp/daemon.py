@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
+from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.following import Followed
@@ -115,6 +116,15 @@ def on_open(
         return on_live() if opening is None else then(opening, on_live)
 
     return call
+
+
+def on_journal(handler: Callable[[Daemon, Journal, Any, RequestContext], Any]) -> Handler:
+    """A handler that only reads, so one that is followed will do."""
+
+    def on_live(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
+        return handler(daemon, live.conversation, params, context)
+
+    return on_open(on_live, handler)
 
 
 def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:

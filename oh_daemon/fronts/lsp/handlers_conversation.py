@@ -32,7 +32,7 @@ from oh_daemon.fronts.conversations import check_options
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, then
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 
@@ -315,13 +315,8 @@ def set_option(
     return then(done, lambda result: {"options": options_of(live.conversation), **result})
 
 
+@on_journal
 def subscribe(
-    daemon: Daemon, live: Live, params: m.SubscribeParams, context: RequestContext
-) -> m.SubscribeResult:
-    return _subscribe(daemon, live.conversation, params, context)
-
-
-def _subscribe(
     daemon: Daemon, journal: Journal, _params: m.SubscribeParams, context: RequestContext
 ) -> m.SubscribeResult:
     with journal.changed:
@@ -392,6 +387,6 @@ HANDLERS: dict[str, Handler] = {
     "conversation/interrupt": interrupt,
     "conversation/queue": queue,
     "conversation/setOption": set_option,
-    "conversation/subscribe": on_open(subscribe, _subscribe),
+    "conversation/subscribe": subscribe,
     "conversation/unsubscribe": unsubscribe,
 }

@@ -23,7 +23,14 @@ from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.description import describe, describe_state
 from oh_daemon.fronts.following import Followed
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker, parse_folder, then
+from oh_daemon.fronts.lsp.daemon import (
+    Daemon,
+    Handler,
+    on_journal,
+    on_worker,
+    parse_folder,
+    then,
+)
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import uri_from_path
@@ -145,13 +152,8 @@ def _lines(
         yield from reversed(lines) if backwards else lines
 
 
+@on_journal
 def output_read(
-    daemon: Daemon, live: Live, params: d.OutputReadParams, _context: RequestContext
-) -> Future[d.OutputReadResult]:
-    return _output_of(daemon, live.conversation, params, _context)
-
-
-def _output_of(
     daemon: Daemon, journal: Journal, params: d.OutputReadParams, _context: RequestContext
 ) -> Future[d.OutputReadResult]:
     def work() -> d.OutputReadResult:
@@ -208,5 +210,5 @@ HANDLERS: dict[str, Handler] = {
     "conversation/list": on_worker(list_),
     "conversation/read": on_worker(read),
     "conversation/events": on_worker(events),
-    "output/read": on_open(output_read, _output_of),
+    "output/read": output_read,
 }

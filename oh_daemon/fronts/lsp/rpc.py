@@ -35,7 +35,7 @@ MAX_IN_FLIGHT = 64
 URGENT = frozenset(
     {
         *("shutdown", "conversation/interrupt", "conversation/pause", "conversation/close"),
-        "approval/respond",
+        *("approval/respond", "input/respond"),
     }
 )
 """Served even when too many other requests are open: those that make room."""
