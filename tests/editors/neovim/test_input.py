@@ -56,3 +56,18 @@ def test_older_messages_come_back_also_in_another_editor(desk: Desk) -> None:
     assert buffer[:] == ["first message"], "there is no older one"
     editor.type("<Down><Down>")
     assert buffer[:] == ["a draft"]
+
+
+def test_an_earlier_conversation_is_mentioned_by_its_title(desk: Desk) -> None:
+    desk.script(say("Hello."), say("I have read it."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh greet the world")
+    editor.wait_for_event("TurnFinished")
+    editor.command("Oh new")
+    editor.type("as in @gre")
+    editor.wait("vim.tbl_count(vim.fn.complete_info({ 'items' }).items) > 0")
+    editor.type("<C-n><C-y>, please<Esc><CR>")
+    editor.wait_for_event("TurnFinished", nth=2)
+    assert "as in @greet_the_world, please" in desk.prompts()
+    assert "oh-log:/" in desk.prompts()

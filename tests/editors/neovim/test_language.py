@@ -79,3 +79,26 @@ def test_without_a_language_server_the_agent_is_told_so(desk: Desk) -> None:
     editor.command("Oh what is in there?")
     editor.wait_for_event("TurnFinished")
     assert "no language server answers textDocument/documentSymbol here" in desk.prompts()
+
+
+def test_the_agent_is_told_what_the_user_looks_at(desk: Desk) -> None:
+    (desk.project / "more.py").write_text("\n" * 9 + 'x = "ü😀"\n', "utf-8")
+    desk.script(say("I see."), say("I see that too."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.edit(desk.project / "more.py")
+    editor.command("Oh what is this?")
+    editor.wait_for_event("TurnFinished")
+    assert "more.py, cursor in line 1, lines 1-10 on screen" in desk.prompts()
+    assert "calc.py, more.py" in desk.prompts()
+
+    editor.wait_for_status("idle")
+    editor.lua("vim.keymap.set('x', '<F2>', '<Cmd>Oh and this?<CR>')")
+    editor.type("G0v5l")
+    selection = "(require('oh.daemon').known().context.selection)"
+    editor.wait(f"{selection}.text == ...", 'x = "ü')
+    span = {"start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 7}}
+    assert editor.lua(f"return {selection}.range") == span
+    editor.type("<F2>")
+    editor.wait_for_event("TurnFinished", nth=2)
+    assert "more.py lines 10-10" in desk.prompts()

@@ -56,6 +56,7 @@ def test_the_chat_follows_its_end_only_where_the_cursor_is(desk: Desk) -> None:
     """
     editor.command("Oh write")
     editor.wait_for_chat("line 59")
+    editor.wait_for_status("idle")
     at, end = editor.lua(where)
     assert at == end
     editor.lua("vim.api.nvim_win_set_cursor(require('oh.windows').window_of('oh-chat'), { 10, 0 })")

@@ -99,8 +99,8 @@ end
 ---@return table
 function M.search_item(found)
   return {
-    -- A mention ends at the first space.
-    word = (found.label:gsub("%s+", "_")),
+    -- A mention ends at the first space. Of a file it is the path, which says more than the name.
+    word = ((found.kind == "file" and found.part.name or found.label):gsub("%s+", "_")),
     abbr = found.label,
     kind = found.kind:sub(1, 1),
     menu = found.detail,

@@ -21,6 +21,7 @@ local M = {}
 ---@field is_ready boolean It has answered `initialize`.
 ---@field conversations table<string, oh.Conversation>
 ---@field current? oh.Conversation The one that commands mean.
+---@field context? oh.protocol.ContextChangedParams What it was told last of where the user is.
 ---@field private commands? table[] What a message can name by `/`, once it is known.
 ---@field private awaiting_commands? (fun(commands: table[]))[]
 ---@field private waiting oh.Request[] What was asked before it was ready.
@@ -192,7 +193,7 @@ function Daemon:launch()
     tell.error(("%q is not there; %s"):format(options.cmd[1], way_out))
     return false
   end
-  self.is_ready = false
+  self.is_ready, self.context = false, nil
   self.client_id = vim.lsp.start(self:client_config(options), { attach = false, silent = true })
   if not self.client_id then
     tell.error("the daemon did not start; `:Oh log` may say why")
@@ -200,6 +201,7 @@ function Daemon:launch()
   end
   require("oh.editor").follow_buffers(self)
   require("oh.language").follow_diagnostics()
+  require("oh.context").follow(self)
   return true
 end
 
