@@ -88,13 +88,6 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     assert "@calc.py:3-3\nand this?" in editor.chat()
     assert "return a - b" in str(desk.llm.requests[-1].body["messages"][-1])
 
-    other = desk.start()
-    other.edit(desk.file)
-    other.lua(_CHOOSE_FIRST)
-    other.command("Oh conversations")
-    other.wait("#vim.api.nvim_exec2('messages', { output = true }).output > 0")
-    assert "oh: " in other.messages(), "one writer per conversation, and the reason is told"
-
 
 def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk) -> None:
     desk.script(say("Hello."))
@@ -124,3 +117,40 @@ def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk)
     editor.command("Oh delete")
     editor.wait("require('oh').conversation() == nil")
     assert not log.exists()
+
+
+def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None:
+    desk.script(
+        call("terminal", command="touch made", security_risk="medium"),
+        say("Made."),
+        say("Mine now."),
+    )
+    first = desk.start()
+    first.edit(desk.file)
+    first.command("Oh make it")
+    first.wait_for_event("ApprovalRequested")
+
+    second = desk.start()
+    second.edit(desk.file)
+    second.lua(_CHOOSE_FIRST)
+    second.command("Oh conversations")
+    second.wait_for_chat("waiting for an answer in the window that runs it")
+    state = "require('oh.status').state(require('oh').conversation())"
+    second.wait(f"{state} == '1 to allow elsewhere'")
+    second.command("Oh approve")
+    assert "another window runs this conversation; answer there" in second.messages()
+    second.command("Oh and quickly")
+    second.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('be watched')")
+    draft = "vim.fn.getbufline(require('oh.input').buffer(require('oh.daemon').root()), 1)[1]"
+    assert second.lua(f"return {draft}") == "and quickly ", "what cannot be sent is not lost"
+    assert not (desk.project / "made").exists()
+
+    first.command("Oh approve")
+    second.wait_for_chat("Made.")
+    first.wait_for_status("idle")
+    daemon = first.daemon()
+    first.quit()
+    daemon.wait(20)
+    second.command("Oh and now?")
+    second.wait_for_chat("Mine now.")
+    assert "elsewhere" not in second.lua(f"return {state}")
