@@ -3,15 +3,15 @@
 import { createInterface } from "node:readline";
 import { type Disposable, EventEmitter, type ExtensionContext, type LogOutputChannel, window, workspace } from "vscode";
 import {
-  type ClientCapabilities, CloseAction, ErrorAction, LanguageClient, type LanguageClientOptions, State, type StaticFeature,
-  TransportKind,
+  type ClientCapabilities, CloseAction, ErrorAction, LanguageClient, type LanguageClientOptions, RevealOutputChannelOn, State,
+  type StaticFeature, TransportKind,
 } from "vscode-languageclient/node";
 import { findDaemon, pythonsOfWindow } from "./command";
 import { type ApplyEditParams, applyEdit, readDocument, saveDocuments } from "./editor";
 import { answerLanguageRequest, readDiagnostics } from "./language";
 import { ManagedDaemon } from "./managed";
 import type { DaemonState, Notification } from "./messages";
-import type { Approval, Requests } from "./protocol";
+import type { Approval, ClientNotifications, Requests } from "./protocol";
 import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 
 const MAX_RESTARTS = 3;
@@ -27,12 +27,15 @@ export class Agent implements Disposable {
   private readonly stateEmitter = new EventEmitter<DaemonState>();
   private readonly notificationEmitter = new EventEmitter<Notification>();
   private readonly approvalEmitter = new EventEmitter<Approval>();
+  private readonly startedEmitter = new EventEmitter<string>();
   private readonly secretsListener: Disposable;
   private readonly managed: ManagedDaemon;
   readonly onState = this.stateEmitter.event;
   readonly onNotification = this.notificationEmitter.event;
   /** An approval is before the user; it stays in the log until it is answered. */
   readonly onApproval = this.approvalEmitter.event;
+  /** A command of the daemon, such as a code action, has started this conversation. */
+  readonly onStarted = this.startedEmitter.event;
   state: DaemonState = { kind: "starting" };
   private client: LanguageClient | undefined;
   private starting: Promise<void> | undefined;
@@ -73,12 +76,13 @@ export class Agent implements Disposable {
   }
 
   /** Tells the daemon if it runs; what it misses it is told when it starts. */
-  async notify(method: string, params: object): Promise<void> {
+  async notify<M extends keyof ClientNotifications>(method: M, params: ClientNotifications[M]): Promise<void> {
     if (this.client?.isRunning()) await this.client.sendNotification(method, params);
   }
 
-  sendSettings(): Promise<void> {
-    return this.notify("workspace/didChangeConfiguration", { settings: { ohDaemon: daemonSettings() } });
+  async sendSettings(): Promise<void> {
+    const settings = { ohDaemon: daemonSettings() };
+    if (this.client?.isRunning()) await this.client.sendNotification("workspace/didChangeConfiguration", { settings });
   }
 
   async stop(): Promise<void> {
@@ -90,7 +94,8 @@ export class Agent implements Disposable {
   }
 
   dispose(): Promise<void> {
-    for (const each of [this.stateEmitter, this.notificationEmitter, this.approvalEmitter, this.secretsListener]) each.dispose();
+    const emitters = [this.stateEmitter, this.notificationEmitter, this.approvalEmitter, this.startedEmitter];
+    for (const each of [...emitters, this.secretsListener]) each.dispose();
     return this.stop();
   }
 
@@ -109,7 +114,7 @@ export class Agent implements Disposable {
     this.log.info(`starting ${[daemon.command, ...daemon.args].join(" ")}`);
     const folder = workspace.workspaceFolders?.[0]?.uri;
     const options = folder?.scheme === "file" ? { cwd: folder.fsPath } : {};
-    const client = new LanguageClient("oh", "oh", { ...daemon, options, transport: TransportKind.stdio }, this.clientOptions());
+    const client = new QuietClient("oh", "oh", { ...daemon, options, transport: TransportKind.stdio }, this.clientOptions());
     this.client = client;
     client.registerFeature(new WithoutProgress());
     this.listen(client);
@@ -174,6 +179,7 @@ export class Agent implements Disposable {
     return {
       documentSelector: [{ scheme: "file" }],
       outputChannel: this.log,
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions: {
         ohDaemon: {
           protocolVersion: { major: 1, minor: 0 },
@@ -193,6 +199,11 @@ export class Agent implements Disposable {
         stderr: (stream) => createInterface({ input: stream }).on("line", (line) => this.onErrorLine(line)),
       },
       middleware: {
+        executeCommand: async (command, args, next) => {
+          const result = (await next(command, args)) as { conversation?: { id: string } } | undefined;
+          if (result?.conversation) this.startedEmitter.fire(result.conversation.id);
+          return result;
+        },
         workspace: {
           configuration: (params) => params.items.map(() => daemonSettings()),
         },
@@ -234,6 +245,13 @@ export class Agent implements Disposable {
   private enter(state: DaemonState): void {
     this.state = state;
     this.stateEmitter.fire(state);
+  }
+}
+
+/** The panel says that the daemon does not run, and why; notifications would say it again. */
+class QuietClient extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
   }
 }
 

@@ -1,14 +1,33 @@
-/** Where the user is: the editor they worked in last, and what is selected there. */
+/** Where the user is: the editor they worked in last, what is selected, open and wrong there. */
 
-import { type Disposable, type TextEditor, type Uri, window, workspace } from "vscode";
+import { Disposable, DiagnosticSeverity, languages, TabInputText, type TextEditor, type Uri, window, workspace } from "vscode";
+import type { Agent } from "./agent";
 import { toRange } from "./editor";
-import type { Part } from "./protocol";
+import type { ContextChangedParams, Part } from "./protocol";
+
+const DEBOUNCE_MS = 50;
+/** A longer selection is named by its range alone. */
+const MAX_SELECTED_CHARS = 32_768;
 
 export class EditorContext implements Disposable {
   private last: TextEditor | undefined;
-  private readonly listener = window.onDidChangeActiveTextEditor(() => this.remember());
+  private sent = "";
+  private timer: NodeJS.Timeout | undefined;
+  private readonly listeners: Disposable;
 
-  constructor() {
+  constructor(private readonly agent: Agent) {
+    const changed = () => this.onChange();
+    this.listeners = Disposable.from(
+      window.onDidChangeActiveTextEditor(changed),
+      window.onDidChangeTextEditorSelection(changed),
+      window.onDidChangeTextEditorVisibleRanges(changed),
+      window.tabGroups.onDidChangeTabs(changed),
+      languages.onDidChangeDiagnostics(changed),
+      agent.onState(() => {
+        this.sent = "";
+        this.onChange();
+      }),
+    );
     this.remember();
   }
 
@@ -28,7 +47,8 @@ export class EditorContext implements Disposable {
   }
 
   dispose(): void {
-    this.listener.dispose();
+    this.listeners.dispose();
+    clearTimeout(this.timer);
   }
 
   private remember(): void {
@@ -37,8 +57,50 @@ export class EditorContext implements Disposable {
     const candidates = [window.activeTextEditor, this.last, ...visible];
     this.last = candidates.find((each) => each && visible.includes(each));
   }
+
+  private onChange(): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.send(), DEBOUNCE_MS);
+  }
+
+  private send(): void {
+    if (this.agent.state.kind !== "running") return;
+    const context = this.describe();
+    const text = JSON.stringify(context);
+    if (text === this.sent) return;
+    this.sent = text;
+    void this.agent.notify("editor/contextChanged", context);
+  }
+
+  private describe(): ContextChangedParams {
+    const editor = this.editor;
+    const context = { openUris: openUris(), diagnosticsSummary: countDiagnostics() };
+    if (!editor) return context;
+    const { document, selection } = editor;
+    const uri = document.uri.toString();
+    const text = document.getText(selection);
+    const isShort = !selection.isEmpty && text.length <= MAX_SELECTED_CHARS;
+    return {
+      ...context,
+      activeUri: uri,
+      selection: { uri, range: toRange(selection), ...(isShort && { text }) },
+      visibleRanges: editor.visibleRanges.map(toRange),
+    };
+  }
 }
 
 export function fileLink(uri: Uri): Part {
   return { type: "resourceLink", uri: uri.toString(), name: workspace.asRelativePath(uri) };
+}
+
+function openUris(): string[] {
+  const inputs = window.tabGroups.all.flatMap((group) => group.tabs.map((tab) => tab.input));
+  const uris = inputs.flatMap((input) => (input instanceof TabInputText && input.uri.scheme === "file" ? input.uri.toString() : []));
+  return [...new Set(uris)];
+}
+
+function countDiagnostics(): { errors: number; warnings: number } {
+  const all = languages.getDiagnostics().flatMap(([, diagnostics]) => diagnostics);
+  const count = (severity: DiagnosticSeverity) => all.filter((each) => each.severity === severity).length;
+  return { errors: count(DiagnosticSeverity.Error), warnings: count(DiagnosticSeverity.Warning) };
 }

@@ -3,7 +3,7 @@
 import { type ExtensionContext, window, workspace } from "vscode";
 import { Agent } from "./agent";
 import { Approvals } from "./approvals";
-import { openLink, registerCommands } from "./commands";
+import { openLink, registerCommands, showConversation } from "./commands";
 import { EditorContext } from "./context";
 import { Diffs } from "./diff";
 import { Panel } from "./panel";
@@ -14,13 +14,14 @@ import { StatusItem } from "./status";
 export function activate(context: ExtensionContext): void {
   const log = window.createOutputChannel("oh", { log: true });
   const agent = new Agent(context, log);
-  const editors = new EditorContext();
+  const editors = new EditorContext(agent);
   const diffs = new Diffs(agent);
   const panel = new Panel(context, agent, diffs, editors);
   const approvals = new Approvals(agent, diffs, () => panel.isVisible);
   context.subscriptions.push(
     log, agent, editors, diffs, panel, approvals,
     new StatusItem(agent, approvals),
+    agent.onStarted((conversationId) => showConversation(conversationId, panel)),
     approvals.onCount((count) => panel.showBadge(count)),
     window.registerWebviewViewProvider("oh.chat", panel),
     window.registerUriHandler({ handleUri: (uri) => openLink(uri, panel) }),

@@ -35,7 +35,7 @@ export async function lendKeys(client: LanguageClient, secrets: SecretStorage): 
 export async function lendKey(client: LanguageClient, secrets: SecretStorage, name: string): Promise<void> {
   const value = await secrets.get(name);
   const sent = value ? client.sendRequest("secret/set", { name, value }) : client.sendRequest("secret/remove", { name });
-  await sent.catch((error: unknown) => client.error(`The daemon does not take the key ${name}.`, error));
+  await sent.catch((error: unknown) => window.showErrorMessage(`oh: the daemon does not take the key ${name}: ${String(error)}`));
 }
 
 /** Asks which key to set or remove, and for its value. */

@@ -91,6 +91,8 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
 function onDaemon(state: DaemonState): void {
   daemon = state;
   if (daemon.kind === "running") {
+    // What an earlier daemon did not answer any more says nothing about this one.
+    failure = undefined;
     if (memory.conversationId !== undefined) void open(memory.conversationId);
     else void loadDraft();
   }

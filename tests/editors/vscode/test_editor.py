@@ -43,6 +43,20 @@ async def test_the_agent_asks_the_language_extensions_of_the_window(vscode: VSCo
     assert "app.ts:2" in found
 
 
+async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
+    (vscode.project / "app.ts").write_text(APP)
+    vscode.script(say("One."), say("Two."))
+    await vscode.open(file="app.ts")
+    await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
+    await vscode.page.locator(".editor-instance .view-line").nth(1).click(click_count=3)
+    await vscode.say("what is this?")
+    await expect(vscode.panel.locator(".agent")).to_have_text("One.")
+    told = json.dumps(vscode.llm.requests[0].body["messages"][-1])
+    assert "app.ts lines 2-3" in told
+    assert "export function add" in told
+    assert "errors 1, warnings 0" in told
+
+
 async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     vscode: VSCode,
 ) -> None:
@@ -105,4 +119,6 @@ def chips(vscode: VSCode) -> Locator:
 
 
 async def choose_in_menu(vscode: VSCode) -> None:
-    await vscode.page.get_by_role("menuitem", name="Add to Conversation").click()
+    """By key, since a menu takes no click in its first moments."""
+    await vscode.page.get_by_role("menuitem", name="Add to Conversation").hover()
+    await vscode.page.keyboard.press("Enter")

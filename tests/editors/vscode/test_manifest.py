@@ -2,7 +2,10 @@
 
 import json
 import re
+import zipfile
 from pathlib import Path
+
+import pytest
 
 from oh_daemon.contract.protocol import METHODS
 
@@ -25,3 +28,14 @@ def test_the_extension_names_only_methods_that_exist() -> None:
     sources = "".join(p.read_text() for p in EXTENSION.glob("[sw]*/*.ts"))
     known = {method.name for method in METHODS}
     assert set(re.findall(METHOD, sources)) <= known
+
+
+def test_the_package_holds_the_daemon_and_is_small_without_it() -> None:
+    if not (EXTENSION / "oh.vsix").exists():
+        pytest.skip("needs what `make vsix` makes")
+    with zipfile.ZipFile(EXTENSION / "oh.vsix") as package:
+        sizes = {each.filename: each.compress_size for each in package.infolist()}
+    wheels = [name for name in sizes if name.endswith(".whl")]
+    assert [Path(name).parent.as_posix() for name in wheels] == ["extension/daemon"]
+    assert "extension/daemon/requirements.lock" in sizes
+    assert sum(sizes.values()) - sizes[wheels[0]] < 300_000

@@ -90,6 +90,8 @@ class Server:
     extensions: Path
     environment: dict[str, str] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
+    is_trusting: bool = True
+    """Whether the folders it opens are trusted without a question."""
 
     @classmethod
     def with_model(cls, home: Path, extensions: Path, url: str) -> Self:
@@ -105,7 +107,8 @@ class Server:
         """Returns `127.0.0.1:PORT`."""
         self.write_settings(self.settings)
         options = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry"]
-        options += ["--disable-update-check", "--disable-workspace-trust", "--disable-proxy"]
+        options += ["--disable-update-check", "--disable-proxy"]
+        options += ["--disable-workspace-trust"] if self.is_trusting else []
         options += ["--disable-getting-started-override", "--reconnection-grace-time", "5"]
         self.process = subprocess.Popen(
             code_server(self.home, self.extensions, *options),
