@@ -1,9 +1,10 @@
 /** The extension's commands, by their names in the manifest. */
 
-import { commands, type Disposable, env, Uri, window } from "vscode";
+import { commands, type Disposable, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import { type EditorContext, fileLink } from "./context";
+import { terminalText } from "./mentions";
 import type { Panel } from "./panel";
 import type { Part } from "./protocol";
 
@@ -31,7 +32,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.stop": () => ofPanel(parts, (conversationId) => agent.request("conversation/interrupt", { conversationId })),
     "oh.addSelection": () => attach([editors.part]),
     "oh.addFile": (clicked?: Uri, chosen?: Uri[]) => attach((chosen ?? [clicked]).map((uri) => uri && fileLink(uri))),
-    "oh.addTerminalSelection": async () => attach([await terminalSelection()]),
+    "oh.addTerminalSelection": async () => attach([await terminalText("selection")]),
     "oh.approve": () => approvals.answer("allow"),
     "oh.reject": () => approvals.answer("reject"),
     "oh.setKey": parts.askForKey,
@@ -72,15 +73,4 @@ async function ofPanel({ panel }: Parts, action: (conversationId: string) => Pro
   } catch (error) {
     void window.showErrorMessage(`oh: ${error instanceof Error ? error.message : String(error)}`);
   }
-}
-
-/** Extensions see a terminal's selection only through the clipboard, which is put back. */
-async function terminalSelection(): Promise<Part | undefined> {
-  const before = await env.clipboard.readText();
-  await env.clipboard.writeText("");
-  await commands.executeCommand("workbench.action.terminal.copySelection");
-  const text = await env.clipboard.readText();
-  await env.clipboard.writeText(before);
-  const name = window.activeTerminal?.name ?? "terminal";
-  return text === "" ? undefined : { type: "resource", uri: `terminal:/${encodeURIComponent(name)}`, text };
 }

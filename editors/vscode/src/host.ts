@@ -5,9 +5,9 @@ import type { Agent } from "./agent";
 import type { EditorContext } from "./context";
 import { type Diffs, readText } from "./diff";
 import { toCodeRange } from "./editor";
+import { suggestions, terminalText } from "./mentions";
 import type { HostRequests } from "./messages";
 
-const MAX_FILES = 30;
 const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings", "oh.install"];
 
 type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
@@ -55,18 +55,10 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
       if (COMMANDS.includes(command)) await commands.executeCommand(command);
       return null;
     },
-    "host/files": async ({ query }) => ({ files: await findFiles(query) }),
+    "host/mentions": async ({ query }) => ({ suggestions: await suggestions(query, editors) }),
+    "host/terminalText": async () => {
+      const part = await terminalText("all");
+      return part ? { part } : {};
+    },
   };
-}
-
-/** Open files first, then those of the folders whose names hold the query. */
-async function findFiles(query: string): Promise<{ uri: string; name: string }[]> {
-  const glob = `**/*${query.replace(/[[\]{}?*!]/g, "")}*`;
-  const open = workspace.textDocuments.filter((each) => each.uri.scheme === "file").map((each) => each.uri);
-  const found = await workspace.findFiles(glob, "**/{node_modules,.git,.venv,.openhands}/**", MAX_FILES);
-  const names = new Map([...open, ...found].map((uri) => [uri.toString(), workspace.asRelativePath(uri)]));
-  return [...names]
-    .map(([uri, name]) => ({ uri, name }))
-    .filter(({ name }) => name.toLowerCase().includes(query.toLowerCase()))
-    .slice(0, MAX_FILES);
 }

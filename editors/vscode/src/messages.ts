@@ -6,6 +6,14 @@ import type {
 
 export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
+/** What can go along with a message; a terminal's text is read when it is chosen. */
+export interface Suggestion {
+  kind: "file" | "editor" | "selection" | "problems" | "terminal" | "symbol" | "conversation" | "command";
+  label: string;
+  detail?: string;
+  part?: Part;
+}
+
 /** What the panel asks of the extension itself. */
 export interface HostRequests {
   "host/openFile": [{ uri: string; range?: Range }, null];
@@ -17,7 +25,8 @@ export interface HostRequests {
   "host/insert": [{ text: string }, null];
   "host/copy": [{ text: string }, null];
   "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" }, null];
-  "host/files": [{ query: string }, { files: readonly { uri: string; name: string }[] }];
+  "host/mentions": [{ query: string }, { suggestions: readonly Suggestion[] }];
+  "host/terminalText": [Record<string, never>, { part?: Part }];
 }
 export type Calls = Requests & HostRequests;
 

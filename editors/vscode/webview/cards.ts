@@ -66,6 +66,14 @@ export function part(value: Part): HTMLElement {
   }
 }
 
+/** The written part of a message, as it was typed. */
+export function textOf(content: readonly Part[]): string {
+  return content.map((each) => {
+    if (each.type === "command") return `/${each.name} ${each.args ?? ""}`.trim();
+    return each.type === "text" ? each.text : "";
+  }).join("").trim();
+}
+
 function fileChip(uri: string, label: string): HTMLElement {
   return h("button.chip", { title: uri, onclick: () => void call("host/openFile", { uri }).catch(() => undefined) }, icon("file"), label);
 }

@@ -1,10 +1,13 @@
 /** The input: text, attachments, and what sending means while the agent works. */
 
-import type { PanelMemory } from "../src/messages";
+import type { PanelMemory, Suggestion } from "../src/messages";
 import type { Part } from "../src/protocol";
 import { part as partView } from "./cards";
+import type { SlashCommands } from "./commands";
+import { Completion, type Sign } from "./completion";
 import { h, icon } from "./dom";
-import { Mentions } from "./mentions";
+import { History } from "./history";
+import { call } from "./host";
 
 export type Delivery = "auto" | "queue";
 export interface ComposerActions {
@@ -12,9 +15,15 @@ export interface ComposerActions {
   stop: () => void;
   draft: (memory: Pick<PanelMemory, "draft">) => void;
   lastMessages: () => string[];
+  commands: SlashCommands;
+  fail: (error: unknown) => void;
 }
 
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
+/** As the daemon limits them. */
+const MAX_IMAGE_BYTES = 5_242_880;
+/** What the explorer and the editor's tabs are dragged as. */
+const URI_LIST = "text/uri-list";
 
 export class Composer {
   readonly element: HTMLElement;
@@ -23,24 +32,24 @@ export class Composer {
   private readonly stopButton: HTMLButtonElement;
   private readonly sendButton: HTMLButtonElement;
   private readonly queueButton: HTMLButtonElement;
-  private readonly mentions: Mentions;
+  private readonly completion: Completion;
+  private readonly history: History;
   private attached: Part[] = [];
   private isBusy = false;
   private isSending = false;
-  /** How far back in the earlier messages the input is; 0 is the draft. */
-  private back = 0;
 
   constructor(private readonly actions: ComposerActions) {
     this.stopButton = h("button.round.stop", { type: "button", title: "Stop (Escape)", "aria-label": "Stop", onclick: () => actions.stop() }, icon("stop"));
     this.queueButton = h("button.quiet.queue", { type: "button", title: "Send after this turn (Alt+Enter)", onclick: () => void this.send("queue") }, "Queue");
     this.sendButton = h("button.round.send", { type: "submit", "aria-label": "Send" }, icon("send"));
-    this.mentions = new Mentions(this.input, (part) => this.attach(part));
+    this.history = new History(this.input, actions.lastMessages);
+    this.completion = new Completion(this.input, { find: (sign, query) => this.find(sign, query), pick: (each) => this.pick(each) });
     const submit = (event: SubmitEvent) => {
       event.preventDefault();
       void this.send("auto");
     };
-    this.element = h("form.composer", { onsubmit: submit, ondrop: (event: DragEvent) => this.onFiles(event, event.dataTransfer) },
-      this.mentions.element, this.chips,
+    this.element = h("form.composer", { onsubmit: submit, ondragover: (event: DragEvent) => event.preventDefault(), ondrop: (event: DragEvent) => this.onFiles(event, event.dataTransfer) },
+      this.completion.element, this.chips,
       h("div.bar", {}, this.input, this.queueButton, this.stopButton, this.sendButton));
     this.input.addEventListener("input", () => this.onInput());
     this.input.addEventListener("keydown", (event) => this.onKey(event));
@@ -52,7 +61,7 @@ export class Composer {
   setBusy(isBusy: boolean, isReadOnly: boolean): void {
     this.isBusy = isBusy;
     this.input.disabled = isReadOnly;
-    this.input.placeholder = isReadOnly ? "Open in another window" : isBusy ? "Steer the agent…" : "Ask the agent… @ for files";
+    this.input.placeholder = isReadOnly ? "Open in another window" : isBusy ? "Steer the agent…" : "Ask the agent… @ for context, / for commands";
     this.stopButton.hidden = !isBusy;
     this.update();
   }
@@ -79,14 +88,15 @@ export class Composer {
 
   private async send(delivery: Delivery): Promise<void> {
     const text = this.input.value.trim();
-    const content: Part[] = [...(text === "" ? [] : [{ type: "text" as const, text }]), ...this.attached];
-    if (content.length === 0 || this.isSending) return;
+    if ((text === "" && this.attached.length === 0) || this.isSending) return;
+    if (this.actions.commands.run(text)) return this.clear();
     this.isSending = true;
     const { value } = this.input;
     const { attached } = this;
     this.clear();
     try {
-      await this.actions.send(content, delivery);
+      const written = text === "" ? [] : [await this.actions.commands.part(text)];
+      await this.actions.send([...written, ...attached], delivery);
     } catch {
       // What could not be sent returns to the input, before whatever was typed since.
       this.attached = [...attached, ...this.attached];
@@ -98,20 +108,20 @@ export class Composer {
 
   private clear(): void {
     this.attached = [];
-    this.back = 0;
+    this.history.reset();
     this.setText("");
   }
 
   private onInput(): void {
-    this.back = 0;
+    this.history.reset();
     this.update();
     this.actions.draft({ draft: this.input.value });
-    void this.mentions.update();
+    void this.completion.update();
   }
 
   private onKey(event: KeyboardEvent): void {
     if (event.isComposing) return;
-    const isForList = !event.shiftKey && this.mentions.onKey(event.key);
+    const isForList = !event.shiftKey && this.completion.onKey(event.key);
     if (isForList || this.onOwnKey(event)) event.preventDefault();
   }
 
@@ -124,28 +134,46 @@ export class Composer {
       this.actions.stop();
       return true;
     }
-    if (event.key === "ArrowUp" || event.key === "ArrowDown") return this.recall(event.key === "ArrowUp" ? 1 : -1);
-    return false;
+    const isHistory = (event.key === "ArrowUp" || event.key === "ArrowDown") && !event.shiftKey;
+    const recalled = isHistory ? this.history.recall(event.key) : undefined;
+    if (recalled !== undefined) this.setText(recalled);
+    return recalled !== undefined;
   }
 
-  /** Earlier messages, from an empty input or from another earlier message. */
-  private recall(step: number): boolean {
-    const messages = this.actions.lastMessages();
-    if (this.back === 0 && (this.input.value !== "" || step < 0)) return false;
-    this.back = Math.min(messages.length, this.back + step);
-    this.setText(this.back === 0 ? "" : (messages.at(-this.back) ?? ""));
-    return true;
+  private async find(sign: Sign, query: string): Promise<readonly Suggestion[]> {
+    if (sign === "/") return this.actions.commands.find(query);
+    return (await call("host/mentions", { query })).suggestions;
+  }
+
+  private pick(suggestion: Suggestion): void {
+    if (suggestion.kind === "command" && !this.actions.commands.run(suggestion.label)) {
+      // What it is about follows.
+      this.input.setRangeText(`${suggestion.label} `, 0, 0, "end");
+    }
+    if (suggestion.part) this.attach(suggestion.part);
+    else if (suggestion.kind === "terminal") {
+      call("host/terminalText", {}).then(({ part }) => part && this.attach(part)).catch(this.actions.fail);
+    }
+    this.onInput();
   }
 
   private onFiles(event: Event, data: DataTransfer | null): void {
     const images = [...(data?.files ?? [])].filter((file) => IMAGE.test(file.type));
-    if (images.length === 0) return;
+    const uris = images.length > 0 ? [] : (data?.getData(URI_LIST) ?? "").split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));
+    if (images.length === 0 && uris.length === 0) return;
     event.preventDefault();
-    for (const file of images) {
-      const reader = new FileReader();
-      reader.onload = () => this.attach({ type: "image", mimeType: file.type, data: String(reader.result).split(",")[1] ?? "" });
-      reader.readAsDataURL(file);
+    for (const uri of uris) this.attach({ type: "resourceLink", uri: uri.replace(/^vscode-remote:\/\/[^/]*/, "file://") });
+    for (const file of images) this.attachImage(file);
+  }
+
+  private attachImage(file: File): void {
+    if (file.size > MAX_IMAGE_BYTES) {
+      this.actions.fail(new Error(`The image ${file.name} is larger than 5 MB; make it smaller first.`));
+      return;
     }
+    const reader = new FileReader();
+    reader.onload = () => this.attach({ type: "image", mimeType: file.type, data: String(reader.result).split(",")[1] ?? "" });
+    reader.readAsDataURL(file);
   }
 
   private update(): void {

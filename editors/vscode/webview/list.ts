@@ -35,6 +35,9 @@ export class ConversationList {
   show(): void {
     this.search.value = "";
     this.load();
+  }
+
+  focus(): void {
     this.search.focus();
   }
 

@@ -3,12 +3,14 @@
 import type { DaemonState, Notification, PanelMemory, ToPanel } from "../src/messages";
 import type { ConversationInfo, ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
-import { compact } from "./cards";
+import { compact, textOf } from "./cards";
+import { SlashCommands } from "./commands";
 import { Composer, type Delivery } from "./composer";
 import { h, icon } from "./dom";
 import { CallError, call, listen, remember } from "./host";
 import { ConversationList, formatCost } from "./list";
 import { draftOptions, picker } from "./pickers";
+import { QueueBox } from "./queue";
 import { Review } from "./review";
 import { button, host, problem, remedies, retryNotice, secondsUntil, welcome, withoutModel } from "./state";
 import { Store } from "./store";
@@ -44,15 +46,24 @@ const status = h("span.status", { role: "status" });
 const controls = h("span.controls");
 const stateBox = h("div.state-box");
 const approvalBox = h("div.approval-box");
-const queueBox = h("ul.queue-box", { "aria-label": "Queued messages" });
+const queueBox = new QueueBox(fail);
 const pickers = h("div.pickers");
 const usage = h("span.usage");
+const commands = new SlashCommands([
+  { name: "new", description: "Start another conversation", isPossible: () => true, run: () => show("new") },
+  { name: "conversations", description: "Search and manage conversations", isPossible: () => true, run: () => show("list") },
+  { name: "pause", description: "Hold the turn after this step", isPossible: () => store?.info.status === "running", run: pause },
+  { name: "resume", description: "Go on with the turn", isPossible: () => store?.info.status === "paused", run: resume },
+  { name: "condense", description: "Replace earlier steps by a summary", isPossible: () => store !== undefined && !store.isReadOnly, run: condense },
+]);
 const composer = new Composer({
   send,
   stop: () => withConversation((conversationId) => call("conversation/interrupt", { conversationId })),
   draft: (change) => keep(change),
   lastMessages: () => [...(store?.items.values() ?? [])].flatMap((item) =>
     item.kind === "userMessage" ? [textOf(item.content)] : []),
+  commands,
+  fail,
 });
 const list = new ConversationList({
   open: (id) => void open(id),
@@ -65,7 +76,11 @@ const transcript = new Transcript(review, h("div.below-log", {}, list.element, s
 
 document.body.append(
   h("header", {}, title, status, controls), transcript.element,
-  h("footer", {}, approvalBox, queueBox, composer.element, h("div.below", {}, pickers, usage)));
+  h("footer", {}, approvalBox, queueBox.element, composer.element, h("div.below", {}, pickers, usage)));
+// A window that gets the focus without a place for it would leave the keyboard nowhere.
+window.addEventListener("focus", () => setTimeout(() => {
+  if (document.activeElement === document.body) focusHome();
+}));
 listen(onMessage);
 
 function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
@@ -120,6 +135,11 @@ function show(what: "new" | "list" | "input"): void {
   view = what === "list" ? "list" : "chat";
   drawNow();
   if (what === "list") list.show();
+  focusHome();
+}
+
+function focusHome(): void {
+  if (view === "list") list.focus();
   else composer.focus();
 }
 
@@ -251,7 +271,7 @@ function drawNow(): void {
   if (store?.needsReviews && store.canReview) loadReviews(store);
   drawState(isList);
   drawApproval();
-  drawQueue();
+  queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
   composer.setBusy(store?.isBusy ?? false, store?.isReadOnly ?? false);
   drawPickers();
   drawUsage();
@@ -272,13 +292,20 @@ function drawHeader(isList: boolean): void {
 }
 
 function controlButtons(wanted: string): HTMLElement[] {
-  const pause = () => withConversation((conversationId) => call("conversation/pause", { conversationId }));
   const buttons = {
     back: () => h("button.quiet", { onclick: () => show("input"), title: "Back to the conversation" }, icon("back"), "Back"),
     pause: () => h("button.quiet", { onclick: pause, title: "Pause after this step" }, icon("pause"), "Pause"),
     resume: () => h("button.quiet", { onclick: resume, title: "Go on" }, icon("play"), "Resume"),
   };
   return wanted in buttons ? [buttons[wanted as keyof typeof buttons]()] : [];
+}
+
+function pause(): void {
+  withConversation((conversationId) => call("conversation/pause", { conversationId }));
+}
+
+function condense(): void {
+  withConversation((conversationId) => call("conversation/condense", { conversationId }));
 }
 
 function resume(): void {
@@ -334,18 +361,6 @@ function drawApproval(): void {
   approvalBox.replaceChildren(...(first ? [approvalCard(first, pending.length, fail)] : []));
 }
 
-function drawQueue(): void {
-  const queue = [...(store?.queue.values() ?? [])];
-  const key = queue.map((each) => each.messageId).join(" ");
-  if (queueBox.dataset.key === key) return;
-  queueBox.dataset.key = key;
-  queueBox.replaceChildren(...queue.map(({ messageId, content, delivery }) => {
-    const remove = () => withConversation((conversationId) => call("conversation/queue", { conversationId, op: "remove", messageId }));
-    return h("li", {}, h("span.when", {}, delivery === "queue" ? "Next" : "Soon"), h("span.queued", {}, textOf(content)),
-      h("button.quiet", { "aria-label": "Remove from the queue", onclick: remove }, icon("cross")));
-  }));
-}
-
 function drawPickers(): void {
   // The pickers keep their places when a conversation starts.
   const options = [...(store?.options ?? draft)].sort((a, b) => Number(b.id === "model") - Number(a.id === "model"));
@@ -361,8 +376,4 @@ function drawUsage(): void {
   const size = info?.context.size;
   const filled = size && `${Math.round((100 * (info?.context.used ?? 0)) / size)} % of the context`;
   usage.textContent = [tokens, filled, info && formatCost(info)].filter(Boolean).join(" · ");
-}
-
-function textOf(content: readonly Part[]): string {
-  return content.map((each) => (each.type === "text" ? each.text : "")).join("").trim();
 }

@@ -1,7 +1,7 @@
 /** What one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
 
 import type {
-  Approval, ConversationInfo, DeltaParams, ErrorInfo, FileChange, Item, ItemUpdated, LogRecord, Notice, OpenResult, Option,
+  Approval, ConversationInfo, DeltaParams, ErrorInfo, FileChange, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
   QueuedMessage, ReviewedFile, Usage,
 } from "../src/protocol";
 
@@ -180,6 +180,9 @@ export class Store {
       case "message.queued":
         this.queue.set(event.message.messageId, event.message);
         return;
+      case "message.edited":
+        this.editQueued(event);
+        return;
       case "message.dequeued":
         this.queue.delete(event.messageId);
         return;
@@ -226,6 +229,15 @@ export class Store {
     if (!item || item.kind === "changes") return;
     this.items.set(item.id, { ...item, ...change });
     this.changed.add(item.id);
+  }
+
+  /** Another text, place or delivery. */
+  private editQueued({ message, position }: MessageEdited): void {
+    this.queue.delete(message.messageId);
+    const queue = [...this.queue.values()];
+    queue.splice(position, 0, message);
+    this.queue.clear();
+    for (const each of queue) this.queue.set(each.messageId, each);
   }
 
   private notice(id: string, event: Notice): void {

@@ -1,0 +1,57 @@
+/** Messages that wait: for the next step or the next turn. Each can be changed, sent now, or removed. */
+
+import type { Part, QueuedMessage } from "../src/protocol";
+import { textOf } from "./cards";
+import { h, icon, type IconName } from "./dom";
+import { call } from "./host";
+
+export class QueueBox {
+  readonly element = h("ul.queue-box", { "aria-label": "Queued messages" });
+  private shown = "";
+
+  constructor(private readonly onError: (error: unknown) => void) {}
+
+  draw(conversationId: string, queue: readonly QueuedMessage[]): void {
+    const key = JSON.stringify(queue);
+    // A message that is being changed stays until that is over.
+    if (this.shown === key || this.element.querySelector("input")) return;
+    this.shown = key;
+    this.element.replaceChildren(...queue.map((message) => this.row(conversationId, message)));
+  }
+
+  private row(conversationId: string, message: QueuedMessage): HTMLElement {
+    const { messageId, content, delivery } = message;
+    const text = textOf(content) || "attachments";
+    const isNext = delivery === "queue";
+    const act = (op: "remove" | "sendNow") => () => void call("conversation/queue", { conversationId, op, messageId }).catch(this.onError);
+    const button = (name: IconName, label: string, onclick: () => void) =>
+      h("button.quiet", { title: label, "aria-label": `${label}: ${text}`, onclick }, icon(name));
+    const item: HTMLElement = h("li", {},
+      h("span.when", { title: isNext ? "Starts a turn of its own after this one" : "Reaches the agent before its next step" }, isNext ? "Next" : "Soon"),
+      h("span.queued", { title: text }, text),
+      button("pencil", "Edit", () => this.edit(item, conversationId, message)),
+      isNext && button("send", "Send now", act("sendNow")),
+      button("cross", "Remove", act("remove")));
+    return item;
+  }
+
+  private edit(item: HTMLElement, conversationId: string, { messageId, content }: QueuedMessage): void {
+    const field = h("input.rename", { "aria-label": "Queued message", value: textOf(content) });
+    const end = (isSaved: boolean) => {
+      const text = field.value.trim();
+      field.remove();
+      this.shown = "";
+      const others = content.filter((each) => each.type !== "text");
+      const changed: Part[] = [...(text === "" ? [] : [{ type: "text" as const, text }]), ...others];
+      const params = { conversationId, messageId, ...(isSaved && changed.length > 0 ? { op: "edit" as const, content: changed } : { op: "list" as const }) };
+      call("conversation/queue", params).then(({ queue }) => this.draw(conversationId, queue)).catch(this.onError);
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
+      event.preventDefault();
+      end(event.key === "Enter");
+    });
+    item.replaceChildren(field);
+    field.focus();
+  }
+}
