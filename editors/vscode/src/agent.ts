@@ -11,7 +11,7 @@ import { type ApplyEditParams, applyEdit, readDocument, saveDocuments } from "./
 import { answerLanguageRequest, readDiagnostics } from "./language";
 import { ManagedDaemon } from "./managed";
 import type { DaemonState, Notification } from "./messages";
-import type { Approval, ClientNotifications, Requests } from "./protocol";
+import type { Approval, ClientNotifications, InputRequest, Requests } from "./protocol";
 import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 
 const MAX_RESTARTS = 3;
@@ -19,20 +19,20 @@ const RESTART_WINDOW_MS = 60_000;
 const LAST_ERROR_LINES = 12;
 const NOTIFICATIONS = ["conversation/event", "conversation/delta", "conversation/changed", "conversation/gap"] as const;
 const FEATURES = {
-  applyEdit2: true, saveDocument: true, readDocument: true, approvalRequests: true,
+  applyEdit2: true, saveDocument: true, readDocument: true, approvalRequests: true, inputRequests: true,
   diagnostics: true, languageRequests: true,
 };
 
 export class Agent implements Disposable {
   private readonly stateEmitter = new EventEmitter<DaemonState>();
   private readonly notificationEmitter = new EventEmitter<Notification>();
-  private readonly approvalEmitter = new EventEmitter<Approval>();
+  private readonly approvalEmitter = new EventEmitter<Approval | InputRequest>();
   private readonly startedEmitter = new EventEmitter<string>();
   private readonly secretsListener: Disposable;
   private readonly managed: ManagedDaemon;
   readonly onState = this.stateEmitter.event;
   readonly onNotification = this.notificationEmitter.event;
-  /** An approval is before the user; it stays in the log until it is answered. */
+  /** An approval or a question is before the user; it stays in the log until it is answered. */
   readonly onApproval = this.approvalEmitter.event;
   /** A command of the daemon, such as a code action, has started this conversation. */
   readonly onStarted = this.startedEmitter.event;
@@ -143,12 +143,14 @@ export class Agent implements Disposable {
     client.onRequest("editor/diagnostics", (params: { uris?: string[] }) => readDiagnostics(client, params));
     client.onRequest("editor/languageRequest", (params: { method: string; params: unknown }) =>
       answerLanguageRequest(client, params));
-    // The answer goes through approval/respond, which also works after a reload; the request stays
-    // open until it is withdrawn, and says only that the question is before the user.
-    client.onRequest("approval/request", (approval: Approval, token) => {
-      this.approvalEmitter.fire(approval);
-      return new Promise((resolve) => token.onCancellationRequested(() => resolve({})));
-    });
+    // The answer goes through approval/respond and input/respond, which also work after a reload; the
+    // request stays open until it is withdrawn, and says only that the question is before the user.
+    for (const method of ["approval/request", "input/request"]) {
+      client.onRequest(method, (asked: Approval | InputRequest, token) => {
+        this.approvalEmitter.fire(asked);
+        return new Promise((resolve) => token.onCancellationRequested(() => resolve({})));
+      });
+    }
     client.onDidChangeState(({ newState }) => {
       if (client === this.client) void this.onClientState(client, newState);
     });

@@ -1,16 +1,19 @@
-/** Approvals that wait in this window, for the badge, the keys, the diff's title and the notification. */
+/** What waits for the user in this window: for the badge, the keys, the diff's title and the notification. */
 
 import { commands, type Disposable, EventEmitter, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Diffs } from "./diff";
 import type { Notification } from "./messages";
-import type { Approval } from "./protocol";
+import type { Panel } from "./panel";
+import type { Approval, InputRequest } from "./protocol";
 
 /** A click or key meant for something else must not answer a question that has just appeared. */
 const INERT_MS = 400;
 
 export class Approvals implements Disposable {
-  private readonly waiting = new Map<string, { approval: Approval; since: number }>();
+  private readonly waiting = new Map<string, Approval | InputRequest>();
+  /** When the one that comes next took its place. */
+  private since = 0;
   private readonly changed = new EventEmitter<number>();
   readonly onCount = this.changed.event;
   private readonly listeners: Disposable[];
@@ -18,45 +21,59 @@ export class Approvals implements Disposable {
   constructor(
     private readonly agent: Agent,
     private readonly diffs: Diffs,
-    private readonly isPanelVisible: () => boolean,
+    private readonly panel: Panel,
   ) {
     this.listeners = [
-      agent.onApproval((approval) => this.add(approval)),
+      agent.onApproval((asked) => this.add(asked)),
       agent.onNotification((notification) => this.onNotification(notification)),
       agent.onState(({ kind }) => kind !== "running" && this.clear()),
     ];
   }
 
-  /** Answers the oldest one, for the keys and the buttons of the diff editor. */
+  /** For the keys and the buttons of the diff editor. Only what the panel shows is answered; else it is shown. */
   async answer(effect: "allow" | "reject"): Promise<void> {
-    const oldest = [...this.waiting.values()][0];
-    if (!oldest || Date.now() - oldest.since < INERT_MS) return;
-    const { approval } = oldest;
-    const option = approval.options.find((each) => each.effect === effect && each.scope === "once");
+    const { conversationId } = this.panel;
+    const waiting = [...this.waiting.values()].filter((each) => "digest" in each);
+    const shown = waiting.find((each) => each.conversationId === conversationId);
+    if (!shown) return waiting[0] && this.review(waiting[0]);
+    if (Date.now() - this.since < INERT_MS) return;
+    const option = shown.options.find((each) => each.effect === effect && each.scope === "once");
     if (!option) return;
-    await this.agent.request("approval/respond", { approvalId: approval.id, digest: approval.digest, optionId: option.id });
+    await this.agent.request("approval/respond", { approvalId: shown.id, digest: shown.digest, optionId: option.id });
   }
 
   dispose(): void {
     for (const each of [...this.listeners, this.changed]) each.dispose();
   }
 
-  private add(approval: Approval): void {
-    this.waiting.set(approval.id, { approval, since: Date.now() });
+  private add(asked: Approval | InputRequest): void {
+    this.waiting.set(asked.id, asked);
     this.announce();
-    if (!this.isPanelVisible()) void this.notify(approval);
+    if (!this.panel.isVisible) void this.notify(asked);
   }
 
-  private async notify(approval: Approval): Promise<void> {
-    const answer = await window.showWarningMessage(`The agent asks: ${approval.title}`, "Review");
-    if (answer) await commands.executeCommand("oh.chat.focus");
+  private async notify(asked: Approval | InputRequest): Promise<void> {
+    const title = "digest" in asked ? asked.title : asked.prompt;
+    const answer = await window.showWarningMessage(`The agent asks: ${title}`, "Review");
+    if (answer) await this.review(asked);
+  }
+
+  private async review({ conversationId }: Approval | InputRequest): Promise<void> {
+    await this.panel.open(conversationId);
+    await commands.executeCommand("oh.chat.focus");
   }
 
   private onNotification({ method, params }: Notification): void {
-    if (method !== "conversation/event" || params.event.type !== "approval.resolved") return;
-    const { approvalId } = params.event;
-    if (this.waiting.delete(approvalId)) this.announce();
-    void this.diffs.closeProposal(approvalId);
+    if (method !== "conversation/event") return;
+    const { event } = params;
+    if (event.type === "input.resolved") this.remove(event.inputId);
+    if (event.type !== "approval.resolved") return;
+    this.remove(event.approvalId);
+    void this.diffs.closeProposal(event.approvalId);
+  }
+
+  private remove(id: string): void {
+    if (this.waiting.delete(id)) this.announce();
   }
 
   private clear(): void {
@@ -65,7 +82,9 @@ export class Approvals implements Disposable {
   }
 
   private announce(): void {
+    this.since = Date.now();
     this.changed.fire(this.waiting.size);
-    void commands.executeCommand("setContext", "oh.approvalPending", this.waiting.size > 0);
+    const hasApproval = [...this.waiting.values()].some((each) => "digest" in each);
+    void commands.executeCommand("setContext", "oh.approvalPending", hasApproval);
   }
 }

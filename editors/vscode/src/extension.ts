@@ -17,7 +17,7 @@ export function activate(context: ExtensionContext): void {
   const editors = new EditorContext(agent);
   const diffs = new Diffs(agent);
   const panel = new Panel(context, agent, diffs, editors);
-  const approvals = new Approvals(agent, diffs, () => panel.isVisible);
+  const approvals = new Approvals(agent, diffs, panel);
   context.subscriptions.push(
     log, agent, editors, diffs, panel, approvals,
     new StatusItem(agent, approvals),

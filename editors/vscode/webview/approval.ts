@@ -6,7 +6,9 @@ import { h, icon } from "./dom";
 import { call } from "./host";
 
 /** A click or key meant for something else must not answer a question that has just appeared. */
-const INERT_MS = 400;
+export const INERT_MS = 400;
+
+const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
 export function approvalCard(approval: Approval, nWaiting: number, onError: (error: unknown) => void): HTMLElement {
   const note = h("input.note-input", { type: "text", placeholder: "Note to the agent (optional)", "aria-label": "Note to the agent" });
@@ -26,7 +28,7 @@ export function approvalCard(approval: Approval, nWaiting: number, onError: (err
   const options = [...approval.options].sort((a, b) => Number(a.scope !== "once") - Number(b.scope !== "once"));
   const buttons = options.map((option) =>
     h(option.id === "allow-once" ? "button.primary" : "button.secondary",
-      { disabled: true, "data-option": option.id, onclick: () => answer(option.id) }, option.label));
+      { disabled: true, "data-option": option.id, title: KEYS[option.id], onclick: () => answer(option.id) }, option.label));
   setTimeout(() => {
     for (const button of buttons) button.disabled = false;
   }, INERT_MS);

@@ -40,8 +40,16 @@ export function card(item: Item, conversationId: string): HTMLElement | undefine
     case "condensation":
       return condensation(item);
     default:
-      return toolCard(item, conversationId);
+      return item.tool === "ask" ? questionItem(item) : toolCard(item, conversationId);
   }
+}
+
+/** A question of the agent reads like its other words, with what came of it. */
+function questionItem(item: ToolItem): HTMLElement | undefined {
+  const { question } = item.args;
+  // While it waits it stands above the input.
+  if (typeof question !== "string" || item.status === "pending" || item.status === "running") return undefined;
+  return h("article.agent", { "aria-label": "Question of the agent" }, markdown(question), h("p.divider", {}, output(item)));
 }
 
 export function noticeCard({ severity, title, description }: Pick<NoticeItem, "severity" | "title" | "description">): HTMLElement {

@@ -7,9 +7,9 @@ import { h, icon, type IconName } from "./dom";
 const SIGNS = { "@": /(?:^|\s)@([\w./-]*)$/, "/": /^\/([\w-]*)$/ } as const;
 export type Sign = keyof typeof SIGNS;
 
-const ICONS: Record<Suggestion["kind"], IconName> = {
+const ICONS: Partial<Record<Suggestion["kind"], IconName>> = {
   file: "file", editor: "file", selection: "selection", problems: "hand", terminal: "prompt", symbol: "braces",
-  conversation: "bubble", command: "slash",
+  conversation: "bubble",
 };
 
 export interface CompletionActions {
@@ -73,12 +73,13 @@ export class Completion {
 
   private row(suggestion: Suggestion, i: number): HTMLElement {
     const { kind, label, detail } = suggestion;
+    const name = ICONS[kind];
     const pick = (event: MouseEvent) => {
       event.preventDefault();
       this.pick(suggestion);
     };
     return h("li", { role: "option", id: `completion-${i}`, title: detail ?? label, onmousedown: pick },
-      icon(ICONS[kind]), h("span.label", {}, label), detail !== undefined && h("span.detail", {}, detail));
+      name !== undefined && icon(name), h("span.label", {}, label), detail !== undefined && h("span.detail", {}, detail));
   }
 
   private mark(chosen: number): void {

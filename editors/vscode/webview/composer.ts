@@ -8,6 +8,7 @@ import { Completion, type Sign } from "./completion";
 import { h, icon } from "./dom";
 import { History } from "./history";
 import { call } from "./host";
+import type { Store } from "./store";
 
 export type Delivery = "auto" | "queue";
 export interface ComposerActions {
@@ -55,14 +56,14 @@ export class Composer {
     this.input.addEventListener("keydown", (event) => this.onKey(event));
     this.input.addEventListener("paste", (event) => this.onFiles(event, event.clipboardData));
     window.addEventListener("resize", () => this.update());
-    this.setBusy(false, false);
+    this.setBusy(undefined);
   }
 
-  setBusy(isBusy: boolean, isReadOnly: boolean): void {
-    this.isBusy = isBusy;
-    this.input.disabled = isReadOnly;
-    this.input.placeholder = isReadOnly ? "Open in another window" : isBusy ? "Steer the agent…" : "Ask the agent… @ for context, / for commands";
-    this.stopButton.hidden = !isBusy;
+  setBusy(store: Pick<Store, "isBusy" | "isReadOnly" | "isAsked"> | undefined): void {
+    this.isBusy = store?.isBusy ?? false;
+    this.input.disabled = store?.isReadOnly ?? false;
+    this.input.placeholder = placeholder(store);
+    this.stopButton.hidden = !this.isBusy;
     this.update();
   }
 
@@ -195,4 +196,10 @@ export class Composer {
     return h("span.attached", {}, partView(part),
       h("button.quiet", { type: "button", "aria-label": "Remove", onclick: remove }, icon("cross")));
   }
+}
+
+function placeholder(store: Pick<Store, "isBusy" | "isReadOnly" | "isAsked"> | undefined): string {
+  if (store?.isReadOnly) return "Open in another window";
+  if (store?.isAsked) return "Answer the agent…";
+  return store?.isBusy ? "Steer the agent…" : "Ask the agent… @ for context, / for commands";
 }

@@ -7,9 +7,11 @@ import { compact, textOf } from "./cards";
 import { SlashCommands } from "./commands";
 import { Composer, type Delivery } from "./composer";
 import { h, icon } from "./dom";
+import { Elsewhere } from "./elsewhere";
 import { CallError, call, listen, remember } from "./host";
 import { ConversationList, formatCost } from "./list";
 import { draftOptions, picker } from "./pickers";
+import { questionCard } from "./question";
 import { QueueBox } from "./queue";
 import { Review } from "./review";
 import { button, host, problem, remedies, retryNotice, secondsUntil, welcome, withoutModel } from "./state";
@@ -45,6 +47,7 @@ const title = h("h1");
 const status = h("span.status", { role: "status" });
 const controls = h("span.controls");
 const stateBox = h("div.state-box");
+const elsewhere = new Elsewhere((id) => void open(id));
 const approvalBox = h("div.approval-box");
 const queueBox = new QueueBox(fail);
 const pickers = h("div.pickers");
@@ -75,7 +78,7 @@ const review = new Review(draw, fail);
 const transcript = new Transcript(review, h("div.below-log", {}, list.element, stateBox), () => void loadEarlier().catch(fail));
 
 document.body.append(
-  h("header", {}, title, status, controls), transcript.element,
+  h("header", {}, title, status, controls), elsewhere.element, transcript.element,
   h("footer", {}, approvalBox, queueBox.element, composer.element, h("div.below", {}, pickers, usage)));
 // A window that gets the focus without a place for it would leave the keyboard nowhere.
 window.addEventListener("focus", () => setTimeout(() => {
@@ -115,7 +118,10 @@ function onDaemon(state: DaemonState): void {
 }
 
 function onNotification(notification: Notification): void {
-  if (notification.method === "conversation/changed") list.onChanged(notification.params);
+  if (notification.method === "conversation/changed") {
+    list.onChanged(notification.params);
+    elsewhere.onChanged(notification.params);
+  }
   if (!store || notification.method === "daemon/statusChanged") return;
   if (notification.method === "conversation/changed") {
     const { conversation } = notification.params;
@@ -267,12 +273,13 @@ function drawNow(): void {
   const isList = view === "list";
   document.body.dataset.view = view;
   drawHeader(isList);
+  elsewhere.draw(store?.info.id);
   transcript.draw(store);
   if (store?.needsReviews && store.canReview) loadReviews(store);
   drawState(isList);
   drawApproval();
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
-  composer.setBusy(store?.isBusy ?? false, store?.isReadOnly ?? false);
+  composer.setBusy(store);
   drawPickers();
   drawUsage();
 }
@@ -358,7 +365,8 @@ function drawApproval(): void {
   if (approvalBox.dataset.key === key) return;
   approvalBox.dataset.key = key;
   const first = pending[0];
-  approvalBox.replaceChildren(...(first ? [approvalCard(first, pending.length, fail)] : []));
+  if (!first) approvalBox.replaceChildren();
+  else approvalBox.replaceChildren("prompt" in first ? questionCard(first, fail) : approvalCard(first, pending.length, fail));
 }
 
 function drawPickers(): void {

@@ -13,7 +13,7 @@ type Kind = "primary" | "secondary";
 export function welcome(): HTMLElement {
   return h("div.welcome", {}, h("h2", {}, "What shall we do?"),
     h("p", {}, "The agent reads the files you have open, with what you have not saved, edits them in place, and asks before anything risky."),
-    h("p", {}, h("kbd", {}, "@"), " adds a file, ", h("kbd", {}, "Shift"), " + ", h("kbd", {}, "Enter"), " starts a new line."));
+    h("p", {}, h("kbd", {}, "@"), " adds context, ", h("kbd", {}, "/"), " offers commands, ", h("kbd", {}, "Shift"), " + ", h("kbd", {}, "Enter"), " starts a new line."));
 }
 
 export function withoutModel(onDemo: () => void): HTMLElement {

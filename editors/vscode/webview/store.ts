@@ -1,7 +1,7 @@
 /** What one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
 
 import type {
-  Approval, ConversationInfo, DeltaParams, ErrorInfo, FileChange, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
+  Approval, ConversationInfo, DeltaParams, ErrorInfo, FileChange, InputRequest, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
   QueuedMessage, ReviewedFile, Usage,
 } from "../src/protocol";
 
@@ -14,7 +14,7 @@ export class Store {
   info: ConversationInfo;
   options: readonly Option[];
   readonly items = new Map<string, Shown>();
-  readonly pending = new Map<string, Approval>();
+  readonly pending = new Map<string, Approval | InputRequest>();
   readonly queue = new Map<string, QueuedMessage>();
   lastSeq: number;
   hasMore: boolean;
@@ -81,6 +81,11 @@ export class Store {
       else this.turnEnds.set(turnId, Date.parse(ts));
     }
     this.placeChanges();
+  }
+
+  /** What is typed now answers a question of the agent. */
+  get isAsked(): boolean {
+    return [...this.pending.values()].some((each) => "prompt" in each);
   }
 
   takeChanged(): ReadonlySet<string> {
@@ -176,6 +181,12 @@ export class Store {
         return;
       case "approval.resolved":
         this.pending.delete(event.approvalId);
+        return;
+      case "input.requested":
+        this.pending.set(event.input.id, event.input);
+        return;
+      case "input.resolved":
+        this.pending.delete(event.inputId);
         return;
       case "message.queued":
         this.queue.set(event.message.messageId, event.message);

@@ -1,0 +1,109 @@
+"""The input: what goes along with a message, commands, earlier messages, those that wait; answers."""
+
+import threading
+
+from fake_llm import call, calls, held, say
+from playwright.async_api import expect
+from window import VSCode
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PASTE = """([data, type]) => {
+  const bytes = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
+  const files = new DataTransfer();
+  files.items.add(new File([bytes], "picture.png", {type: "image/png"}));
+  const event = type === "paste"
+    ? new ClipboardEvent("paste", {clipboardData: files, bubbles: true, cancelable: true})
+    : new DragEvent("drop", {dataTransfer: files, bubbles: true, cancelable: true});
+  document.querySelector("textarea.input").dispatchEvent(event);
+}"""
+
+
+async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> None:
+    (vscode.project / "broken.json").write_text('{"a": }\n')
+    vscode.script(say("Fixed."))
+    await vscode.open(file="broken.json")
+    await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
+
+    await vscode.input.press_sequentially("/fi")
+    choices = vscode.panel.locator(".completion li")
+    await expect(choices.locator(".label")).to_have_text(["/fix"])
+    await vscode.input.press("Tab")
+    await vscode.input.press_sequentially("the file @prob")
+    await expect(choices.locator(".detail")).to_have_text(["1 in broken.json"])
+    await vscode.input.press("Enter")
+    await vscode.frame().evaluate(PASTE, [PIXEL, "paste"])
+    await vscode.frame().evaluate(PASTE, [PIXEL, "drop"])
+    await expect(vscode.panel.locator(".attached img")).to_have_count(2)
+    await vscode.panel.get_by_role("button", name="Remove", exact=True).last.click()
+    await vscode.input.press("Enter")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
+    await expect(vscode.panel.locator(".user code")).to_have_text("/fix")
+    sent = str(vscode.llm.requests[0].body["messages"][-1])
+    assert "Find the cause" in sent
+    assert "Value expected" in sent
+    assert sent.count("data:image/png;base64," + PIXEL) == 1
+
+
+async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscode: VSCode) -> None:
+    vscode.script(say("One."), say("Two."))
+    await vscode.open()
+    for text in ("first", "second"):
+        await vscode.say(text)
+        await vscode.expect_status("")
+    await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Two."])
+    await vscode.input.fill("a draft")
+    await vscode.input.press("ArrowUp")  # The caret moves first.
+    await expect(vscode.input).to_have_value("a draft")
+    await vscode.input.press("Home")
+    for key, expected in (
+        ("ArrowUp", "second"),
+        ("ArrowUp", "first"),
+        ("ArrowUp", "first"),
+        ("ArrowDown", "second"),
+        ("ArrowDown", "a draft"),
+    ):
+        await vscode.input.press(key)
+        await expect(vscode.input).to_have_value(expected)
+
+
+async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) -> None:
+    gate = threading.Event()
+    first = held(calls(say("Working on it."), call("think", thought="hm")), gate)
+    vscode.script(first, say("Steered."))
+    await vscode.open()
+    await vscode.say("one")
+    await expect(vscode.panel.locator(".agent")).to_contain_text("Working")
+    for text in ("two", "three"):
+        await vscode.say(text, key="Alt+Enter")
+    queued = vscode.panel.locator(".queued")
+    await expect(queued).to_have_text(["two", "three"])
+    await vscode.panel.get_by_role("button", name="Edit: three").click()
+    await vscode.panel.get_by_label("Queued message", exact=True).fill("three and a half")
+    await vscode.panel.get_by_label("Queued message", exact=True).press("Enter")
+    await expect(queued).to_have_text(["two", "three and a half"])
+    await vscode.panel.get_by_role("button", name="Remove: two").click()
+    await expect(queued).to_have_text(["three and a half"])
+    await vscode.panel.get_by_role("button", name="Send now: three and a half").click()
+    await expect(vscode.panel.locator(".when")).to_have_text("Soon")
+    gate.set()
+    await expect(vscode.panel.locator(".agent")).to_have_text(["Working on it.", "Steered."])
+    assert await vscode.panel.locator(".user").all_text_contents() == ["one", "three and a half"]
+
+
+async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) -> None:
+    ask = call("ask", question="Which **port**?", choices=["8080", "9090"])
+    vscode.script(ask, call("ask", question="And the host?"), say("Good."))
+    await vscode.open()
+    await vscode.say("serve it")
+    question = vscode.panel.get_by_role("group", name="Question of the agent")
+    await expect(question.locator("strong")).to_have_text("port")
+    await vscode.reload()
+    await question.get_by_role("button", name="9090").click()
+    await expect(question).to_contain_text("And the host?")
+    await question.get_by_label("Your answer").fill("localhost")
+    await question.get_by_label("Your answer").press("Enter")
+    await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
+    await expect(question).to_have_count(0)
+    answers = str(vscode.llm.requests[-1].body["messages"])
+    assert "9090" in answers
+    assert "localhost" in answers
