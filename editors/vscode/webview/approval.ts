@@ -10,7 +10,7 @@ export const INERT_MS = 400;
 
 const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
-export function approvalCard(approval: Approval, nWaiting: number, onError: (error: unknown) => void): HTMLElement {
+export function approvalCard(approval: Approval, onError: (error: unknown) => void): HTMLElement {
   const note = h("input.note-input", { type: "text", placeholder: "Note to the agent (optional)", "aria-label": "Note to the agent" });
   const subject = subjectView(approval);
   const answer = (optionId: string) => {
@@ -32,10 +32,9 @@ export function approvalCard(approval: Approval, nWaiting: number, onError: (err
   setTimeout(() => {
     for (const button of buttons) button.disabled = false;
   }, INERT_MS);
-  const more = nWaiting > 1 && h("span.count", {}, `1 of ${nWaiting}`);
   return h("section.approval", { role: "group", "aria-label": `Approval: ${approval.title}`, "data-id": approval.id },
     h("div.approval-head", {},
-      icon("hand"), h("h2", {}, headline(approval.subject)), more,
+      icon("hand"), h("h2", {}, headline(approval.subject)), h("span.count"),
       h("span.risk", { "data-risk": approval.risk }, approval.risk === "unknown" ? "risk unknown" : `${approval.risk} risk`)),
     approval.reason !== undefined && h("p.why", {}, approval.reason),
     subject.element,

@@ -5,7 +5,7 @@ import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem } f
 import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { call } from "./host";
-import { markdown } from "./markdown";
+import { markdown, updateMarkdown } from "./markdown";
 
 const STATUS: Record<Item["status"], { icon: IconName; label: string }> = {
   pending: { icon: "circle", label: "pending" },
@@ -34,7 +34,7 @@ export function card(item: Item, conversationId: string): HTMLElement | undefine
     case "agentMessage":
       return item.text === "" ? undefined : h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
     case "reasoning":
-      return item.text === "" ? undefined : folded("Thought", item.status === "running", markdown(item.text));
+      return item.text === "" ? undefined : folded(thought(item), item.status === "running", markdown(item.text));
     case "notice":
       return noticeCard(item);
     case "condensation":
@@ -95,6 +95,7 @@ function toolCard(item: ToolItem, conversationId: string): HTMLElement {
     h("span.state", { role: "img", "aria-label": isFailed ? "failed" : status.label }, icon(isFailed ? "cross" : status.icon)),
     item.kind === "command" ? h("code.title", {}, item.command) : h("span.title", {}, ...breakable(item.title)),
     h("span.meta", {}, meta(item)),
+    item.kind === "command" && item.status === "running" && elapsed(item),
   ];
   const body = toolBody(item, conversationId);
   const attributes = { "data-kind": item.kind, "data-status": isFailed ? "failed" : item.status, "aria-label": item.title };
@@ -155,6 +156,18 @@ function meta(item: ToolItem): string {
   return [ended, exit, item.kind === "command" ? duration : ""].filter(Boolean).join(" · ");
 }
 
+/** Counts while the command runs; `tick` moves it on. */
+function elapsed({ startedAt }: ToolItem): HTMLElement {
+  const element = h("span.meta.elapsed", { "data-since": Date.parse(startedAt ?? "") || Date.now() });
+  tick(element);
+  return element;
+}
+
+export function tick(element: HTMLElement): void {
+  const seconds = Math.floor((Date.now() - Number(element.dataset.since)) / 1000);
+  element.textContent = seconds < 1 ? "" : seconds < 60 ? `${seconds} s` : formatDuration(seconds * 1000);
+}
+
 function exitCode(item: ToolItem): number | undefined {
   return item.kind === "command" ? item.exitCode : undefined;
 }
@@ -175,6 +188,24 @@ function breakable(text: string): (string | HTMLElement)[] {
 
 function folded(title: string, isOpen: boolean, body: HTMLElement): HTMLElement {
   return h("details.reasoning", { open: isOpen, "data-live": isOpen }, h("summary", {}, title), body);
+}
+
+function thought({ status, startedAt, endedAt }: Item): string {
+  if (status === "running") return "Thinking…";
+  const ms = startedAt && endedAt ? Date.parse(endedAt) - Date.parse(startedAt) : 0;
+  return ms < 1000 ? "Thought" : `Thought for ${formatDuration(ms)}`;
+}
+
+/** Shows the text as it is now in the card of before; false when that must be made anew. */
+export function updateText(old: HTMLElement, item: Item): boolean {
+  const shown = old.querySelector<HTMLElement>(":scope > .markdown");
+  if (!shown || item.reason === "retried" || !("text" in item) || item.text === "") return false;
+  updateMarkdown(shown, item.text);
+  if (item.kind === "reasoning" && item.status !== "running") {
+    old.removeAttribute("open");
+    old.querySelector("summary")?.replaceChildren(thought(item));
+  }
+  return true;
 }
 
 function condensation(item: CondensationItem): HTMLElement {

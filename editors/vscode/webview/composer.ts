@@ -61,7 +61,7 @@ export class Composer {
 
   setBusy(store: Pick<Store, "isBusy" | "isReadOnly" | "isAsked"> | undefined): void {
     this.isBusy = store?.isBusy ?? false;
-    this.input.disabled = store?.isReadOnly ?? false;
+    this.element.hidden = store?.isReadOnly ?? false;
     this.input.placeholder = placeholder(store);
     this.stopButton.hidden = !this.isBusy;
     this.update();
@@ -198,8 +198,7 @@ export class Composer {
   }
 }
 
-function placeholder(store: Pick<Store, "isBusy" | "isReadOnly" | "isAsked"> | undefined): string {
-  if (store?.isReadOnly) return "Open in another window";
+function placeholder(store: Pick<Store, "isBusy" | "isAsked"> | undefined): string {
   if (store?.isAsked) return "Answer the agent…";
-  return store?.isBusy ? "Steer the agent…" : "Ask the agent… @ for context, / for commands";
+  return store?.isBusy ? "Steer the agent…" : "Ask… @ adds context, / commands";
 }

@@ -3,13 +3,15 @@
 import type { DaemonState, Notification, PanelMemory, ToPanel } from "../src/messages";
 import type { ConversationInfo, ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
-import { compact, textOf } from "./cards";
+import { textOf } from "./cards";
 import { SlashCommands } from "./commands";
 import { Composer, type Delivery } from "./composer";
-import { h, icon } from "./dom";
+import { h } from "./dom";
 import { Elsewhere } from "./elsewhere";
+import { Header } from "./header";
 import { CallError, call, listen, remember } from "./host";
-import { ConversationList, formatCost } from "./list";
+import { ConversationList } from "./list";
+import { Meter } from "./meter";
 import { draftOptions, picker } from "./pickers";
 import { questionCard } from "./question";
 import { QueueBox } from "./queue";
@@ -25,16 +27,6 @@ const LAST_EVENTS = 20;
 const EVENTS_PAGE = 500;
 /** What the cards of changed files are made from. */
 const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed"];
-const STATUS: Record<string, string> = {
-  running: "Working", waiting: "Waits for you", pausing: "Pausing after this step", interrupting: "Stopping",
-  paused: "Paused", error: "Stopped by an error", finished: "Done", closed: "Closed", idle: "",
-};
-const PAUSED: Record<string, string> = {
-  budget: "Paused at the limit of steps or cost", network: "Paused: the model cannot be reached",
-  rateLimit: "Paused: the provider asks to wait", storage: "Paused: the log cannot be written",
-  daemonRestarted: "Paused: the daemon was restarted",
-};
-
 let daemon: DaemonState = { kind: "starting" };
 let memory: PanelMemory = {};
 let store: Store | undefined;
@@ -43,15 +35,15 @@ let view: "chat" | "list" = "chat";
 let failure: ErrorInfo | undefined;
 let isFrameAsked = false;
 
-const title = h("h1");
-const status = h("span.status", { role: "status" });
-const controls = h("span.controls");
+const header = new Header({ back: () => show("input"), pause, resume });
 const stateBox = h("div.state-box");
 const elsewhere = new Elsewhere((id) => void open(id));
 const approvalBox = h("div.approval-box");
+const followBox = h("div.follow", { role: "status", hidden: true }, h("span", {}, "Another window works on this conversation. You follow it here."),
+  h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"));
 const queueBox = new QueueBox(fail);
 const pickers = h("div.pickers");
-const usage = h("span.usage");
+const meter = new Meter();
 const commands = new SlashCommands([
   { name: "new", description: "Start another conversation", isPossible: () => true, run: () => show("new") },
   { name: "conversations", description: "Search and manage conversations", isPossible: () => true, run: () => show("list") },
@@ -78,8 +70,8 @@ const review = new Review(draw, fail);
 const transcript = new Transcript(review, h("div.below-log", {}, list.element, stateBox), () => void loadEarlier().catch(fail));
 
 document.body.append(
-  h("header", {}, title, status, controls), elsewhere.element, transcript.element,
-  h("footer", {}, approvalBox, queueBox.element, composer.element, h("div.below", {}, pickers, usage)));
+  header.element, elsewhere.element, transcript.element,
+  h("footer", {}, approvalBox, followBox, queueBox.element, composer.element, h("div.below", {}, pickers, meter.element)));
 // A window that gets the focus without a place for it would leave the keyboard nowhere.
 window.addEventListener("focus", () => setTimeout(() => {
   if (document.activeElement === document.body) focusHome();
@@ -149,6 +141,15 @@ function focusHome(): void {
   else composer.focus();
 }
 
+/** Opening it again gets it, once nobody else has it. */
+function takeOver(): void {
+  if (!store) return;
+  void open(store.info.id).then(() => {
+    if (store?.isReadOnly) fail(new Error("The conversation is still open in the other window. Close it there first."));
+    else focusHome();
+  });
+}
+
 function forget(): void {
   store = undefined;
   keep({ conversationId: undefined });
@@ -175,10 +176,16 @@ async function open(conversationId: string): Promise<void> {
   draw();
 }
 
-/** Another window has it: what happens there is seen here, and it can be taken over when that is done. */
-function elsewhere({ lock }: ConversationInfo): ErrorInfo {
-  const message = `Another window has this conversation open (process ${lock.pid ?? "unknown"}). You see what happens there; close it there to go on here.`;
-  return { code: -31004, kind: "conversationLocked", message, retryable: false };
+/** Another window has it: its items can be read all the same. */
+async function openReadOnly(conversationId: string, error: CallError): Promise<boolean> {
+  store = undefined;
+  failure = error.info;
+  if (error.info.kind !== "conversationLocked") return false;
+  failure = undefined;
+  const { conversation, items, nextBefore } = await call("conversation/read", { conversationId, limit: PAGE });
+  const opened = { conversation, items, options: [], pending: [], queue: [], repaired: [], hasMore: nextBefore !== undefined };
+  store = new Store({ ...opened, firstSeq: 0, lastSeq: conversation.lastSeq });
+  return true;
 }
 
 /** The error is an event, not an item; after a reload the last one says why the conversation rests. */
@@ -250,7 +257,7 @@ function withConversation(action: (conversationId: string) => Promise<unknown>):
 }
 
 function fail(error: unknown): void {
-  failure = error instanceof CallError ? error.info : { code: 0, kind: "panel", message: String(error), retryable: false };
+  failure = error instanceof CallError ? error.info : { code: 0, kind: "panel", message: error instanceof Error ? error.message : String(error), retryable: false };
   draw();
 }
 
@@ -272,7 +279,7 @@ function drawNow(): void {
   isFrameAsked = false;
   const isList = view === "list";
   document.body.dataset.view = view;
-  drawHeader(isList);
+  header.draw(store, daemon, isList);
   elsewhere.draw(store?.info.id);
   transcript.draw(store);
   if (store?.needsReviews && store.canReview) loadReviews(store);
@@ -280,31 +287,9 @@ function drawNow(): void {
   drawApproval();
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
   composer.setBusy(store);
+  followBox.hidden = !store?.isReadOnly;
   drawPickers();
-  drawUsage();
-}
-
-function drawHeader(isList: boolean): void {
-  title.textContent = isList ? "Conversations" : (store?.info.title ?? "New conversation");
-  title.title = title.textContent;
-  const info = store?.info;
-  const words = info ? (PAUSED[info.status === "paused" ? (info.statusReason ?? "") : ""] ?? STATUS[info.status] ?? info.status) : "";
-  const text = isList ? "" : daemon.kind === "starting" ? "Starting" : words;
-  if (status.textContent !== text) status.textContent = text;
-  status.dataset.status = info?.status ?? "";
-  const wanted = isList ? "back" : info?.status === "running" ? "pause" : info?.status === "paused" ? "resume" : "";
-  if (controls.dataset.shown === wanted) return;
-  controls.dataset.shown = wanted;
-  controls.replaceChildren(...controlButtons(wanted));
-}
-
-function controlButtons(wanted: string): HTMLElement[] {
-  const buttons = {
-    back: () => h("button.quiet", { onclick: () => show("input"), title: "Back to the conversation" }, icon("back"), "Back"),
-    pause: () => h("button.quiet", { onclick: pause, title: "Pause after this step" }, icon("pause"), "Pause"),
-    resume: () => h("button.quiet", { onclick: resume, title: "Go on" }, icon("play"), "Resume"),
-  };
-  return wanted in buttons ? [buttons[wanted as keyof typeof buttons]()] : [];
+  meter.draw(store?.info);
 }
 
 function pause(): void {
@@ -360,13 +345,17 @@ function useDemo(): void {
 }
 
 function drawApproval(): void {
-  const pending = [...(store?.pending.values() ?? [])];
-  const key = pending.length > 0 ? `${pending[0]?.id} ${pending.length}` : "";
-  if (approvalBox.dataset.key === key) return;
-  approvalBox.dataset.key = key;
+  // Whoever follows only cannot answer.
+  const pending = store?.isReadOnly ? [] : [...(store?.pending.values() ?? [])];
   const first = pending[0];
-  if (!first) approvalBox.replaceChildren();
-  else approvalBox.replaceChildren("prompt" in first ? questionCard(first, fail) : approvalCard(first, pending.length, fail));
+  // A card that is there stays, with what was typed into it.
+  if (approvalBox.dataset.key !== (first?.id ?? "")) {
+    approvalBox.dataset.key = first?.id ?? "";
+    if (!first) approvalBox.replaceChildren();
+    else approvalBox.replaceChildren("prompt" in first ? questionCard(first, fail) : approvalCard(first, fail));
+  }
+  const count = approvalBox.querySelector(".count");
+  if (count) count.textContent = pending.length > 1 ? `1 of ${pending.length}` : "";
 }
 
 function drawPickers(): void {
@@ -376,12 +365,4 @@ function drawPickers(): void {
   if (pickers.dataset.key === key) return;
   pickers.dataset.key = key;
   pickers.replaceChildren(...options.map((option) => picker(option, (value) => pick(option, value))));
-}
-
-function drawUsage(): void {
-  const info = store?.info;
-  const tokens = info?.usage && `${compact(info.usage.inputTokens + info.usage.outputTokens)} tokens`;
-  const size = info?.context.size;
-  const filled = size && `${Math.round((100 * (info?.context.used ?? 0)) / size)} % of the context`;
-  usage.textContent = [tokens, filled, info && formatCost(info)].filter(Boolean).join(" · ");
 }

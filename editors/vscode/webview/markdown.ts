@@ -4,11 +4,32 @@ import { marked, type Token, type Tokens } from "marked";
 import { h } from "./dom";
 import { call } from "./host";
 
+/** What each element shows, block by block. */
+const sources = new WeakMap<HTMLElement, readonly string[]>();
+const COPIED_MS = 1500;
+
 export function markdown(text: string): HTMLElement {
-  return h("div.markdown", {}, ...marked.lexer(text).map(block));
+  return updateMarkdown(h("div.markdown"), text);
 }
 
-function block(token: Token): Node | string {
+/** Redraws from the first block on that changed: while text streams in, the rest stays, with its selection. */
+export function updateMarkdown(element: HTMLElement, text: string): HTMLElement {
+  const tokens = marked.lexer(text).filter(isShown);
+  const before = sources.get(element) ?? [];
+  const from = tokens.findIndex(({ raw }, i) => raw !== before[i]);
+  const nSame = from < 0 ? tokens.length : from;
+  while (element.childNodes.length > nSame) element.lastChild?.remove();
+  element.append(...tokens.slice(nSame).map(block));
+  sources.set(element, tokens.map(({ raw }) => raw));
+  return element;
+}
+
+/** A task's box is drawn by its list. */
+function isShown({ type }: Token): boolean {
+  return type !== "space" && type !== "checkbox";
+}
+
+function block(token: Token): Node {
   switch (token.type) {
     case "paragraph":
       return h("p", {}, ...inline(token.tokens));
@@ -18,17 +39,15 @@ function block(token: Token): Node | string {
     case "code":
       return codeBlock(token.text, token.lang);
     case "blockquote":
-      return h("blockquote", {}, ...(token.tokens ?? []).map(block));
+      return h("blockquote", {}, ...(token.tokens ?? []).filter(isShown).map(block));
     case "list":
       return list(token as Tokens.List);
     case "table":
       return table(token as Tokens.Table);
     case "hr":
       return h("hr");
-    case "space":
-      return "";
     case "text":
-      return token.tokens ? h("span", {}, ...inline(token.tokens)) : token.text;
+      return h("span", {}, ...(token.tokens ? inline(token.tokens) : [token.text]));
     default:
       return h("p", {}, token.raw);
   }
@@ -74,15 +93,27 @@ function codeBlock(text: string, language: string | undefined): HTMLElement {
   return h("div.code-block", {},
     h("div.code-head", {},
       h("span", {}, language ?? ""),
-      h("button.quiet", { onclick: () => void call("host/copy", { text }) }, "Copy"),
-      h("button.quiet", { onclick: () => void call("host/insert", { text }) }, "Insert")),
+      copyButton(text),
+      h("button.quiet", { title: "Insert at the cursor", onclick: () => void call("host/insert", { text }).catch(() => undefined) }, "Insert")),
     h("pre", { tabindex: 0, role: "group", "aria-label": `${language ?? ""} code`.trim() }, h("code", {}, text)));
+}
+
+function copyButton(text: string): HTMLElement {
+  const button = h("button.quiet", { onclick: () => void copy().catch(() => undefined) }, "Copy");
+  const copy = async () => {
+    await call("host/copy", { text });
+    button.textContent = "Copied";
+    setTimeout(() => {
+      button.textContent = "Copy";
+    }, COPIED_MS);
+  };
+  return button;
 }
 
 function list(token: Tokens.List): HTMLElement {
   const items = token.items.map((item) => {
     const mark = item.task ? `${item.checked ? "☑" : "☐"} ` : "";
-    return h("li", {}, mark, ...item.tokens.filter((each) => each.type !== "checkbox").map(block));
+    return h("li", {}, mark, ...item.tokens.filter(isShown).map(block));
   });
   return token.ordered ? h("ol", { start: Number(token.start) || 1 }, ...items) : h("ul", {}, ...items);
 }

@@ -28,7 +28,7 @@ export class Store {
   /** Items that changed since `takeChanged`. */
   private changed = new Set<string>();
 
-  constructor(opened: OpenResult, readonly isReadOnly = false) {
+  constructor(opened: OpenResult) {
     this.info = opened.conversation;
     this.options = opened.options;
     this.lastSeq = opened.lastSeq;
@@ -86,6 +86,11 @@ export class Store {
   /** What is typed now answers a question of the agent. */
   get isAsked(): boolean {
     return [...this.pending.values()].some((each) => "prompt" in each);
+  }
+
+  /** Another process works on it, and this one only follows. */
+  get isReadOnly(): boolean {
+    return !this.info.lock.mine;
   }
 
   takeChanged(): ReadonlySet<string> {

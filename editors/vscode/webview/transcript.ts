@@ -1,11 +1,12 @@
 /** The scrolling part: one element per item, redrawn when its item changed, and the end kept in sight. */
 
-import { card } from "./cards";
+import { card, tick, updateText } from "./cards";
 import { h } from "./dom";
 import type { Review } from "./review";
 import type { Shown, Store } from "./store";
 
 const NEAR_END_PX = 60;
+const TICK_MS = 1000;
 const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 
 export class Transcript {
@@ -32,6 +33,9 @@ export class Transcript {
       if (this.isFollowing && document.body.dataset.view === "chat") this.toEnd();
     });
     for (const each of [this.element, page, below]) follow.observe(each);
+    setInterval(() => {
+      for (const each of this.log.querySelectorAll<HTMLElement>(".elapsed")) tick(each);
+    }, TICK_MS);
   }
 
   toEnd(): void {
@@ -63,6 +67,7 @@ export class Transcript {
 
   private drawItem(id: string, item: Shown | undefined, store: Store): void {
     const old = this.elements.get(id);
+    if (old && item && item.kind !== "changes" && updateText(old, item)) return;
     const made = item && (item.kind === "changes" ? this.review.card(item, store) : card(item, store.info.id));
     if (!made) {
       old?.remove();

@@ -1,4 +1,4 @@
-"""The input: what goes along with a message, commands, earlier messages, those that wait; answers."""
+"""The input: what goes along with a message, commands, earlier messages, the queue; answers."""
 
 import threading
 
@@ -6,7 +6,10 @@ from fake_llm import call, calls, held, say
 from playwright.async_api import expect
 from window import VSCode
 
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9Q"
+    "DwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 PASTE = """([data, type]) => {
   const bytes = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
   const files = new DataTransfer();
@@ -47,9 +50,9 @@ async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> N
 async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscode: VSCode) -> None:
     vscode.script(say("One."), say("Two."))
     await vscode.open()
-    for text in ("first", "second"):
-        await vscode.say(text)
-        await vscode.expect_status("")
+    await vscode.say("first")
+    await expect(vscode.panel.locator(".agent")).to_have_text(["One."])
+    await vscode.say("second")
     await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Two."])
     await vscode.input.fill("a draft")
     await vscode.input.press("ArrowUp")  # The caret moves first.
@@ -99,6 +102,7 @@ async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) ->
     await expect(question.locator("strong")).to_have_text("port")
     await vscode.reload()
     await question.get_by_role("button", name="9090").click()
+    await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(question).to_contain_text("And the host?")
     await question.get_by_label("Your answer").fill("localhost")
     await question.get_by_label("Your answer").press("Enter")
