@@ -12,7 +12,7 @@ const INERT_MS = 400;
 
 export class Approvals implements Disposable {
   private readonly waiting = new Map<string, Approval | InputRequest>();
-  /** When the one that comes next took its place. */
+  /** When the one that comes next took its place, or was brought before the user. */
   private since = 0;
   private readonly changed = new EventEmitter<number>();
   readonly onCount = this.changed.event;
@@ -59,6 +59,7 @@ export class Approvals implements Disposable {
   }
 
   private async review({ conversationId }: Approval | InputRequest): Promise<void> {
+    this.since = Date.now();
     await this.panel.open(conversationId);
     await commands.executeCommand("oh.chat.focus");
   }

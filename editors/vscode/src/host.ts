@@ -55,7 +55,7 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
       if (COMMANDS.includes(command)) await commands.executeCommand(command);
       return null;
     },
-    "host/mentions": async ({ query }) => ({ suggestions: await suggestions(query, editors) }),
+    "host/mentions": async () => ({ suggestions: suggestions(editors) }),
     "host/terminalText": async () => {
       const part = await terminalText("all");
       return part ? { part } : {};

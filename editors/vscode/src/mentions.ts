@@ -1,25 +1,13 @@
-/** What `@` offers besides what the daemon finds: the selection, the problems, a terminal, open editors, files. */
+/** What `@` offers besides what the daemon finds: the selection, the problems of its file, a terminal. */
 
-import {
-  commands, type Diagnostic, env, languages, TabInputText, type TextEditor, Uri, window, workspace,
-} from "vscode";
-import { type EditorContext, fileLink } from "./context";
+import { commands, type Diagnostic, env, languages, type TextEditor, Uri, window, workspace } from "vscode";
+import type { EditorContext } from "./context";
 import { toRange } from "./editor";
 import type { Suggestion } from "./messages";
 import type { Part } from "./protocol";
 
-const MAX_SHOWN = 12;
-const MAX_FILES = 30;
-const EXCLUDED = "**/{node_modules,.git,.venv,.openhands}/**";
-
-export async function suggestions(query: string, editors: EditorContext): Promise<Suggestion[]> {
-  const wanted = query.toLowerCase();
-  const special = [selection(editors), problems(editors.editor), terminal()].filter((each) => each !== undefined);
-  const open = openFiles();
-  const names = new Set(open.map(({ detail }) => detail));
-  const found = (await findFiles(query)).filter(({ detail }) => !names.has(detail));
-  const isWanted = ({ label, detail = "" }: Suggestion) => `${label} ${detail}`.toLowerCase().includes(wanted);
-  return [...special, ...open, ...found].filter(isWanted).slice(0, MAX_SHOWN);
+export function suggestions(editors: EditorContext): Suggestion[] {
+  return [selection(editors), problems(editors.editor), terminal()].filter((each) => each !== undefined);
 }
 
 /** Extensions see a terminal's text only through the clipboard, which is put back. */
@@ -58,20 +46,4 @@ function asLsp({ range, message, severity, source }: Diagnostic): Record<string,
 function terminal(): Suggestion | undefined {
   const active = window.activeTerminal;
   return active && { kind: "terminal", label: "Terminal", detail: active.name };
-}
-
-function openFiles(): Suggestion[] {
-  const inputs = window.tabGroups.all.flatMap(({ tabs }) => tabs).map(({ input }) => input);
-  const uris = inputs.flatMap((input) => (input instanceof TabInputText && input.uri.scheme === "file" ? [input.uri] : []));
-  return [...new Map(uris.map((uri) => [uri.toString(), uri])).values()].map((uri) => file(uri, "editor"));
-}
-
-async function findFiles(query: string): Promise<Suggestion[]> {
-  const glob = `**/*${query.replace(/[[\]{}?*!]/g, "")}*`;
-  return (await workspace.findFiles(glob, EXCLUDED, MAX_FILES)).map((uri) => file(uri, "file"));
-}
-
-function file(uri: Uri, kind: "file" | "editor"): Suggestion {
-  const path = workspace.asRelativePath(uri);
-  return { kind, label: path.split("/").at(-1) ?? path, detail: path, part: fileLink(uri) };
 }

@@ -8,7 +8,7 @@ export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
 /** What can go along with a message; a terminal's text is read when it is chosen. */
 export interface Suggestion {
-  kind: "file" | "editor" | "selection" | "problems" | "terminal" | "symbol" | "conversation" | "command";
+  kind: "selection" | "problems" | "terminal" | "file" | "symbol" | "conversation" | "command";
   label: string;
   detail?: string;
   part?: Part;
@@ -25,7 +25,7 @@ export interface HostRequests {
   "host/insert": [{ text: string }, null];
   "host/copy": [{ text: string }, null];
   "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" }, null];
-  "host/mentions": [{ query: string }, { suggestions: readonly Suggestion[] }];
+  "host/mentions": [Record<string, never>, { suggestions: readonly Suggestion[] }];
   "host/terminalText": [Record<string, never>, { part?: Part }];
 }
 export type Calls = Requests & HostRequests;
@@ -36,7 +36,7 @@ export type DaemonState =
   | { kind: "failed"; message: string; details: string; canInstall?: boolean };
 
 /** What the window remembers for the panel, over hiding and reloading. */
-export interface PanelMemory { conversationId?: string; draft?: string; model?: string; options?: Record<string, string> }
+export interface PanelMemory { conversationId?: string; draft?: string; attached?: readonly Part[]; model?: string; options?: Record<string, string> }
 
 export type ToPanel =
   | { type: "init"; memory: PanelMemory; daemon: DaemonState }

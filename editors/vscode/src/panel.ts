@@ -15,7 +15,7 @@ const MEMORY = "oh.panel";
 const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
   "conversation/start", "conversation/open", "conversation/list", "conversation/update", "conversation/delete", "conversation/read", "conversation/events",
   "conversation/sendMessage", "conversation/pause", "conversation/resume", "conversation/interrupt",
-  "conversation/queue", "conversation/setOption", "conversation/condense", "command/list", "approval/respond", "input/respond",
+  "conversation/queue", "conversation/setOption", "conversation/condense", "command/list", "context/search", "approval/respond", "input/respond",
   "changes/list", "changes/diff", "changes/accept", "changes/revert", "model/list", "config/read",
 ]);
 

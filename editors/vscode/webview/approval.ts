@@ -3,26 +3,26 @@
 import type { Approval, Subject } from "../src/protocol";
 import { fileDiff, fileName } from "./diff";
 import { h, icon } from "./dom";
-import { call } from "./host";
+import { run } from "./host";
 
 /** A click or key meant for something else must not answer a question that has just appeared. */
 export const INERT_MS = 400;
 
 const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
-export function approvalCard(approval: Approval, onError: (error: unknown) => void): HTMLElement {
+export function approvalCard(approval: Approval): HTMLElement {
   const note = h("input.note-input", { type: "text", placeholder: "Note to the agent (optional)", "aria-label": "Note to the agent" });
   const subject = subjectView(approval);
   const answer = (optionId: string) => {
     const edited = subject.edited();
     const feedback = note.value.trim();
-    call("approval/respond", {
+    run("approval/respond", {
       approvalId: approval.id,
       digest: approval.digest,
       optionId,
       ...(feedback !== "" && { feedback }),
       ...(edited && { editedSubject: edited }),
-    }).catch(onError);
+    });
   };
   // The two answers of every day come first, those that last behind them.
   const options = [...approval.options].sort((a, b) => Number(a.scope !== "once") - Number(b.scope !== "once"));
@@ -69,7 +69,7 @@ function subjectView({ id, subject, title, editable }: Approval): SubjectView {
       return editable ? editableCommand(subject) : fixed(exact(subject.command));
     case "fileChange":
       return fixed(h("div", {}, ...subject.changes.map((change) =>
-        fileDiff(change, () => call("host/openProposal", { approvalId: id, change })))));
+        fileDiff(change, () => run("host/openProposal", { approvalId: id, change })))));
     case "tool":
       return fixed(exact(`${title}\n${JSON.stringify(subject.args, undefined, 2)}`));
     case "path":

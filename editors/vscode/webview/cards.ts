@@ -1,10 +1,10 @@
 /** One element per item of the transcript. */
 
 import type { ToolItem } from "../src/messages";
-import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem } from "../src/protocol";
+import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem, Range } from "../src/protocol";
 import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
-import { call } from "./host";
+import { run } from "./host";
 import { markdown, updateMarkdown } from "./markdown";
 
 const STATUS: Record<Item["status"], { icon: IconName; label: string }> = {
@@ -64,9 +64,9 @@ export function part(value: Part): HTMLElement {
       if (value.data === undefined) return h("div.text", {}, "(image)");
       return h("img", { src: `data:${value.mimeType};base64,${value.data}`, alt: "attached image" });
     case "selection":
-      return fileChip(value.uri, `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`);
+      return fileChip(value.uri, `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`, value.range);
     case "resourceLink":
-      return fileChip(value.uri, value.name ?? fileName(value.uri));
+      return fileChip(value.uri, value.name ?? fileName(value.uri), value.range);
     case "command":
       return h("div.text", {}, h("code", {}, `/${value.name}`), value.args ? ` ${value.args}` : "");
     default:
@@ -82,8 +82,11 @@ export function textOf(content: readonly Part[]): string {
   }).join("").trim();
 }
 
-function fileChip(uri: string, label: string): HTMLElement {
-  return h("button.chip", { title: uri, onclick: () => void call("host/openFile", { uri }).catch(() => undefined) }, icon("file"), label);
+/** Only a file can be opened; another resource is just named. */
+function fileChip(uri: string, label: string, range?: Range): HTMLElement {
+  if (!uri.startsWith("file:")) return h("span.chip", { title: uri }, icon("file"), label);
+  const open = () => run("host/openFile", { uri, ...(range && { range }) });
+  return h("button.chip", { type: "button", title: uri, onclick: open }, icon("file"), label);
 }
 
 function toolCard(item: ToolItem, conversationId: string): HTMLElement {
@@ -114,7 +117,7 @@ function editCard(item: ToolItem, change: FileChange, conversationId: string): H
       h("span.state", { role: "img", "aria-label": status.label }, icon(status.icon)),
       h("span.title", {}, fileLink(change.uri, item.title.replace(FOLDERS, ""))),
       h("span.meta", {}, meta(item)),
-      ...facts(change, () => call("host/openDone", { conversationId, change }))),
+      ...facts(change, () => run("host/openDone", { conversationId, change }))),
     diffRows(change), ...notes(item));
 }
 
@@ -132,13 +135,13 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   const note = notes(item);
   if (item.kind === "plan" && item.entries.length) return [plan(item), ...note];
   if (item.kind === "fileChange" && item.changes.length && item.status !== "failed") {
-    return [...item.changes.map((change) => fileDiff(change, () => call("host/openDone", { conversationId, change }))), ...note];
+    return [...item.changes.map((change) => fileDiff(change, () => run("host/openDone", { conversationId, change }))), ...note];
   }
   const text = output(item);
   const pre = h("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, text);
   const { outputRef } = item;
   const whole = outputRef !== undefined
-    && h("button.quiet", { onclick: () => void call("host/openOutput", { conversationId, outputRef }) }, "Open the whole output");
+    && h("button.quiet", { onclick: () => run("host/openOutput", { conversationId, outputRef }) }, "Open the whole output");
   return [...(text === "" ? [] : [pre]), ...(whole ? [whole] : []), ...note];
 }
 

@@ -8,7 +8,7 @@ const SIGNS = { "@": /(?:^|\s)@([\w./-]*)$/, "/": /^\/([\w-]*)$/ } as const;
 export type Sign = keyof typeof SIGNS;
 
 const ICONS: Partial<Record<Suggestion["kind"], IconName>> = {
-  file: "file", editor: "file", selection: "selection", problems: "hand", terminal: "prompt", symbol: "braces",
+  file: "file", selection: "selection", problems: "hand", terminal: "prompt", symbol: "braces",
   conversation: "bubble",
 };
 

@@ -14,15 +14,18 @@ export type Delivery = "auto" | "queue";
 export interface ComposerActions {
   send: (content: Part[], delivery: Delivery) => Promise<void>;
   stop: () => void;
-  draft: (memory: Pick<PanelMemory, "draft">) => void;
+  draft: (memory: Pick<PanelMemory, "draft" | "attached">) => void;
   lastMessages: () => string[];
   commands: SlashCommands;
   fail: (error: unknown) => void;
 }
 
+const MENTIONED = ["file", "symbol", "conversation"] as const;
+const MAX_MENTIONS = 9;
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 /** As the daemon limits them. */
 const MAX_IMAGE_BYTES = 5_242_880;
+const MAX_KEPT_CHARS = 50_000;
 /** What the explorer and the editor's tabs are dragged as. */
 const URI_LIST = "text/uri-list";
 
@@ -68,8 +71,10 @@ export class Composer {
   }
 
   /** The draft of before, unless the user has typed already. */
-  restore(draft: string): void {
-    if (this.input.value === "") this.setText(draft);
+  restore({ draft = "", attached = [] }: PanelMemory): void {
+    if (this.input.value !== "" || this.attached.length > 0) return;
+    this.attached = [...attached];
+    this.setText(draft);
   }
 
   private setText(text: string): void {
@@ -80,6 +85,7 @@ export class Composer {
   attach(part: Part): void {
     this.attached.push(part);
     this.update();
+    this.keepDraft();
     this.focus();
   }
 
@@ -104,7 +110,13 @@ export class Composer {
       this.setText(value + this.input.value);
     }
     this.isSending = false;
-    this.actions.draft({ draft: this.input.value });
+    this.keepDraft();
+  }
+
+  /** Large images are not kept over a reload: the editor's own memory is for small things. */
+  private keepDraft(): void {
+    const kept = this.attached.filter((part) => part.type !== "image" || (part.data?.length ?? 0) < MAX_KEPT_CHARS);
+    this.actions.draft({ draft: this.input.value, attached: kept });
   }
 
   private clear(): void {
@@ -116,7 +128,7 @@ export class Composer {
   private onInput(): void {
     this.history.reset();
     this.update();
-    this.actions.draft({ draft: this.input.value });
+    this.keepDraft();
     void this.completion.update();
   }
 
@@ -143,7 +155,11 @@ export class Composer {
 
   private async find(sign: Sign, query: string): Promise<readonly Suggestion[]> {
     if (sign === "/") return this.actions.commands.find(query);
-    return (await call("host/mentions", { query })).suggestions;
+    const [special, found] = await Promise.all([
+      call("host/mentions", {}), call("context/search", { query, kinds: MENTIONED, limit: MAX_MENTIONS }),
+    ]);
+    const isMeant = ({ label }: Suggestion) => label.toLowerCase().startsWith(query.toLowerCase());
+    return [...special.suggestions.filter(isMeant), ...found.items];
   }
 
   private pick(suggestion: Suggestion): void {
@@ -192,6 +208,7 @@ export class Composer {
     const remove = () => {
       this.attached = this.attached.filter((each) => each !== part);
       this.update();
+      this.keepDraft();
     };
     return h("span.attached", {}, partView(part),
       h("button.quiet", { type: "button", "aria-label": "Remove", onclick: remove }, icon("cross")));

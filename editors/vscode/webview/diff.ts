@@ -2,24 +2,23 @@
 
 import type { ChangesDiffResult, FileChange, Hunk } from "../src/protocol";
 import { h } from "./dom";
-import { call } from "./host";
+import { run } from "./host";
 
 const CONTEXT_LINES = 2;
 
 /** `onOpen` opens the change in the editor's own diff. */
-export function fileDiff(change: FileChange, onOpen: () => Promise<unknown>): HTMLElement {
+export function fileDiff(change: FileChange, onOpen: () => void): HTMLElement {
   const name = fileName(change.uri);
   return h("div.diff", {}, h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), ...facts(change, onOpen)), diffRows(change));
 }
 
 /** What stands behind a file's name: how much, whether it is saved, and the way to the editor's diff. */
-export function facts(change: FileChange, onOpen: () => Promise<unknown>): HTMLElement[] {
+export function facts(change: FileChange, onOpen: () => void): HTMLElement[] {
   const { added, removed, patch, op, unsaved } = change;
   const found = [h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`))];
   if (unsaved === true) found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
   if (patch === undefined || op === "delete") return found;
-  const open = () => void onOpen().catch(() => undefined);
-  return [...found, h("button.quiet.open-diff", { "aria-label": "Open diff", title: "Open the diff in the editor", onclick: open }, "Diff")];
+  return [...found, h("button.quiet.open-diff", { "aria-label": "Open diff", title: "Open the diff in the editor", onclick: onOpen }, "Diff")];
 }
 
 export function diffRows(change: FileChange): HTMLElement {
@@ -27,7 +26,7 @@ export function diffRows(change: FileChange): HTMLElement {
 }
 
 export function fileLink(uri: string, label: string): HTMLElement {
-  return h("button.link", { title: uri, onclick: () => void call("host/openFile", { uri }).catch(() => undefined) }, label);
+  return h("button.link", { title: uri, onclick: () => run("host/openFile", { uri }) }, label);
 }
 
 function rows(patch: string): HTMLElement[] {

@@ -24,6 +24,18 @@ export function call<M extends keyof Calls>(method: M, params: Calls[M][0]): Pro
   });
 }
 
+let report = (_error: unknown): void => undefined;
+
+/** Who shows what went wrong with a request that nobody waits for. */
+export function reportTo(shown: (error: unknown) => void): void {
+  report = shown;
+}
+
+/** A request whose answer says nothing; an error is shown. */
+export function run<M extends keyof Calls>(method: M, params: Calls[M][0]): void {
+  call(method, params).catch((error: unknown) => report(error));
+}
+
 export function remember(memory: PanelMemory): void {
   vscode.postMessage({ type: "memory", memory });
 }

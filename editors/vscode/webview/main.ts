@@ -9,7 +9,7 @@ import { Composer, type Delivery } from "./composer";
 import { h } from "./dom";
 import { Elsewhere } from "./elsewhere";
 import { Header } from "./header";
-import { CallError, call, listen, remember } from "./host";
+import { CallError, call, listen, remember, reportTo } from "./host";
 import { ConversationList } from "./list";
 import { Meter } from "./meter";
 import { draftOptions, picker } from "./pickers";
@@ -76,13 +76,14 @@ document.body.append(
 window.addEventListener("focus", () => setTimeout(() => {
   if (document.activeElement === document.body) focusHome();
 }));
+reportTo(fail);
 listen(onMessage);
 
 function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
   switch (message.type) {
     case "init":
       memory = message.memory;
-      composer.restore(memory.draft ?? "");
+      composer.restore(memory);
       return onDaemon(message.daemon);
     case "daemon":
       return onDaemon(message.daemon);
@@ -326,13 +327,18 @@ function stateCards(isList: boolean): HTMLElement[] {
     const install = daemon.canInstall ? [host("Install", "oh.install", "primary")] : [];
     return [problem({ message: daemon.message, hint: daemon.details }, [...install, host("Try again", "oh.restart"), host("Settings", "oh.settings"), host("Log", "oh.log")])];
   }
-  const failed = failure ? [problem(failure, remedies(failure))] : [];
+  const failed = failure ? [problem(failure, [...remedies(failure), button("Dismiss", dismiss)])] : [];
   if (isList) return failed;
   const cards: HTMLElement[] = [];
   if (!store && daemon.kind === "running" && !failure) cards.push(hasModel() ? welcome() : withoutModel(useDemo));
   if (store?.retry) cards.push(retryNotice(store.retry));
   if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
   return [...cards, ...failed];
+}
+
+function dismiss(): void {
+  failure = undefined;
+  draw();
 }
 
 function hasModel(): boolean {
@@ -352,7 +358,7 @@ function drawApproval(): void {
   if (approvalBox.dataset.key !== (first?.id ?? "")) {
     approvalBox.dataset.key = first?.id ?? "";
     if (!first) approvalBox.replaceChildren();
-    else approvalBox.replaceChildren("prompt" in first ? questionCard(first, fail) : approvalCard(first, fail));
+    else approvalBox.replaceChildren("prompt" in first ? questionCard(first) : approvalCard(first));
   }
   const count = approvalBox.querySelector(".count");
   if (count) count.textContent = pending.length > 1 ? `1 of ${pending.length}` : "";

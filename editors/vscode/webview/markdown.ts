@@ -2,7 +2,7 @@
 
 import { marked, type Token, type Tokens } from "marked";
 import { h } from "./dom";
-import { call } from "./host";
+import { call, run } from "./host";
 
 /** What each element shows, block by block. */
 const sources = new WeakMap<HTMLElement, readonly string[]>();
@@ -84,7 +84,7 @@ function link(href: string, ...children: (Node | string)[]): HTMLElement {
   if (!/^https?:\/\//i.test(href)) return h("span", { title: href }, ...children);
   const open = (event: MouseEvent) => {
     event.preventDefault();
-    void call("host/openLink", { href });
+    run("host/openLink", { href });
   };
   return h("a", { href, title: href, onclick: open }, ...children);
 }
@@ -94,7 +94,7 @@ function codeBlock(text: string, language: string | undefined): HTMLElement {
     h("div.code-head", {},
       h("span", {}, language ?? ""),
       copyButton(text),
-      h("button.quiet", { title: "Insert at the cursor", onclick: () => void call("host/insert", { text }).catch(() => undefined) }, "Insert")),
+      h("button.quiet", { title: "Insert at the cursor", onclick: () => run("host/insert", { text }) }, "Insert")),
     h("pre", { tabindex: 0, role: "group", "aria-label": `${language ?? ""} code`.trim() }, h("code", {}, text)));
 }
 

@@ -3,13 +3,13 @@
 import type { InputRequest } from "../src/protocol";
 import { INERT_MS } from "./approval";
 import { h, icon } from "./dom";
-import { call } from "./host";
+import { run } from "./host";
 import { markdown } from "./markdown";
 
-export function questionCard(input: InputRequest, onError: (error: unknown) => void): HTMLElement {
+export function questionCard(input: InputRequest): HTMLElement {
   const { id, prompt, choices = [] } = input;
   const respond = (action: "accept" | "decline", content?: string) =>
-    void call("input/respond", { inputId: id, action, ...(content !== undefined && { content }) }).catch(onError);
+    run("input/respond", { inputId: id, action, ...(content !== undefined && { content }) });
   const field = h("textarea.answer", {
     rows: 1, "aria-label": "Your answer", placeholder: choices.length > 0 ? "Another answer" : "Your answer",
   });

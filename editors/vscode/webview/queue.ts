@@ -3,7 +3,7 @@
 import type { Part, QueuedMessage } from "../src/protocol";
 import { textOf } from "./cards";
 import { h, icon, type IconName } from "./dom";
-import { call } from "./host";
+import { call, run } from "./host";
 
 export class QueueBox {
   readonly element = h("ul.queue-box", { "aria-label": "Queued messages" });
@@ -23,7 +23,7 @@ export class QueueBox {
     const { messageId, content, delivery } = message;
     const text = textOf(content) || "attachments";
     const isNext = delivery === "queue";
-    const act = (op: "remove" | "sendNow") => () => void call("conversation/queue", { conversationId, op, messageId }).catch(this.onError);
+    const act = (op: "remove" | "sendNow") => () => run("conversation/queue", { conversationId, op, messageId });
     const button = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${text}`, onclick }, icon(name));
     const item: HTMLElement = h("li", {},

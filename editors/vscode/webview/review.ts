@@ -3,7 +3,7 @@
 import type { ChangesDiffResult, FileChange, Hunk, ReviewConflict } from "../src/protocol";
 import { hunkRows, fileName, fileParent } from "./diff";
 import { h, icon } from "./dom";
-import { call } from "./host";
+import { call, run } from "./host";
 import type { ChangesItem, Store } from "./store";
 
 type Decision = "accept" | "revert";
@@ -39,12 +39,12 @@ export class Review {
     const pending = changes.filter(({ uri }) => this.isPendingHere(item, store, uri));
     const words = changes.length === 1 ? "1 file changed" : `${changes.length} files changed`;
     const all = (decision: Decision) => this.settle(store, decision, pending.map(({ uri }) => uri));
-    const open = () => call("host/openTurn", { conversationId: store.info.id, changes }).catch(this.onError);
+    const open = () => run("host/openTurn", { conversationId: store.info.id, changes });
     return h("section.changes", { "aria-label": words },
       h("div.changes-head", {},
         h("span.changes-title", {}, words, counts(sum(changes, "added"), sum(changes, "removed"))),
         h("span.changes-actions", {},
-          h("button.quiet", { title: "All changes of this turn in one diff", onclick: () => void open() }, "Review"),
+          h("button.quiet", { title: "All changes of this turn in one diff", onclick: open }, "Review"),
           pending.length > 1 && h("button.quiet", { onclick: () => all("accept") }, "Accept all"),
           pending.length > 1 && h("button.quiet", { onclick: () => all("revert") }, "Revert all"))),
       h("ul.files", {}, ...changes.map((change) => this.file(item, store, change))));
@@ -62,7 +62,7 @@ export class Review {
       h("div.file-row", {},
         isPending
           ? h("button.disclose", { "aria-expanded": String(isOpen), title: uri, onclick: toggle }, ...label)
-          : h("button.disclose.settled", { title: uri, onclick: () => void call("host/openFile", { uri }).catch(this.onError) }, ...label.slice(1)),
+          : h("button.disclose.settled", { title: uri, onclick: () => run("host/openFile", { uri }) }, ...label.slice(1)),
         counts(change.added, change.removed),
         isPending
           ? h("span.pair", {}, ...this.pair(name, (decision) => this.settle(store, decision, [uri])))

@@ -4,7 +4,7 @@ import type { HostRequests } from "../src/messages";
 import type { ErrorInfo } from "../src/protocol";
 import { noticeCard } from "./cards";
 import { h } from "./dom";
-import { call } from "./host";
+import { run } from "./host";
 import { markdown } from "./markdown";
 import type { Retry } from "./store";
 
@@ -35,7 +35,7 @@ export function button(label: string, onclick: () => void, kind: Kind = "seconda
 }
 
 export function host(label: string, command: HostRequests["host/command"][0]["command"], kind: Kind = "secondary"): HTMLElement {
-  return button(label, () => void call("host/command", { command }), kind);
+  return button(label, () => run("host/command", { command }), kind);
 }
 
 export function retryNotice({ attempt, maxAttempts, at, error }: Retry): HTMLElement {

@@ -1,7 +1,7 @@
 /** The scrolling part: one element per item, redrawn when its item changed, and the end kept in sight. */
 
 import { card, tick, updateText } from "./cards";
-import { h } from "./dom";
+import { h, icon } from "./dom";
 import type { Review } from "./review";
 import type { Shown, Store } from "./store";
 
@@ -12,6 +12,7 @@ const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 export class Transcript {
   readonly element: HTMLElement;
   private readonly earlier: HTMLButtonElement;
+  private readonly end: HTMLButtonElement;
   private readonly log = h("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
   private readonly elements = new Map<string, HTMLElement>();
   /** The end stays in sight, whatever grows or shrinks, until the user scrolls away from it. */
@@ -24,10 +25,12 @@ export class Transcript {
   ) {
     this.earlier = h("button.quiet.earlier", { onclick: onEarlier }, "Show earlier messages");
     const page = h("div.page", {}, this.earlier, this.log);
-    this.element = h("main.scroller", {}, page, below);
+    this.end = h("button.to-end", { title: "To the newest", "aria-label": "To the newest", hidden: true, onclick: () => this.toEnd() }, icon("down"));
+    this.element = h("main.scroller", {}, page, below, this.end);
     this.element.addEventListener("scroll", () => {
       const { scrollHeight, scrollTop, clientHeight } = this.element;
       this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+      this.end.hidden = this.isFollowing;
     });
     const follow = new ResizeObserver(() => {
       if (this.isFollowing && document.body.dataset.view === "chat") this.toEnd();

@@ -1,0 +1,49 @@
+"""How a question finds the user: a notification while the panel is hidden, never the focus."""
+
+import threading
+
+from fake_llm import call, held, say
+from playwright.async_api import expect
+from window import VSCode
+
+TOUCH = call("terminal", command="touch made", security_risk="low", summary="Make the file")
+
+
+async def test_a_question_while_the_panel_is_hidden_is_told_and_takes_no_focus(
+    vscode: VSCode,
+) -> None:
+    gate = threading.Event()
+    vscode.script(held(TOUCH, gate), say("Made."))
+    await vscode.open(file="calc.py")
+    await vscode.say("make it")
+    await vscode.expect_status("Working")
+    await vscode.page.get_by_role("tab", name="Explorer").first.click()
+    await vscode.type_in_editor("# one")
+    gate.set()
+    toast = vscode.page.locator(".notification-toast")
+    await expect(toast).to_contain_text("The agent asks: Run touch made")
+    await vscode.page.keyboard.insert_text(" two")
+    await vscode.expect_editor("# one two")
+    await toast.get_by_role("button", name="Review").click()
+    await vscode.answer("allow-once")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
+
+
+async def test_a_key_answers_only_what_the_panel_shows(vscode: VSCode) -> None:
+    vscode.script(TOUCH, say("Nothing to do."), say("Made."))
+    await vscode.open()
+    await vscode.say("make it")
+    await vscode.expect_status("Waits for you")
+    await vscode.run_command("oh: New Conversation")
+    await vscode.say("something else")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Nothing to do.")
+    await expect(vscode.panel.locator(".elsewhere")).to_contain_text("“make it” waits for you")
+    await expect(vscode.input).to_be_focused()
+
+    await vscode.page.keyboard.press("Control+Alt+Enter")
+    await expect(vscode.approval.locator('[data-option="allow-once"]')).to_be_enabled()
+    await expect(vscode.panel.locator(".elsewhere")).to_be_hidden()
+    assert not (vscode.project / "made").exists()
+    await vscode.page.keyboard.press("Control+Alt+Enter")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
+    assert (vscode.project / "made").exists()
