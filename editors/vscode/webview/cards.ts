@@ -161,7 +161,7 @@ function meta(item: ToolItem): string {
 
 /** Counts while the command runs; `tick` moves it on. */
 function elapsed({ startedAt }: ToolItem): HTMLElement {
-  const element = h("span.meta.elapsed", { "data-since": Date.parse(startedAt ?? "") || Date.now() });
+  const element = h("span.elapsed", { "data-since": Date.parse(startedAt ?? "") || Date.now() });
   tick(element);
   return element;
 }
@@ -190,7 +190,7 @@ function breakable(text: string): (string | HTMLElement)[] {
 }
 
 function folded(title: string, isOpen: boolean, body: HTMLElement): HTMLElement {
-  return h("details.reasoning", { open: isOpen, "data-live": isOpen }, h("summary", {}, title), body);
+  return h("details.reasoning", { open: isOpen }, h("summary", {}, title), body);
 }
 
 function thought({ status, startedAt, endedAt }: Item): string {

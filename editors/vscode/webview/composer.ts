@@ -40,17 +40,18 @@ export class Composer {
   private readonly history: History;
   private attached: Part[] = [];
   private isBusy = false;
-  private isSending = false;
+  private sending = Promise.resolve();
+  private shown = "";
 
   constructor(private readonly actions: ComposerActions) {
     this.stopButton = h("button.round.stop", { type: "button", title: "Stop (Escape)", "aria-label": "Stop", onclick: () => actions.stop() }, icon("stop"));
-    this.queueButton = h("button.quiet.queue", { type: "button", title: "Send after this turn (Alt+Enter)", onclick: () => void this.send("queue") }, "Queue");
+    this.queueButton = h("button.quiet.queue", { type: "button", title: "Send after this turn (Alt+Enter)", onclick: () => this.send("queue") }, "Queue");
     this.sendButton = h("button.round.send", { type: "submit", "aria-label": "Send" }, icon("send"));
     this.history = new History(this.input, actions.lastMessages);
     this.completion = new Completion(this.input, { find: (sign, query) => this.find(sign, query), pick: (each) => this.pick(each) });
     const submit = (event: SubmitEvent) => {
       event.preventDefault();
-      void this.send("auto");
+      this.send("auto");
     };
     this.element = h("form.composer", { onsubmit: submit, ondragover: (event: DragEvent) => event.preventDefault(), ondrop: (event: DragEvent) => this.onFiles(event, event.dataTransfer) },
       this.completion.element, this.chips,
@@ -63,6 +64,10 @@ export class Composer {
   }
 
   setBusy(store: Pick<Store, "isBusy" | "isReadOnly" | "isAsked"> | undefined): void {
+    // Drawn with every event; to measure the input each time would lay out the whole transcript.
+    const shown = [store?.isBusy, store?.isReadOnly, store?.isAsked].join();
+    if (shown === this.shown) return;
+    this.shown = shown;
     this.isBusy = store?.isBusy ?? false;
     this.element.hidden = store?.isReadOnly ?? false;
     this.input.placeholder = placeholder(store);
@@ -93,15 +98,20 @@ export class Composer {
     this.input.focus();
   }
 
-  private async send(delivery: Delivery): Promise<void> {
-    const text = this.input.value.trim();
-    if ((text === "" && this.attached.length === 0) || this.isSending) return;
-    if (this.actions.commands.run(text)) return this.clear();
-    this.isSending = true;
-    const { value } = this.input;
-    const { attached } = this;
+  /** Messages are sent one after the other: the second of a new conversation needs the first. */
+  private send(delivery: Delivery): void {
+    const { value, attached } = { value: this.input.value, attached: this.attached };
+    const text = value.trim();
+    if (text === "" && attached.length === 0) return;
     this.clear();
+    if (this.actions.commands.run(text)) return this.keepDraft();
+    // The draft of a reload is what was sent, until the daemon has it.
+    this.sending = this.sending.then(() => this.deliver(value, attached, delivery));
+  }
+
+  private async deliver(value: string, attached: Part[], delivery: Delivery): Promise<void> {
     try {
+      const text = value.trim();
       const written = text === "" ? [] : [await this.actions.commands.part(text)];
       await this.actions.send([...written, ...attached], delivery);
     } catch {
@@ -109,7 +119,6 @@ export class Composer {
       this.attached = [...attached, ...this.attached];
       this.setText(value + this.input.value);
     }
-    this.isSending = false;
     this.keepDraft();
   }
 
@@ -140,7 +149,7 @@ export class Composer {
 
   private onOwnKey(event: KeyboardEvent): boolean {
     if (event.key === "Enter" && !event.shiftKey) {
-      void this.send(event.altKey ? "queue" : "auto");
+      this.send(event.altKey ? "queue" : "auto");
       return true;
     }
     if (event.key === "Escape" && this.isBusy) {

@@ -24,7 +24,8 @@ export class History {
     // A recalled text stands with the caret at its end, and one key more goes on.
     const isAtEdge = selectionStart === selectionEnd && (selectionStart === edge || (this.back > 0 && selectionStart === value.length));
     const next = this.back + (isUp ? 1 : -1);
-    if (!isAtEdge || next < 0 || next > messages.length) return undefined;
+    if (!isAtEdge || next < 0 || messages.length === 0) return undefined;
+    if (next > messages.length) return value;
     if (this.back === 0) this.draft = value;
     this.back = next;
     return next === 0 ? this.draft : messages.at(-next);

@@ -30,6 +30,9 @@ const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.r
 let daemon: DaemonState = { kind: "starting" };
 let memory: PanelMemory = {};
 let store: Store | undefined;
+/** Loaded but not shown yet; its events come already. */
+let early: Store | undefined;
+let nOpened = 0;
 let draft: readonly Option[] = [];
 let view: "chat" | "list" = "chat";
 let failure: ErrorInfo | undefined;
@@ -115,17 +118,23 @@ function onNotification(notification: Notification): void {
     list.onChanged(notification.params);
     elsewhere.onChanged(notification.params);
   }
-  if (!store || notification.method === "daemon/statusChanged") return;
-  if (notification.method === "conversation/changed") {
-    const { conversation } = notification.params;
-    if (conversation.id !== store.info.id) return;
-    store.onChanged(conversation);
-    if (store.isReadOnly && conversation.lock.pid === undefined) void open(conversation.id);
+  if (notification.method === "daemon/statusChanged") return;
+  for (const each of new Set([store, early])) if (each) take(each, notification);
+}
+
+function take(into: Store, { method, params }: Exclude<Notification, { method: "daemon/statusChanged" }>): void {
+  if (method === "conversation/changed") {
+    if (params.conversation.id !== into.info.id) return;
+    const wasReadOnly = into.isReadOnly;
+    into.onChanged(params.conversation);
+    // Whoever had it is gone, so it can be had.
+    const { mine, pid } = params.conversation.lock;
+    if (wasReadOnly && (mine || pid === undefined)) void open(into.info.id);
     return;
   }
-  if (notification.params.conversationId !== store.info.id) return;
-  if (notification.method === "conversation/delta") store.onDelta(notification.params);
-  else if (notification.method === "conversation/gap" || !store.onRecord(notification.params)) void open(store.info.id);
+  if (params.conversationId !== into.info.id) return;
+  if (method === "conversation/delta") into.onDelta(params);
+  else if (method === "conversation/gap" || !into.onRecord(params)) void open(into.info.id);
 }
 
 function show(what: "new" | "list" | "input"): void {
@@ -159,34 +168,42 @@ function forget(): void {
 }
 
 async function open(conversationId: string): Promise<void> {
+  const mine = ++nOpened;
   view = "chat";
-  try {
-    const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
-    store = new Store(opened, !opened.conversation.lock.mine);
-    failure = store.isReadOnly ? elsewhere(opened.conversation) : undefined;
-    await loadTurns(store);
-    if (["error", "paused"].includes(opened.conversation.status)) await loadError(store);
-  } catch (error) {
-    if (!(error instanceof CallError)) throw error;
-    store = undefined;
-    failure = error.info;
-    keep({ conversationId: undefined });
-  }
-  if (store) keep({ conversationId: store.info.id });
+  const opened = await load(conversationId);
+  // Another one was opened meanwhile, or this one again.
+  if (mine !== nOpened) return;
+  early = undefined;
+  store = opened;
+  keep({ conversationId: opened?.info.id });
   transcript.reset(store);
   draw();
 }
 
+/** The conversation as it is, with what its earlier turns changed; undefined when it cannot be opened. */
+async function load(conversationId: string): Promise<Store | undefined> {
+  try {
+    const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
+    const loaded = new Store(opened);
+    early = loaded;
+    failure = undefined;
+    await loadTurns(loaded);
+    if (["error", "paused"].includes(opened.conversation.status)) await loadError(loaded);
+    return loaded;
+  } catch (error) {
+    if (!(error instanceof CallError)) throw error;
+    return openReadOnly(conversationId, error);
+  }
+}
+
 /** Another window has it: its items can be read all the same. */
-async function openReadOnly(conversationId: string, error: CallError): Promise<boolean> {
-  store = undefined;
+async function openReadOnly(conversationId: string, error: CallError): Promise<Store | undefined> {
   failure = error.info;
-  if (error.info.kind !== "conversationLocked") return false;
+  if (error.info.kind !== "conversationLocked") return undefined;
   failure = undefined;
   const { conversation, items, nextBefore } = await call("conversation/read", { conversationId, limit: PAGE });
   const opened = { conversation, items, options: [], pending: [], queue: [], repaired: [], hasMore: nextBefore !== undefined };
-  store = new Store({ ...opened, firstSeq: 0, lastSeq: conversation.lastSeq });
-  return true;
+  return new Store({ ...opened, firstSeq: 0, lastSeq: conversation.lastSeq });
 }
 
 /** The error is an event, not an item; after a reload the last one says why the conversation rests. */

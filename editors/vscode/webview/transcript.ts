@@ -77,8 +77,7 @@ export class Transcript {
       this.elements.delete(id);
       return;
     }
-    const hasEnded = old?.dataset.live !== made.dataset.live;
-    if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement && !hasEnded) made.open = old.open;
+    if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
     made.dataset.item = id;
     if (old) replace(old, made);
     else this.log.append(made);

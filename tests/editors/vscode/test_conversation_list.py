@@ -11,11 +11,10 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     vscode.script(say("One."), say("Two."))
     await vscode.open()
     for task in ("first", "second"):
-        await vscode.run_command("oh: New Conversation")
+        await vscode.page.get_by_role("button", name="New Conversation").click()
         await vscode.say(task)
-        await vscode.expect_status("")
         await expect(vscode.panel.locator(".agent")).to_have_count(1)
-    await vscode.run_command("oh: Show Conversations")
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
     titles = vscode.panel.locator(".row-title")
     await expect(titles).to_have_text(["second", "first"])
     await expect(vscode.panel.get_by_label("Search conversations")).to_be_focused()
