@@ -13,8 +13,11 @@ export class Transcript {
   readonly element: HTMLElement;
   private readonly earlier: HTMLButtonElement;
   private readonly end: HTMLButtonElement;
+  private readonly page: HTMLElement;
   private readonly log = h("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
   private readonly elements = new Map<string, HTMLElement>();
+  /** Durations that still count. */
+  private readonly ticking = new Set<HTMLElement>();
   /** The end stays in sight, whatever grows or shrinks, until the user scrolls away from it. */
   private isFollowing = true;
 
@@ -24,9 +27,9 @@ export class Transcript {
     onEarlier: () => void,
   ) {
     this.earlier = h("button.quiet.earlier", { onclick: onEarlier }, "Show earlier messages");
-    const page = h("div.page", {}, this.earlier, this.log);
+    this.page = h("div.page", {}, this.earlier, this.log);
     this.end = h("button.to-end", { title: "To the newest", "aria-label": "To the newest", hidden: true, onclick: () => this.toEnd() }, icon("down"));
-    this.element = h("main.scroller", {}, page, below, this.end);
+    this.element = h("main.scroller", {}, this.page, below, this.end);
     this.element.addEventListener("scroll", () => {
       const { scrollHeight, scrollTop, clientHeight } = this.element;
       this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
@@ -35,9 +38,12 @@ export class Transcript {
     const follow = new ResizeObserver(() => {
       if (this.isFollowing && document.body.dataset.view === "chat") this.toEnd();
     });
-    for (const each of [this.element, page, below]) follow.observe(each);
+    for (const each of [this.element, this.page, below]) follow.observe(each);
     setInterval(() => {
-      for (const each of this.log.querySelectorAll<HTMLElement>(".elapsed")) tick(each);
+      for (const each of this.ticking) {
+        if (each.isConnected) tick(each);
+        else this.ticking.delete(each);
+      }
     }, TICK_MS);
   }
 
@@ -50,6 +56,7 @@ export class Transcript {
   reset(store: Store | undefined): void {
     this.elements.clear();
     this.log.replaceChildren();
+    this.page.hidden = true;
     store?.touchAll();
     this.isFollowing = true;
   }
@@ -58,6 +65,8 @@ export class Transcript {
     this.earlier.hidden = !store?.hasMore;
     if (!store) return;
     for (const id of store.takeChanged()) this.drawItem(id, store.items.get(id), store);
+    // Not by `:has` in the style sheet: that is looked up anew with every item.
+    this.page.hidden = this.elements.size === 0;
   }
 
   /** Draws what `add` brings in front and leaves what is in sight where it is. */
@@ -82,6 +91,8 @@ export class Transcript {
     if (old) replace(old, made);
     else this.log.append(made);
     this.elements.set(id, made);
+    const elapsed = made.querySelector<HTMLElement>(".elapsed");
+    if (elapsed) this.ticking.add(elapsed);
     followOutput(made);
   }
 }
