@@ -1,7 +1,7 @@
 /** The panel: takes what the extension sends, folds it into the store, and draws what changed, once a frame. */
 
 import type { DaemonState, Notification, PanelMemory, ToPanel } from "../src/messages";
-import type { ConversationInfo, ErrorInfo, Option, Part } from "../src/protocol";
+import type { ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
 import { textOf } from "./cards";
 import { SlashCommands } from "./commands";
@@ -191,19 +191,9 @@ async function load(conversationId: string): Promise<Store | undefined> {
     if (["error", "paused"].includes(opened.conversation.status)) await loadError(loaded);
     return loaded;
   } catch (error) {
-    if (!(error instanceof CallError)) throw error;
-    return openReadOnly(conversationId, error);
+    fail(error);
+    return undefined;
   }
-}
-
-/** Another window has it: its items can be read all the same. */
-async function openReadOnly(conversationId: string, error: CallError): Promise<Store | undefined> {
-  failure = error.info;
-  if (error.info.kind !== "conversationLocked") return undefined;
-  failure = undefined;
-  const { conversation, items, nextBefore } = await call("conversation/read", { conversationId, limit: PAGE });
-  const opened = { conversation, items, options: [], pending: [], queue: [], repaired: [], hasMore: nextBefore !== undefined };
-  return new Store({ ...opened, firstSeq: 0, lastSeq: conversation.lastSeq });
 }
 
 /** The error is an event, not an item; after a reload the last one says why the conversation rests. */

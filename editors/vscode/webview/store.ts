@@ -34,7 +34,7 @@ export class Store {
     this.lastSeq = opened.lastSeq;
     this.hasMore = opened.hasMore;
     this.prepend(opened.items ?? []);
-    for (const each of opened.pending) if ("digest" in each) this.pending.set(each.id, each);
+    for (const each of opened.pending) this.pending.set(each.id, each);
     for (const each of opened.queue) this.queue.set(each.messageId, each);
   }
 
