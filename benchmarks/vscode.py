@@ -131,12 +131,12 @@ async def scrolling(place: Path, extensions: Path) -> AsyncIterator[Figure]:
 async def typing(place: Path, extensions: Path) -> AsyncIterator[Figure]:
     async with window(place, extensions, slow(chunks(100_000, "word "), 0.01)) as (vscode, _):
         await vscode.open(file="notes.txt")
-        await vscode.page.locator(".editor-instance .view-lines").first.click()
+        await vscode.focus_editor()
         await vscode.page.evaluate(WATCH_KEYS)
         quiet = await _latencies(vscode)
         await vscode.say("talk")
         await expect(vscode.panel.locator(".agent")).to_contain_text("word word")
-        await vscode.page.locator(".editor-instance .view-lines").first.click()
+        await vscode.focus_editor()
         streaming = await _latencies(vscode)
     measured = f"{ms(p50(streaming))} / {ms(p99(streaming))}"
     floor = f"without a turn {ms(p50(quiet))} / {ms(p99(quiet))}"

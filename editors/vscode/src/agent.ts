@@ -218,14 +218,15 @@ export class Agent implements Disposable {
     this.lastErrors = [...this.lastErrors, line].slice(-LAST_ERROR_LINES);
   }
 
-  /** Restarts a daemon that had started, a few times a minute; else says why it cannot. */
+  /** Restarts a daemon that had started, unless several in a row lived for less than a minute. */
   private afterClose(): { action: CloseAction; handled: boolean } {
     const now = Date.now();
-    this.restarts = [...this.restarts.filter((at) => now - at < RESTART_WINDOW_MS), now];
+    const isInARow = now - (this.restarts.at(-1) ?? 0) < RESTART_WINDOW_MS;
+    this.restarts = isInARow ? [...this.restarts, now] : [now];
     if (this.state.kind === "running" && this.restarts.length <= MAX_RESTARTS) {
       return { action: CloseAction.Restart, handled: true };
     }
-    const times = this.restarts.length > 1 ? `${this.restarts.length} times within a minute` : "unexpectedly";
+    const times = this.restarts.length > 1 ? `${this.restarts.length} times in a row` : "unexpectedly";
     this.fail(`The daemon ended ${times}.`, "Its log may say why.");
     return { action: CloseAction.DoNotRestart, handled: true };
   }

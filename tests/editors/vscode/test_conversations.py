@@ -59,6 +59,6 @@ async def test_a_daemon_that_cannot_start_says_so_and_starts_after_the_setting_i
     await vscode.open()
     problem = vscode.panel.get_by_role("alert")
     await expect(problem).to_contain_text("could not start")
-    server.write_settings({})
-    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    welcome = vscode.panel.get_by_role("heading", name="What shall we do?")
+    await server.change_settings({}, welcome)
     await expect(problem).to_have_count(0)

@@ -21,7 +21,7 @@ async def test_what_the_user_types_while_an_edit_waits_stays_beside_it(vscode: V
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
     await vscode.expect_editor("# mine")
     await vscode.expect_editor("return a + b")
-    await vscode.page.locator(".editor-instance .view-lines").first.click()
+    await vscode.focus_editor()
     await vscode.page.keyboard.press("Control+z")
     await vscode.expect_editor("return a - b")
     await vscode.expect_editor("# mine")

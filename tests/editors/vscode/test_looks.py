@@ -96,9 +96,9 @@ async def look(
     """Nothing overflows, a screen reader finds its way, and whoever asked gets a picture."""
     found: list[str] = []
     for theme in themes:
-        server.write_settings({"workbench.colorTheme": THEMES[theme]})
         kind = THEME_KINDS.get(theme, f"vscode-{theme}")
-        await expect(vscode.panel.locator("body")).to_have_attribute("data-vscode-theme-kind", kind)
+        seen = vscode.panel.locator(f'body[data-vscode-theme-kind="{kind}"]')
+        await server.change_settings({"workbench.colorTheme": THEMES[theme]}, seen)
         found += [f"{state} {theme}: {each}" for each in await violations(vscode)]
         assert await overflow(vscode) == 0
         if PICTURES:
@@ -184,7 +184,7 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
 async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> None:
     vscode.script(call("terminal", command="touch made"), say("Made."), say("Again."))
     await vscode.open(file="calc.py")
-    await vscode.page.locator(".editor-instance .view-lines").first.click()
+    await vscode.focus_editor()
     await vscode.page.keyboard.press("Control+Alt+o")
     await expect(vscode.input).to_be_focused()
     await vscode.page.keyboard.type("make it")

@@ -37,7 +37,7 @@ async def test_a_task_streams_runs_and_edits_the_dirty_document_in_one_undo_step
     await vscode.expect_editor("return a + b")
     assert (vscode.project / "calc.py").read_text() == before
 
-    await vscode.page.locator(".editor-instance .view-lines").first.click()
+    await vscode.focus_editor()
     await vscode.page.keyboard.press("Control+z")
     await vscode.expect_editor("return a - b")
     await vscode.expect_editor("mine")
@@ -115,7 +115,7 @@ async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) 
     (vscode.project / "RULES.md").write_text("Be brief.\n")
     vscode.script(say("Read."))
     await vscode.open(file="calc.py")
-    await vscode.page.locator(".editor-instance .view-lines").first.click()
+    await vscode.focus_editor()
     await vscode.page.keyboard.press("Control+a")
     await vscode.run_command("oh: Add to Conversation")
     await expect(vscode.panel.locator(".attached .chip")).to_have_text("calc.py:1–3")

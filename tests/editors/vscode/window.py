@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -29,12 +30,16 @@ from playwright.async_api import (
     async_playwright,
     expect,
 )
+from playwright.async_api import (
+    TimeoutError as WaitedTooLongError,
+)
 
 HOST = Path(__file__).parent / "host/node_modules/code-server"
 NODE = str(Path(playwright.__file__).parent / "driver/node")
 """Playwright's own Node: code-server needs a newer one than distributions have."""
 WAIT_MS = 60_000
 """Generous: a slow machine is not a failure."""
+N_CHANGES = 10
 
 EXTENSION = Path(__file__).parents[3] / "editors/vscode"
 CHROMIUM = next(
@@ -131,6 +136,15 @@ class Server:
             (self.home / scope).mkdir(parents=True, exist_ok=True)
             (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
 
+    async def change_settings(self, settings: dict[str, object], seen: Locator) -> None:
+        """Until it is seen: before VS Code watches the file, a change of it goes unheard."""
+        for _ in range(N_CHANGES):
+            self.write_settings(settings)
+            with contextlib.suppress(WaitedTooLongError):
+                await seen.wait_for(state="attached", timeout=WAIT_MS / N_CHANGES)
+                return
+        raise AssertionError(f"VS Code did not hear of {settings}")
+
     def daemon(self) -> psutil.Process:
         """The one that a window on this server has started."""
         started = psutil.Process(self.process.pid).children(recursive=True)
@@ -200,6 +214,13 @@ class VSCode:
             await self.tab(file).wait_for()
         if is_agent_shown:
             await self.show_agent()
+
+    async def another_window(self) -> VSCode:
+        """On the same project, of somebody else: it shares nothing but the files."""
+        browser = self.page.context.browser
+        assert browser
+        page = await new_page(browser, self.complaints, width=1200, height=900)
+        return replace(self, page=page)
 
     async def show_agent(self) -> None:
         """A click on the tab of what is shown hides it, and after a reload VS Code may show the
@@ -273,8 +294,13 @@ class VSCode:
         lines = self.page.locator(".editor-instance .view-lines").first
         await expect(lines).to_contain_text(text.replace(" ", "\u00a0"))
 
-    async def type_in_editor(self, text: str, *, at: str = "Control+End") -> None:
+    async def focus_editor(self) -> None:
+        """Keys go to the panel until the editor says that it has the focus."""
         await self.page.locator(".editor-instance .view-lines").first.click()
+        await self.page.locator(".editor-instance .monaco-editor.focused").first.wait_for()
+
+    async def type_in_editor(self, text: str, *, at: str = "Control+End") -> None:
+        await self.focus_editor()
         await self.page.keyboard.press(at)
         await self.page.keyboard.insert_text(text)
 
