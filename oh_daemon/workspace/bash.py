@@ -1,8 +1,8 @@
 """One persistent bash on a terminal of its own, and the command that runs in it.
 
-bash takes its commands from a pipe, so typed text can only ever reach the program in front; a
-command is a file to be sourced. It has ended when its status came by a second pipe and a mark,
-unknown to it, by the terminal: output cannot forge that. One thread reads both; nothing polls.
+bash takes its commands from a socket, so typed text can only ever reach the program in front; a
+command is a file to be sourced. It has ended when its status came by a pipe and a mark, unknown to
+it, by the terminal: output cannot forge that. One thread reads both; nothing polls.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import secrets
 import select
 import shlex
 import signal
+import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -101,8 +102,9 @@ class Bash:
         with ExitStack() as stack:
             self._pty = Pty()
             stack.callback(self._pty.close)
-            commands, self._control = _pipe(stack)
+            commands, self._control = _socket(stack)
             self._reports, self._report_write = _pipe(stack)
+            self._exit_mark = secrets.token_hex(16).encode()
             terminal = self._pty.slave
             fds = [commands, terminal, terminal, self._report_write]
             self._process = spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
@@ -287,7 +289,7 @@ class Bash:
         return front | reaper.descendants(front, found)
 
     def _report_exit(self, exit_code: Future[int]) -> None:
-        os.write(self._report_write, b"- %d \0" % exit_code.result())
+        os.write(self._report_write, b"%b %d \0" % (self._exit_mark, exit_code.result()))
 
     def _read(self) -> None:
         """The reader thread, until the shell has ended."""
@@ -328,10 +330,12 @@ class Bash:
     def _on_reports(self, data: bytes) -> int | None:
         """The shell's exit code when it has ended."""
         for report in data.split(b"\0")[:-1]:
-            mark, status, cwd = report.split(b" ", 2)
-            if mark == b"-":
+            mark, _, rest = report.partition(b" ")
+            status, _, cwd = rest.partition(b" ")
+            if mark == self._exit_mark:
                 return int(status)
             command = self._command
+            # Anything else was written by a program that found the pipe.
             if command is None or mark != command.mark:
                 continue
             self.cwd, command.status = Path(os.fsdecode(cwd)), int(status)
@@ -376,6 +380,15 @@ class Bash:
         with self._changed:
             self._screen.add(text)
             self._late = (self._late + text)[-_MAX_LATE_CHARS:]
+
+
+def _socket(stack: ExitStack) -> tuple[int, int]:
+    """An end to read and an end to write. Unlike a pipe, no child can open it through /proc."""
+    read, write = socket.socketpair()
+    fds = (read.detach(), write.detach())
+    for fd in fds:
+        stack.callback(os.close, fd)
+    return fds
 
 
 def _pipe(stack: ExitStack) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from leftovers import DEADLINE_S, n_open_files, seconds_until_gone, tagged
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace.bash import CommandOutcome
+from oh_daemon.workspace.output import MAX_SPILL_BYTES
 from oh_daemon.workspace.shell import MAX_SHELLS, Shells
 from oh_daemon.workspace.spawner import Spawner
 
@@ -79,6 +80,55 @@ def test_a_command_gives_its_output_and_code_and_leaves_the_shell_in_order(
     outcome = run(command)
     assert (outcome.state, outcome.exit_code, outcome.note) == ("done", code, "")
     assert text is None or outcome.output.head == text
+    after = run("echo after")
+    assert (after.output.head, after.exit_code, after.note, after.late) == ("after\n", 0, "", "")
+
+
+FORGER = r"""
+import os, re, sys
+from contextlib import suppress
+
+shell = os.getppid()
+known = sys.stdin.buffer.read()
+for name in ("environ", "cmdline", "stat", "maps"):
+    known += open(f"/proc/{shell}/{name}", "rb").read() + open(f"/proc/self/{name}", "rb").read()
+fds = []
+for fd in os.listdir(f"/proc/{shell}/fd"):
+    path = f"/proc/{shell}/fd/{fd}"
+    known += os.readlink(path).encode()
+    with suppress(OSError):
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        known += b"" if os.isatty(opened) else os.read(opened, 1 << 16)
+    with suppress(OSError):
+        fds.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY))
+marks = {b"", b"-", b"0" * 32, *re.findall(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])", known)}
+for mark in sorted(marks):
+    os.write(1, b"\x1e%b\x1e" % mark)
+    for fd in fds:
+        os.write(fd, b"%b 0 /\0%b\0" % (mark, mark))
+open("tried", "w").write(f"{len(marks)} {len(fds)}")
+"""
+KNOWN = """{ env; set; declare -p; trap -p; history; fc -l; jobs -l; echo "$_ $BASH_COMMAND $*";
+  cat "$(dirname "$BASH_SOURCE")"/*; } 2>&1"""
+# The shell itself has more descriptors than its children.
+REPORT = r"for fd in /proc/$$/fd/*; do printf -- '- 0 /\0-\0\0' >&${fd##*/}; done 2>/dev/null"
+
+
+def test_a_completion_cannot_be_forged_by_what_a_command_prints_or_learns(
+    run: Run, tmp_path: Path
+) -> None:
+    """Whatever looks like a mark in the shell's variables, files and descriptors is not it."""
+    (tmp_path / "forger.py").write_text(FORGER)
+    (tmp_path / "sub").mkdir()
+    run("true")
+    for _ in range(3):
+        forge = f"known=$({KNOWN}); cd ..; python3 forger.py <<< $known; {REPORT}"
+        ran = run(f"cd sub; {forge}; echo end; (exit 7)")
+        assert (ran.state, ran.exit_code, ran.note) == ("done", 7, "")
+        n_marks, n_opened = map(int, (tmp_path / "tried").read_text().split())
+        assert (n_marks > 3, n_opened >= 1) == (True, True)
+        assert ran.output.head.endswith("end\n")
+        assert ran.cwd == tmp_path
     after = run("echo after")
     assert (after.output.head, after.exit_code, after.note, after.late) == ("after\n", 0, "", "")
 
@@ -202,6 +252,46 @@ def test_a_program_that_waits_for_input_says_so_soon_and_takes_it(
         reply = "got.bob\n"
     told = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
     assert (told.state, told.output.head) == ("done", reply)
+
+
+FULL_SCREEN = {
+    "a pager": ("seq 500 > many; less many", "q"),
+    "an editor": ("vi -u NONE -N -i NONE new.txt", ":q!"),
+}
+
+
+@pytest.mark.parametrize(("command", "leave"), FULL_SCREEN.values(), ids=FULL_SCREEN)
+def test_a_program_that_takes_the_whole_screen_waits_and_can_be_left(
+    shells: Shells, run: Run, command: str, leave: str
+) -> None:
+    """W03. Pagers that programs start by themselves are switched off in the environment."""
+    assert run(command, timeout_s=DEADLINE_S).state == "waitingForInput"
+    shells.existing("main").type(leave)
+    left = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
+    assert (left.state, left.exit_code) == ("done", 0)
+    assert run("echo after").output.head == "after\n"
+
+
+def test_output_without_end_stays_small_and_says_what_is_cut(shells: Shells, run: Run) -> None:
+    """W04: `yes` until somebody stops it."""
+    run("true")
+    cancel = CancelToken()
+    tracemalloc.start()
+    first = shells.open().run("yes", timeout_s=2, cancel=cancel)
+    threading.Timer(2, cancel.cancel).start()
+    rest = shells.existing("main").wait(timeout_s=1000, cancel=cancel)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (first.state, rest.state) == ("running", "done")
+    assert peak < 10 << 20
+    for outcome in (first, rest):
+        output = outcome.output
+        assert "y\ny\n" in output.head
+        assert len(output.head) + len(output.tail) <= 32 << 10
+        assert output.n_cut_bytes > 0
+        assert output.spill is not None
+        assert output.spill.stat().st_size <= MAX_SPILL_BYTES
+    assert run("echo after").output.head == "after\n"
 
 
 def test_a_prompt_line_of_python_can_be_talked_to(shells: Shells, run: Run) -> None:
