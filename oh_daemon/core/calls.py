@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.ports import Json, Tool, ToolCall, ToolSpec
@@ -87,14 +87,21 @@ def _parse_arguments(text: str) -> tuple[Json | None, str]:
         return {}, ""
     if not isinstance(value, dict):
         return None, f"The arguments are a JSON {type(value).__name__}; send one JSON object."
-    return dict(value), ""  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    args = cast("Json", value)
+    if "\\u" in text:
+        # Half of a surrogate pair can be in no log, no file and no command.
+        whole = json.dumps(args, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+        args = json.loads(whole.decode("utf-16-le", "replace"))
+    return dict(args), ""
 
 
 def _is_strict_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
     except ValueError:
         return False
+    return isinstance(value, dict)
 
 
 def schema_problem(spec: ToolSpec, args: Json) -> str | None:

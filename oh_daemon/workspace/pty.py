@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import platform
-import pty
 import struct
 import termios
 from collections.abc import Iterator
@@ -45,7 +44,7 @@ class Pty:
     """Raises `OSError` when there are no more terminals or descriptors."""
 
     def __init__(self) -> None:
-        self.master, self.slave = pty.openpty()
+        self.master, self.slave = os.openpty()
         self._name = os.ttyname(self.slave)
         os.set_blocking(self.master, False)
         size = struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0)

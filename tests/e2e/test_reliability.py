@@ -1,0 +1,129 @@
+"""Faults from outside that a daemon at work gets over: odd bytes, pauses, no descriptors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_llm import call, error, raw_call, say
+from raw_client import frame
+from world import World, content_of, items, text
+
+Json = dict[str, Any]
+
+
+def request_body(request_id: int, conversation: str, words: str) -> bytes:
+    """A message whose text is written as given, escapes and all."""
+    params = {"conversationId": conversation, "content": text("WORDS")}
+    body = {"jsonrpc": "2.0", "id": request_id, "method": "conversation/sendMessage"}
+    return json.dumps({**body, "params": params}).replace("WORDS", words).encode()
+
+
+@pytest.mark.parametrize("words", ["a\\u0000b", "a\\ufffe b", "a\\u2028b", "\\ud83d\\ude00"])
+def test_f06_any_text_that_is_valid_reaches_the_model_as_it_is(world: World, words: str) -> None:
+    world.script(say("One."), say("Two."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    client.send(request_body(900, conversation, words))
+    client.result_of(900)
+    assert world.turn(client, nth=2)["finalText"] == "Two."
+    sent = world.llm.requests[-1].body["messages"][-1]["content"]
+    assert json.loads(f'"{words}"') in (sent if isinstance(sent, str) else sent[0]["text"])
+
+
+def test_f06_text_that_is_none_is_refused_and_what_a_model_says_of_it_is_mended(
+    world: World,
+) -> None:
+    """Half of a pair, from either side, would make every later request invalid."""
+    arguments = '{"command": "printf %s a\\ud800b | wc -m"}'
+    world.script(say("One."), raw_call("terminal", arguments), say("Two."), say("Three."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    for n, words in enumerate((b"a\\ud800b", b"a\\udc00", b"a\xffb", b"a\xed\xa0\x80b")):
+        body = request_body(900 + n, conversation, "WORDS").replace(b"WORDS", words)
+        client.expect(None)
+        client.send_raw(frame(body))
+        assert client.error_of(None, nth=n + 1).code == -32700
+    world.send(client, conversation, "go on")
+    assert world.turn(client, nth=2)["finalText"] == "Two."
+    [command] = items(client, "command")
+    assert command["command"] == "printf %s a\ufffdb | wc -m"
+    assert content_of(command).startswith("3")
+    world.send(client, conversation, "and on")
+    assert world.turn(client, nth=3)["finalText"] == "Three."
+    # The fake parses strictly, and what it parsed is text in every part.
+    json.dumps(world.llm.requests[-1].body, ensure_ascii=False).encode()
+
+
+def test_f16_a_message_may_come_in_pieces_with_seconds_between_them(world: World) -> None:
+    world.script(
+        call("terminal", command="for n in 1 2; do sleep 3; echo tick$n; done"), say("Ok.")
+    )
+    client = world.daemon()
+    conversation = world.start(client)
+    body = {"jsonrpc": "2.0", "id": "é😀", "method": "conversation/read"}
+    params = {"conversationId": conversation}
+    whole = frame(json.dumps({**body, "params": params}, ensure_ascii=False).encode())
+    in_header, in_character = 9, whole.index("😀".encode()) + 2
+    client.expect("é😀")
+    client.send_raw(whole[:in_header])
+    client.wait_for(lambda m: "tick1" in m.get("params", {}).get("text", ""))
+    client.send_raw(whole[in_header:in_character])
+    assert world.turn(client)["finalText"] == "Ok."
+    client.send_raw(whole[in_character:])
+    assert client.result_of("é😀")["conversation"]["id"] == conversation
+
+
+def test_w11_an_interrupt_ends_the_wait_for_the_next_attempt(world: World) -> None:
+    world.script(error(503, "busy", headers={"retry-after": "60"}), say("Never."))
+    client = world.daemon()
+    conversation = world.start(client)
+    retry = client.wait_for_event("retry.scheduled")["event"]
+    assert retry["delayMs"] > 50_000
+    client.request("conversation/interrupt", {"conversationId": conversation})
+    assert world.turn(client)["status"] == "interrupted"
+    assert len(world.llm.requests) == 1
+    world.llm.play([say("Here again.")])
+    world.send(client, conversation, "again")
+    assert world.turn(client, nth=2)["finalText"] == "Here again."
+
+
+def test_p10_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
+    world: World,
+) -> None:
+    client = world.raw(prefix=("bash", "-c", 'ulimit -n 96; exec "$@"', "bash"))
+    trust = [{"folder": world.project.as_uri(), "trusted": True}]
+    client.initialize([world.project], trust=trust)
+    fds = Path(f"/proc/{client.process.pid}/fd")
+    world.script(call("terminal", command="echo first"), say("Ready."))
+    first = world.start(client)
+    world.turn(client)
+    n_base = len([*fds.iterdir()])
+    opened: list[str] = []
+    for _ in range(60):
+        request_id = client.send_request("conversation/start")
+        answer = client.answer_to(request_id)
+        if "error" in answer:
+            assert "too many files are open; close some conversations" in answer["error"]["message"]
+            break
+        opened.append(answer["result"]["conversation"]["id"])
+    else:
+        pytest.fail("nothing was refused")
+    world.script(
+        call("terminal", command="echo more", terminal_id="another"),
+        call("terminal", command="echo still"),
+        say("Alive."),
+    )
+    world.send(client, first, "go on")
+    assert world.turn(client, nth=2)["finalText"] == "Alive."
+    _, refused, still = items(client, "command")
+    assert "too many files are open" in content_of(refused)
+    assert "still" in content_of(still)
+    for conversation in opened:
+        client.request("conversation/close", {"conversationId": conversation})
+    assert len([*fds.iterdir()]) <= n_base + 3
+    world.script(say("As before."))
+    world.send(client, first, "go on")
+    assert world.turn(client, nth=3)["finalText"] == "As before."
