@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,14 +40,13 @@ class UserState:
 
     def set_trust(self, folder: Path, trust: Trust) -> None:
         """Raises `ReadOnlyError` when the file cannot be written."""
-        self._change(folder, "trust", trust)
+        self._change(folder, "trust", lambda _before: trust)
 
     def is_granted(self, folder: Path, key: str) -> bool:
         return key in self._folder(folder).get("grants", ())
 
     def add_grant(self, folder: Path, key: str) -> None:
-        grants = self._folder(folder).get("grants", [])
-        self._change(folder, "grants", sorted({*grants, key}))
+        self._change(folder, "grants", lambda before: sorted({*(before or ()), key}))
 
     def _folder(self, folder: Path) -> dict[str, Any]:
         return self._load().get(_key(folder), {})
@@ -59,10 +59,11 @@ class UserState:
                 return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
         return {}
 
-    def _change(self, folder: Path, name: str, value: object) -> None:
+    def _change(self, folder: Path, name: str, change: Callable[[Any], object]) -> None:
         with self._lock:
             state = self._load()
-            state.setdefault(_key(folder), {})[name] = value
+            entry = state.setdefault(_key(folder), {})
+            entry[name] = change(entry.get(name))
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 replace_file(self._path, orjson.dumps(state, option=orjson.OPT_INDENT_2))
