@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import codecs
 import os
+import random
+import shutil
 import socket
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
@@ -89,11 +93,18 @@ PIECES = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("n_cases", [400, pytest.param(10_000, marks=pytest.mark.full)])
+def test_bytes_outside_the_edited_span_stay_the_same(n_cases: int) -> None:
+    """E05."""
+    seed_number = random.randrange(1 << 32)
+    print(f"seed {seed_number}")  # noqa: T201
+    no_limit: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    check = settings(max_examples=n_cases, database=None, **no_limit)(_check_outside_of_span)
+    seed(seed_number)(check)()
+
+
 @given(head=PIECES, tail=PIECES, new=PIECES, mark=MARKS)
-def test_bytes_outside_the_edited_span_stay_the_same(
-    head: str, tail: str, new: str, mark: tuple[bytes, str]
-) -> None:
+def _check_outside_of_span(head: str, tail: str, new: str, mark: tuple[bytes, str]) -> None:
     bom, encoding = mark
     raw = bom + f"{head}§§{tail}".encode(encoding)
     file = parse_text(raw)
@@ -203,6 +214,41 @@ def test_a_name_too_long_is_said(files: Files, tmp_path: Path, name: str) -> Non
     with pytest.raises(EditRejectedError, match="File name too long"):
         files.create(tmp_path / name, b"")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_program_that_runs_is_replaced_or_left_alone(
+    files: Files, tmp_path: Path, *, linked: bool
+) -> None:
+    """E08: its file cannot be written in place (ETXTBSY), as one with two names would be."""
+    path = tmp_path / "program"
+    program = shutil.which("sleep")
+    assert program is not None
+    shutil.copy(program, path)
+    old = path.read_bytes()
+    if linked:
+        (tmp_path / "other").hardlink_to(path)
+    with subprocess.Popen([path, "1000"]) as running:
+        try:
+            if linked:
+                with pytest.raises(EditRejectedError, match="Text file busy"):
+                    files.replace(path, b"new", sha256_of(old))
+            else:
+                files.replace(path, b"new", sha256_of(old))
+            assert path.read_bytes() == (old if linked else b"new")
+            assert running.poll() is None
+        finally:
+            running.kill()
+
+
+def test_a_name_may_end_with_a_dot_and_change_in_case_only(files: Files, tmp_path: Path) -> None:
+    """E08."""
+    for name in ("name.", "Name.", "name. ", "..name.."):
+        files.create(tmp_path / name, name.encode())
+        files.replace(tmp_path / name, b"new", sha256_of(name.encode()))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["name.", "Name.", "name. ", "..name.."]
+    )
 
 
 def test_names_that_look_alike_are_different_files(files: Files, tmp_path: Path) -> None:
