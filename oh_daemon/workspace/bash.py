@@ -8,6 +8,7 @@ it, by the terminal: output cannot forge that. One thread reads both; nothing po
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import select
 import shlex
@@ -37,6 +38,7 @@ _FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 0.4
 _MARK_DEADLINE_S = 0.5
 """A program may flush the terminal and the mark with it; then the status alone counts."""
 _DRAIN_S = 0.05
+_TOP_FD = 241
 _INTERRUPTS = ((signal.SIGINT, 0.25), (signal.SIGTERM, 0.25), (signal.SIGKILL, 0.25))
 
 # Descriptors 240 and 241 are the terminal and the report pipe. What was exported, and the folder,
@@ -83,6 +85,11 @@ class Bash:
 
         `screen` gets what people see of it.
         """
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= _TOP_FD:
+            raise ToolError(
+                "the limit for open files is too low for a terminal; raise it with"
+                " `ulimit -n 1024` where the editor is started"
+            )
         self.cwd = cwd
         self.last: Command | None = None
         """The command that runs, or the last one that ran."""

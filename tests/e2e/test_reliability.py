@@ -19,8 +19,17 @@ def request_body(request_id: int, conversation: str, words: str) -> bytes:
     return json.dumps({**body, "params": params}).replace("WORDS", words).encode()
 
 
-@pytest.mark.parametrize("words", ["a\\u0000b", "a\\ufffe b", "a\\u2028b", "\\ud83d\\ude00"])
-def test_f06_any_text_that_is_valid_reaches_the_model_as_it_is(world: World, words: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        ("a\\u0000b", "a\0b"),
+        ("a\\u2028\\ufffe", "a\u2028\ufffe"),
+        ("\\ud83d\\ude00", "😀"),
+        # JavaScript sends half of a pair when a text is cut there.
+        ("a\\ud800b\\udc00", "a\ufffdb\ufffd"),
+    ],
+)
+def test_f06_any_text_reaches_the_model_as_valid_text(world: World, words: str, seen: str) -> None:
     world.script(say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client)
@@ -29,19 +38,19 @@ def test_f06_any_text_that_is_valid_reaches_the_model_as_it_is(world: World, wor
     client.result_of(900)
     assert world.turn(client, nth=2)["finalText"] == "Two."
     sent = world.llm.requests[-1].body["messages"][-1]["content"]
-    assert json.loads(f'"{words}"') in (sent if isinstance(sent, str) else sent[0]["text"])
+    assert seen in (sent if isinstance(sent, str) else sent[0]["text"])
 
 
-def test_f06_text_that_is_none_is_refused_and_what_a_model_says_of_it_is_mended(
+def test_f06_bytes_that_are_no_text_are_refused_and_half_pairs_of_a_model_are_mended(
     world: World,
 ) -> None:
-    """Half of a pair, from either side, would make every later request invalid."""
+    """Either would make the log and every later request invalid."""
     arguments = '{"command": "printf %s a\\ud800b | wc -m"}'
     world.script(say("One."), raw_call("terminal", arguments), say("Two."), say("Three."))
     client = world.daemon()
     conversation = world.start(client)
     world.turn(client)
-    for n, words in enumerate((b"a\\ud800b", b"a\\udc00", b"a\xffb", b"a\xed\xa0\x80b")):
+    for n, words in enumerate((b"a\xffb", b"a\xed\xa0\x80b")):
         body = request_body(900 + n, conversation, "WORDS").replace(b"WORDS", words)
         client.expect(None)
         client.send_raw(frame(body))
@@ -90,10 +99,20 @@ def test_w11_an_interrupt_ends_the_wait_for_the_next_attempt(world: World) -> No
     assert world.turn(client, nth=2)["finalText"] == "Here again."
 
 
+def test_p10_a_limit_too_low_for_a_terminal_is_said(world: World) -> None:
+    client = world.raw(prefix=("bash", "-c", 'ulimit -n 96; exec "$@"', "bash"))
+    client.initialize([world.project], trust=[{"folder": world.project.as_uri(), "trusted": True}])
+    world.script(call("terminal", command="echo never"), say("Alive."))
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Alive."
+    [refused] = items(client, "command")
+    assert "raise it with `ulimit -n 1024`" in content_of(refused)
+
+
 def test_p10_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
     world: World,
 ) -> None:
-    client = world.raw(prefix=("bash", "-c", 'ulimit -n 96; exec "$@"', "bash"))
+    client = world.raw(prefix=("bash", "-c", 'ulimit -n 256; exec "$@"', "bash"))
     trust = [{"folder": world.project.as_uri(), "trusted": True}]
     client.initialize([world.project], trust=trust)
     fds = Path(f"/proc/{client.process.pid}/fd")
@@ -102,7 +121,7 @@ def test_p10_without_descriptors_everything_is_refused_by_name_and_nothing_leaks
     world.turn(client)
     n_base = len([*fds.iterdir()])
     opened: list[str] = []
-    for _ in range(60):
+    for _ in range(200):
         request_id = client.send_request("conversation/start")
         answer = client.answer_to(request_id)
         if "error" in answer:
