@@ -1,8 +1,8 @@
 """One persistent bash on a terminal of its own, and the command that runs in it.
 
 bash takes its commands from a socket, so typed text can only ever reach the program in front; a
-command is a file to be sourced. It has ended when its status came by a pipe and a mark, unknown to
-it, by the terminal: output cannot forge that. One thread reads both; nothing polls.
+command is a file to be sourced. It has ended when its status came by a second one and a mark,
+unknown to it, by the terminal: output cannot forge that. One thread reads both; nothing polls.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Bash:
         with ExitStack() as stack:
             self._pty = Pty()
             stack.callback(self._pty.close)
-            commands, self._control = _socket(stack)
-            self._reports, self._report_write = _pipe(stack)
+            commands, self._control = _channel(stack)
+            self._reports, self._report_write = _channel(stack)
             self._exit_mark = secrets.token_hex(16).encode()
             terminal = self._pty.slave
             fds = [commands, terminal, terminal, self._report_write]
@@ -342,7 +342,7 @@ class Bash:
             if mark == self._exit_mark:
                 return int(status)
             command = self._command
-            # Anything else was written by a program that found the pipe.
+            # Anything else was written by a command that found the descriptor.
             if command is None or mark != command.mark:
                 continue
             self.cwd, command.status = Path(os.fsdecode(cwd)), int(status)
@@ -389,17 +389,10 @@ class Bash:
             self._late = (self._late + text)[-_MAX_LATE_CHARS:]
 
 
-def _socket(stack: ExitStack) -> tuple[int, int]:
+def _channel(stack: ExitStack) -> tuple[int, int]:
     """An end to read and an end to write. Unlike a pipe, no child can open it through /proc."""
     read, write = socket.socketpair()
     fds = (read.detach(), write.detach())
     for fd in fds:
         stack.callback(os.close, fd)
     return fds
-
-
-def _pipe(stack: ExitStack) -> tuple[int, int]:
-    read, write = os.pipe2(os.O_CLOEXEC)
-    stack.callback(os.close, read)
-    stack.callback(os.close, write)
-    return read, write
