@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -77,6 +77,37 @@ class WorkspaceEdit(Contract):
 
     changes: dict[str, tuple[RangeEdit, ...]] | None = None
     document_changes: tuple[DocumentChange, ...] | None = None
+
+
+class CodeActionContext(Contract):
+    diagnostics: tuple[dict[str, Any], ...] = ()
+    only: tuple[str, ...] | None = None
+    trigger_kind: int = 1
+    """1 asked for, 2 by itself, for instance for a light bulb."""
+
+
+class CodeActionParams(Contract):
+    """LSP's `textDocument/codeAction`."""
+
+    text_document: VersionedDocument
+    range: Range
+    context: CodeActionContext = CodeActionContext()
+
+
+class ChosenAction(Contract):
+    """The argument of `ohDaemon.codeAction`."""
+
+    command: Literal["fix", "explain", "test"]
+    uri: str
+    range: Range
+    diagnostics: tuple[dict[str, Any], ...] = ()
+
+
+class ChangesShown(Contract):
+    """The argument of `ohDaemon.showChanges`; without a URI all files that wait for review."""
+
+    conversation_id: str
+    uri: str | None = None
 
 
 def parse_answer(shape: Any, answer: object) -> Any:

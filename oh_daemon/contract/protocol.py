@@ -110,6 +110,7 @@ CLIENT_REQUESTS: tuple[Method, ...] = (
     Method("editor/readDocument", "ReadDocumentParams", "ReadDocumentResult"),
     Method("editor/saveDocument", "SaveDocumentParams", "SaveDocumentResult"),
     Method("editor/diagnostics", "DiagnosticsParams", "DiagnosticsResult"),
+    Method("editor/openDiff", "OpenDiffParams", "Empty"),
     Method("editor/languageRequest", "LanguageRequestParams", "LanguageRequestResult"),
     Method("approval/request", "ApprovalRequestParams", "ApprovalAnswer"),
     Method("input/request", "InputRequestParams", "InputAnswer"),
@@ -127,6 +128,12 @@ COMMANDS: dict[str, str] = {
     "ohDaemon.approve": "approval/respond",
 }
 """`workspace/executeCommand` mirrors: the first argument is the method's params."""
+
+OWN_COMMANDS = ("ohDaemon.codeAction", "ohDaemon.showChanges")
+"""Commands that mirror no method: what a code action starts, and a look at the changes."""
+
+DOCUMENT_SCHEMES = ("oh-log", "oh-diff", "oh-output")
+"""Of the documents that `workspace/textDocumentContent` has."""
 
 LIMITS: dict[str, int] = {
     "maxMessageBytes": 16 << 20,

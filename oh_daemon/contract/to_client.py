@@ -136,6 +136,17 @@ class LanguageRequestResult(Contract):
     result: Any
 
 
+class OpenDiffParams(Contract):
+    """Show a file's changes; feature `openDiff`, else `window/showDocument` of the patch."""
+
+    conversation_id: str
+    uri: str
+    old_uri: str
+    """For `workspace/textDocumentContent`, as `newUri`."""
+    new_uri: str
+    title: str
+
+
 class ApprovalRequestParams(Approval):
     """Ask the user; feature `approvalRequests`, else `window/showMessageRequest`."""
 

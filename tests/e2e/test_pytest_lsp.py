@@ -103,6 +103,36 @@ async def test_an_editor_without_a_plugin_starts_approves_watches_and_gets_the_e
     assert (kinds[0], set(kinds[1:])) == ("begin", {"report", "end"})
 
 
+async def test_code_actions_and_the_log_as_a_document_need_no_plugin(
+    editor: PlainEditor, world: World
+) -> None:
+    world.script(say("It says one, because you typed so."), say("You are welcome."))
+    editor.open()
+    here = lsp.Range(lsp.Position(0, 0), lsp.Position(0, 3))
+    problem = lsp.Diagnostic(here, "should be two", lsp.DiagnosticSeverity.Error)
+    document = lsp.TextDocumentIdentifier(editor.path.as_uri())
+    wanted = lsp.CodeActionParams(document, here, lsp.CodeActionContext([problem]))
+    actions = await editor.client.text_document_code_action_async(wanted)
+    assert [action.title for action in actions or ()] == [
+        "Fix with agent",
+        "Explain",
+        "Write a test",
+    ]
+    command = list(actions or ())[1]
+    assert isinstance(command, lsp.Command)
+    [argument] = list(command.arguments or ())
+    started = await editor.command(command.command, argument)
+    conversation = _field(started, "conversation", "id")
+    text = [{"type": "text", "text": "Thanks"}]
+    sent = {"conversationId": conversation, "content": text, "wait": "completed"}
+    done = await editor.command("ohDaemon.send", {**sent, "delivery": "queue"})
+    assert _field(done, "finalText") == "You are welcome."
+    log = await editor.client.workspace_text_document_content_async(
+        lsp.TextDocumentContentParams(f"oh-log:/{conversation}")
+    )
+    assert "because you typed so" in log.text
+
+
 def _field(value: Any, *path: str) -> Any:
     """pygls gives results it does not know as objects."""
     for name in path:

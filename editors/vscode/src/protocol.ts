@@ -501,6 +501,10 @@ export interface Diagnostic {
   code?: number | string;
 }
 
+/** No fields. */
+export interface Empty {
+}
+
 /** LSP's result; of several servers, that of the first which has one. */
 export interface LanguageRequestResult {
   result: unknown;
@@ -1104,10 +1108,6 @@ export interface Notice {
   description?: string;
 }
 
-/** No fields. */
-export interface Empty {
-}
-
 export interface UpdateResult {
   conversation: ConversationInfo;
 }
@@ -1422,6 +1422,15 @@ export interface DiagnosticsParams {
   minSeverity: number;
 }
 
+/** Show a file's changes; feature `openDiff`, else `window/showDocument` of the patch. */
+export interface OpenDiffParams {
+  conversationId: string;
+  uri: string;
+  oldUri: string;
+  newUri: string;
+  title: string;
+}
+
 /** Ask the user's language servers; feature `languageRequests`. `params` are those of LSP. */
 export interface LanguageRequestParams {
   method: "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/prepareRename" | "textDocument/rename" | "workspace/symbol";
@@ -1518,6 +1527,7 @@ export interface ClientRequests {
   "editor/readDocument": [ReadDocumentParams, ReadDocumentResult];
   "editor/saveDocument": [SaveDocumentParams, SaveDocumentResult];
   "editor/diagnostics": [DiagnosticsParams, DiagnosticsResult];
+  "editor/openDiff": [OpenDiffParams, Empty];
   "editor/languageRequest": [LanguageRequestParams, LanguageRequestResult];
   "approval/request": [ApprovalRequestParams, ApprovalAnswer];
   "input/request": [InputRequestParams, InputAnswer];

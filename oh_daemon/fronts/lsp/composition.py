@@ -23,11 +23,12 @@ from oh_daemon.fronts.lsp import (
     handlers_search,
     handlers_terminal,
 )
-from oh_daemon.fronts.lsp.client import ClientAnswer
+from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.editor import ClientEditor
 from oh_daemon.fronts.lsp.editor_context import EditorContext
+from oh_daemon.fronts.lsp.handlers_standard import standard_methods
 from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
@@ -64,7 +65,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     )
     daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)
     return Service(
-        methods=_bind(daemon),
+        methods=_bind(daemon, server.client, facts),
         notifications={
             **documents.notifications(),
             **_configuration(sources, facts, server),
@@ -76,8 +77,8 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     )
 
 
-def _bind(daemon: Daemon) -> dict[str, Method]:
-    """A handler for every method of the registry, and for nothing else."""
+def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Method]:
+    """A handler for every method of the registry, and for some of LSP."""
     modules = (
         handlers_conversation,
         handlers_history,
@@ -99,8 +100,7 @@ def _bind(daemon: Daemon) -> dict[str, Method]:
         return call
 
     methods = {m.name: bound(m.name, m.params, handlers[m.name]) for m in REQUESTS}
-    methods["workspace/executeCommand"] = handlers_daemon.execute_command(daemon, methods)
-    return methods
+    return methods | standard_methods(daemon, methods, client, facts)
 
 
 def _warm_up() -> None:

@@ -1,17 +1,13 @@
-"""The methods about approvals, questions, tools, models, settings and the daemon itself.
-
-Also `workspace/executeCommand`: the same methods for an editor that has no plugin.
-"""
+"""The methods about approvals, questions, tools, models, settings and the daemon itself."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import (
@@ -22,14 +18,13 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.contract.items import Approval
-from oh_daemon.contract.protocol import COMMANDS as MIRRORS
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.asker import chosen_option
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, parse_folder
-from oh_daemon.fronts.lsp.rpc import Method, RequestContext
+from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live, Recipe, Workbench, render_tool_info
 from oh_daemon.store.memory_log import MemoryLog
 
@@ -240,40 +235,3 @@ HANDLERS: dict[str, Handler] = {
     "daemon/status": daemon_status,
     "workspace/setTrust": set_trust,
 }
-
-
-def execute_command(daemon: Daemon, methods: Mapping[str, Method]) -> Method:
-    """The mirrors of our methods: the first argument is the params, or just the user's text.
-
-    Without `conversationId` the conversation that changed last is meant.
-    """
-
-    def run(params: Json, context: RequestContext) -> Any:
-        name = MIRRORS.get(params.get("command", ""))
-        if name is None:
-            raise _unknown("command", ", ".join(MIRRORS), f"no command {params.get('command')!r}")
-        arguments: list[object] = params.get("arguments") or [{}]
-        own_params = _command_params(daemon, name, arguments[0])
-        return methods[name](own_params, replace(context, method=name))
-
-    return run
-
-
-def _command_params(daemon: Daemon, method: str, given: object) -> Json:
-    if isinstance(given, str):
-        given = {"content": [{"type": "text", "text": given}]}
-    if not isinstance(given, dict):
-        problem = {"path": "arguments.0", "code": "dict_type", "message": "an object or a text"}
-        raise InvalidParamsError("the argument must be an object or a text", (problem,))
-    params = cast("Json", given)
-    needs_one = method.startswith("conversation/") and method != "conversation/start"
-    return {**_newest(daemon), **params} if needs_one else params
-
-
-def _newest(daemon: Daemon) -> Json:
-    """The conversation that changed last; one that is just being opened did."""
-    if daemon.opening:
-        return {"conversationId": list(daemon.opening)[-1]}
-    infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
-    newest = max(infos, key=lambda info: info.updated_at, default=None)
-    return {} if newest is None else {"conversationId": newest.id}

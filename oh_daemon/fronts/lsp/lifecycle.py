@@ -216,8 +216,12 @@ def _server_capabilities(version: str, position_encoding: str) -> Json:
     return {
         "positionEncoding": position_encoding,
         "textDocumentSync": {"openClose": True, "change": 2},
-        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
-        "executeCommandProvider": {"commands": list(protocol.COMMANDS)},
+        "codeActionProvider": True,
+        "workspace": {
+            "workspaceFolders": {"supported": True, "changeNotifications": True},
+            "textDocumentContent": {"schemes": protocol.DOCUMENT_SCHEMES},
+        },
+        "executeCommandProvider": {"commands": [*protocol.COMMANDS, *protocol.OWN_COMMANDS]},
         "experimental": {"ohDaemon": ours},
     }
 

@@ -433,6 +433,9 @@
 ---@field source? string
 ---@field code? integer | string
 
+--- No fields.
+---@class (exact) oh.protocol.Empty
+
 --- LSP's result; of several servers, that of the first which has one.
 ---@class (exact) oh.protocol.LanguageRequestResult
 ---@field result any
@@ -973,9 +976,6 @@
 ---@field title string
 ---@field description? string
 
---- No fields.
----@class (exact) oh.protocol.Empty
-
 ---@class (exact) oh.protocol.UpdateResult
 ---@field conversation oh.protocol.ConversationInfo
 
@@ -1240,6 +1240,14 @@
 ---@field uris? string[]
 ---@field minSeverity integer
 
+--- Show a file's changes; feature `openDiff`, else `window/showDocument` of the patch.
+---@class (exact) oh.protocol.OpenDiffParams
+---@field conversationId string
+---@field uri string
+---@field oldUri string
+---@field newUri string
+---@field title string
+
 --- Ask the user's language servers; feature `languageRequests`. `params` are those of LSP.
 ---@class (exact) oh.protocol.LanguageRequestParams
 ---@field method "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/prepareRename" | "textDocument/rename" | "workspace/symbol"
@@ -1335,6 +1343,7 @@ M.ClientRequests = {
   ["editor/readDocument"] = true, -- oh.protocol.ReadDocumentParams -> oh.protocol.ReadDocumentResult
   ["editor/saveDocument"] = true, -- oh.protocol.SaveDocumentParams -> oh.protocol.SaveDocumentResult
   ["editor/diagnostics"] = true, -- oh.protocol.DiagnosticsParams -> oh.protocol.DiagnosticsResult
+  ["editor/openDiff"] = true, -- oh.protocol.OpenDiffParams -> oh.protocol.Empty
   ["editor/languageRequest"] = true, -- oh.protocol.LanguageRequestParams -> oh.protocol.LanguageRequestResult
   ["approval/request"] = true, -- oh.protocol.ApprovalRequestParams -> oh.protocol.ApprovalAnswer
   ["input/request"] = true, -- oh.protocol.InputRequestParams -> oh.protocol.InputAnswer

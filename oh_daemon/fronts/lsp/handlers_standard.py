@@ -1,0 +1,255 @@
+"""Requests of LSP itself, for clients without a plugin: code actions, commands, our documents.
+
+Code actions start a conversation through the same methods that a panel uses. Documents are made
+when they are asked for: the log as text, a file before and after, a long output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qs, quote, urlsplit
+
+from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.contract.language import ChangesShown, ChosenAction, CodeActionParams
+from oh_daemon.contract.protocol import COMMANDS, OWN_COMMANDS
+from oh_daemon.contract.to_client import OpenDiffParams
+from oh_daemon.core.ports import Json
+from oh_daemon.fronts.description import describe
+from oh_daemon.fronts.lsp import handlers_changes
+from oh_daemon.fronts.lsp.client import Client, ClientAnswer
+from oh_daemon.fronts.lsp.client_facts import ClientFacts
+from oh_daemon.fronts.lsp.daemon import Daemon
+from oh_daemon.fronts.lsp.rpc import Method, RequestContext
+from oh_daemon.workspace.paths import path_from_uri, shown, uri_from_path
+
+_ACTIONS = (("fix", "Fix with agent"), ("explain", "Explain"), ("test", "Write a test"))
+_FIX_KIND = "quickfix"
+_BY_ITSELF = 2
+_MAX_BYTES = 4 << 20
+_MAX_SELECTED_CHARS = 1 << 20
+_MAX_DIFFS = 10
+
+Run = Callable[[object, RequestContext], Any]
+
+
+def standard_methods(
+    daemon: Daemon, methods: Mapping[str, Method], client: Client, facts: ClientFacts
+) -> dict[str, Method]:
+    """The handlers, by method of LSP."""
+    own: dict[str, Run] = {
+        "ohDaemon.codeAction": lambda given, context: _act(daemon, methods, given, context),
+        "ohDaemon.showChanges": lambda given, _context: _show(daemon, client, facts, given),
+    }
+    return {
+        "textDocument/codeAction": lambda params, _context: code_actions(params),
+        "workspace/textDocumentContent": lambda params, _context: daemon.workers.submit(
+            lambda: {"text": _text(daemon, str(params.get("uri", "")))}
+        ),
+        "workspace/executeCommand": _execute_command(daemon, methods, own),
+    }
+
+
+# Code actions
+
+
+def code_actions(params: Json) -> list[Json]:
+    """Fixing is offered where there is a problem; the rest only to those who asked."""
+    asked = CodeActionParams.model_validate(params)
+    found, only = asked.context.diagnostics, asked.context.only
+    wants_fix = bool(found) and (only is None or _FIX_KIND in only)
+    wants_rest = not only and asked.context.trigger_kind != _BY_ITSELF
+    place = {"uri": asked.text_document.uri, "range": asked.range.model_dump(mode="json")}
+    actions: list[Json] = []
+    for name, title in _ACTIONS:
+        if not (wants_fix if name == "fix" else wants_rest):
+            continue
+        chosen: Json = {"command": name, **place, **({"diagnostics": found} if found else {})}
+        command = {"title": title, "command": "ohDaemon.codeAction", "arguments": [chosen]}
+        if name == "fix":
+            more = {"kind": _FIX_KIND, "diagnostics": found}
+            actions.append({"title": title, "command": command, **more})
+        else:
+            actions.append(command)
+    return actions
+
+
+def _act(
+    daemon: Daemon, methods: Mapping[str, Method], given: object, context: RequestContext
+) -> Any:
+    """Tell the newest conversation of that folder that rests, or else a new one."""
+    chosen = ChosenAction.model_validate(given)
+    path = path_from_uri(chosen.uri)
+    content: list[Json] = [{"type": "command", "name": chosen.command}]
+    content.append(_place_part(daemon, chosen, path))
+    if chosen.diagnostics:
+        content.append({"type": "diagnostics", "uri": chosen.uri, "items": chosen.diagnostics})
+    resting = _resting(daemon, path)
+    if resting is not None:
+        method, params = "conversation/sendMessage", {"conversationId": resting}
+    else:
+        # The first folder is where the agent works.
+        ordered = sorted(daemon.folders(), key=lambda folder: not _holds(folder, path))
+        method, params = "conversation/start", {"folders": [uri_from_path(f) for f in ordered]}
+    return methods[method]({**params, "content": content}, replace(context, method=method))
+
+
+def _place_part(daemon: Daemon, chosen: ChosenAction, path: Path | None) -> Json:
+    """The selected text as the editor shows it, or where to look when it cannot be known."""
+    span = chosen.range.model_dump(mode="json")
+    document, servers = daemon.documents.document(path) if path else None, daemon.shared.servers
+    text = ""
+    if document is not None and servers is not None:
+        offsets = servers.offsets(document.text)
+        start, end = (offsets.offset(side) for side in (chosen.range.start, chosen.range.end))
+        text = document.text[start:end]
+    if not 0 < len(text) <= _MAX_SELECTED_CHARS:
+        return {"type": "resourceLink", "uri": chosen.uri, "range": span}
+    return {"type": "selection", "uri": chosen.uri, "range": span, "text": text}
+
+
+def _resting(daemon: Daemon, path: Path | None) -> str | None:
+    infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
+    there = [
+        info
+        for info in infos
+        if info.status in {"idle", "finished"}
+        and any(_holds(path_from_uri(folder), path) for folder in info.folders)
+    ]
+    newest = max(there, key=lambda info: info.updated_at, default=None)
+    return newest.id if newest else None
+
+
+def _holds(folder: Path | None, path: Path | None) -> bool:
+    return folder is not None and path is not None and path.is_relative_to(folder)
+
+
+# Our documents
+
+
+def _text(daemon: Daemon, uri: str) -> str:
+    """Runs on a worker thread. Raises `InvalidParamsError` and what the conversation raises."""
+    parts = urlsplit(uri)
+    conversation_id, _, rest = parts.path.strip("/").partition("/")
+    match parts.scheme:
+        case "oh-log":
+            return _log_text(daemon, conversation_id)
+        case "oh-output":
+            named = {"conversationId": conversation_id, "outputRef": rest}
+            ref = m.OutputReadParams.model_validate(named).output_ref
+            log = daemon.conversations.live(conversation_id).conversation.log
+            return log.read_blob(ref, 0, _MAX_BYTES).decode("utf-8", "replace")
+        case "oh-diff" if rest in {"old", "new", "patch"}:
+            file = parse_qs(parts.query).get("uri", [""])[0]
+            params = m.ChangesDiffParams(conversation_id=conversation_id, uri=file)
+            diff = handlers_changes.diff(*_reviewed(daemon, conversation_id), params)
+            texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
+            return texts[rest] or ""
+        case _:
+            raise _wrong("uri", f"{shown(uri)!r} is no document of the daemon")
+
+
+def _log_text(daemon: Daemon, conversation_id: str) -> str:
+    # rich takes a tenth of a second to import.
+    from oh_daemon.fronts.cli.render import render_record  # noqa: PLC0415
+
+    _, records, _ = daemon.conversations.read(conversation_id, daemon.folders())
+    text = "\n".join(text.plain for record in records for text in render_record(record))
+    return text[-_MAX_BYTES:] + "\n"
+
+
+def _reviewed(daemon: Daemon, conversation_id: str) -> tuple[Any, Any]:
+    live = daemon.conversations.live(conversation_id)
+    if live.workbench.documents is None:
+        raise _wrong("conversationId", "a conversation without a folder changes no files")
+    return live, live.workbench.documents
+
+
+def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> Any:
+    """Open the changes in the client, which has them from `workspace/textDocumentContent`."""
+    asked = ChangesShown.model_validate(given)
+    has_own = "openDiff" in facts.features
+    can_show = facts.offers("window", "showDocument", "support")
+    if not (has_own or (can_show and facts.offers("workspace", "textDocumentContent"))):
+        raise InvalidStateError("this client can show no changes; changes/diff has the texts")
+
+    def work() -> None:
+        live, documents = _reviewed(daemon, asked.conversation_id)
+        params = m.ChangesListParams(conversation_id=live.id)
+        files = handlers_changes.list_(live, documents, params).files
+        pending = [file.uri for file in files if file.state == "pending"]
+        for uri in [asked.uri] if asked.uri else pending[:_MAX_DIFFS]:
+            _open_diff(client, live.id, uri, has_own=has_own)
+
+    return daemon.workers.submit(work)
+
+
+def _open_diff(client: Client, conversation_id: str, uri: str, *, has_own: bool) -> None:
+    old, new, patch = (
+        f"oh-diff:/{conversation_id}/{side}?uri={quote(uri, safe='')}"
+        for side in ("old", "new", "patch")
+    )
+    if not has_own:
+        client.request_async("window/showDocument", {"uri": patch}, _pass_over)
+        return
+    title = f"{shown(uri.rpartition('/')[2])}: changes of the agent"
+    params = OpenDiffParams(
+        conversation_id=conversation_id, uri=uri, old_uri=old, new_uri=new, title=title
+    )
+    client.request_async("editor/openDiff", params.model_dump(mode="json"), _pass_over)
+
+
+def _pass_over(_answer: ClientAnswer) -> None:
+    """The users see for themselves whether it was opened."""
+
+
+# Commands
+
+
+def _execute_command(
+    daemon: Daemon, methods: Mapping[str, Method], own: Mapping[str, Run]
+) -> Method:
+    """The mirrors of our methods: the first argument is the params, or just the user's text.
+
+    Without `conversationId` the conversation that changed last is meant.
+    """
+
+    def run(params: Json, context: RequestContext) -> Any:
+        command: str = params.get("command", "")
+        arguments: list[object] = params.get("arguments") or [{}]
+        if command in own:
+            return own[command](arguments[0], context)
+        name = COMMANDS.get(command)
+        if name is None:
+            known = ", ".join((*COMMANDS, *OWN_COMMANDS))
+            raise _wrong("command", f"no command {command!r}; it is one of {known}")
+        own_params = _command_params(daemon, name, arguments[0])
+        return methods[name](own_params, replace(context, method=name))
+
+    return run
+
+
+def _command_params(daemon: Daemon, method: str, given: object) -> Json:
+    if isinstance(given, str):
+        given = {"content": [{"type": "text", "text": given}]}
+    if not isinstance(given, dict):
+        raise _wrong("arguments.0", "the argument must be an object or a text")
+    params = cast("Json", given)
+    needs_one = method.startswith("conversation/") and method != "conversation/start"
+    return {**_newest(daemon), **params} if needs_one else params
+
+
+def _newest(daemon: Daemon) -> Json:
+    """The conversation that changed last; one that is just being opened did."""
+    if daemon.opening:
+        return {"conversationId": list(daemon.opening)[-1]}
+    infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
+    newest = max(infos, key=lambda info: info.updated_at, default=None)
+    return {} if newest is None else {"conversationId": newest.id}
+
+
+def _wrong(path: str, what: str) -> InvalidParamsError:
+    return InvalidParamsError(what, ({"path": path, "code": "unknown", "message": what},))

@@ -1,0 +1,124 @@
+"""What clients get from LSP's own requests: changes to look at, code actions, our documents."""
+
+from typing import Any
+
+from fake_llm import call, say
+from raw_client import RawClient
+from world import World
+
+Json = dict[str, Any]
+SHOWS: Json = {
+    "window": {"showDocument": {"support": True}},
+    "workspace": {"textDocumentContent": {"dynamicRegistration": False}},
+}
+
+
+def changed(world: World, client: RawClient) -> str:
+    """A conversation in which the agent made a file and printed a lot."""
+    world.script(
+        call("edit", command="create", path="new file.py", text="x = 1\n"),
+        call("terminal", command="seq 20000"),
+        say("Made it."),
+    )
+    conversation = world.start(client)
+    world.turn(client)
+    return conversation
+
+
+def command(client: RawClient, name: str, argument: Json) -> Any:
+    return client.request("workspace/executeCommand", {"command": name, "arguments": [argument]})
+
+
+def content(client: RawClient, uri: str) -> str:
+    return client.request("workspace/textDocumentContent", {"uri": uri})["text"]
+
+
+def test_changes_are_shown_in_the_client_s_diff_and_all_documents_are_there(world: World) -> None:
+    client = world.daemon(features={"openDiff": True})
+    client.answer("editor/openDiff", lambda _params: {})
+    conversation = changed(world, client)
+    uri = (world.project / "new file.py").as_uri()
+    command(client, "ohDaemon.showChanges", {"conversationId": conversation})
+    asked = client.wait_for(lambda m: m.get("method") == "editor/openDiff")["params"]
+    assert (asked["uri"], asked["title"]) == (uri, "new%20file.py: changes of the agent")
+    assert content(client, asked["oldUri"]) == ""
+    assert content(client, asked["newUri"]) == "x = 1\n"
+    log = content(client, f"oh-log:/{conversation}")
+    assert "Create new file.py" in log
+    assert "Made it." in log
+    ended = (e["event"] for e in client.events if e["event"]["type"] == "item.completed")
+    [ref] = [e["item"]["outputRef"] for e in ended if "outputRef" in e["item"]]
+    output = content(client, f"oh-output:/{conversation}/{ref}")
+    assert [line for line in output.split("\n") if line.strip() == "10000"]
+    for wrong in ("file:///etc/passwd", f"oh-output:/{conversation}/../x", "oh-diff:/x/old", ""):
+        error = client.error("workspace/textDocumentContent", {"uri": wrong})
+        assert error.code in (-32602, -31002)
+
+
+def test_without_a_diff_the_patch_is_shown_or_else_it_is_said_that_nothing_can_be(
+    world: World,
+) -> None:
+    plain = world.daemon()
+    conversation = changed(world, plain)
+    arguments = [{"conversationId": conversation}]
+    params = {"command": "ohDaemon.showChanges", "arguments": arguments}
+    assert "changes/diff" in plain.error("workspace/executeCommand", params).message
+    assert plain.error("workspace/executeCommand", {**params, "arguments": [7]}).code == -32602
+    plain.close()
+    client = world.raw()
+    client.answer("window/showDocument", lambda _params: {"success": True})
+    client.initialize([world.project], params={"capabilities": SHOWS})
+    client.request("conversation/open", {"conversationId": conversation})
+    command(client, "ohDaemon.showChanges", {"conversationId": conversation})
+    shown = client.wait_for(lambda m: m.get("method") == "window/showDocument")["params"]
+    assert "+x = 1" in content(client, shown["uri"])
+
+
+def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_there(
+    world: World,
+) -> None:
+    path = world.project / "a.py"
+    path.write_text("")
+    client = world.daemon()
+    document = {
+        "uri": path.as_uri(),
+        "languageId": "python",
+        "version": 1,
+        "text": "x = '😀' + 1\n",
+    }
+    client.notify("textDocument/didOpen", {"textDocument": document})
+    span = {"start": {"line": 0, "character": 4}, "end": {"line": 0, "character": 8}}
+    problem = {"range": span, "message": "no sum", "severity": 1}
+    asked = {"textDocument": {"uri": path.as_uri()}, "range": span}
+
+    def offered(**context: Any) -> dict[str, Json]:
+        params = {**asked, "context": {"diagnostics": [], **context}}
+        return {a["title"]: a for a in client.request("textDocument/codeAction", params)}
+
+    assert list(offered()) == ["Explain", "Write a test"]
+    assert list(offered(diagnostics=[problem], triggerKind=2)) == ["Fix with agent"]
+    assert list(offered(diagnostics=[problem], only=["refactor"])) == []
+    assert client.error("textDocument/codeAction", {"range": 1}).code == -32602
+    world.script(say("Because."), say("Fixed."))
+    fix = offered(diagnostics=[problem])["Fix with agent"]["command"]
+    explain = offered()["Explain"]
+    started = client.request("workspace/executeCommand", explain)
+    world.turn(client)
+    sent = client.request("workspace/executeCommand", fix)
+    world.turn(client, nth=2)
+    assert started["conversation"]["folders"] == [world.project.as_uri()]
+    assert sent["disposition"] == "started"
+    assert len(client.request("conversation/list")["conversations"]) == 1
+    first, second = (m["content"] for m in world.llm.requests[-1].body["messages"][1::2])
+    assert "Explain the code given" in first
+    assert "'😀'" in first
+    assert "Fix the problem given" in second
+    assert "no sum" in second
+    error = client.error(
+        "workspace/executeCommand",
+        {
+            "command": "ohDaemon.codeAction",
+            "arguments": [{**explain["arguments"][0], "command": "x"}],
+        },
+    )
+    assert error.code == -32602
