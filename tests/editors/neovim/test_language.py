@@ -102,3 +102,65 @@ def test_the_agent_is_told_what_the_user_looks_at(desk: Desk) -> None:
     editor.type("<F2>")
     editor.wait_for_event("TurnFinished", nth=2)
     assert "more.py lines 10-10" in desk.prompts()
+
+
+def test_code_actions_are_in_the_menu_and_start_a_conversation(desk: Desk) -> None:
+    desk.script(say("I fix it."), say("It adds."))
+    editor = _with_server(desk)
+    buffer = editor.edit(desk.file)
+    buffer[2] = "    return oops"
+    editor.command("Oh toggle")
+    editor.type("<Esc>")
+    editor.command("wincmd t")
+    editor.wait_for_event("Started")
+    editor.wait("#vim.diagnostic.get(0) == 1")
+    editor.lua("""
+    vim.ui.select = function(items, options, choose)
+      _G.offered = vim.tbl_map(options.format_item, items)
+      _G.choose = function(nth) choose(items[nth], nth) end
+    end
+    """)
+    editor.type("3Ggra")
+    editor.wait("_G.offered and #_G.offered >= 3")
+    titles = editor.lua("return _G.offered")
+    assert [title.partition(" [")[0] for title in titles[:3]] == [
+        "Fix with agent",
+        "Explain",
+        "Write a test",
+    ]
+    editor.lua("_G.choose(1)")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("I fix it.")
+    assert "'oops' is not defined" in desk.prompts()
+
+    # What rests goes on with the next one.
+    editor.wait_for_status("idle")
+    editor.type("1Ggra")
+    editor.wait("_G.offered and #_G.offered == 2")
+    editor.lua("_G.choose(1)")
+    editor.wait_for_chat("It adds.")
+
+
+def test_changes_are_shown_where_a_command_asks_for_them(desk: Desk) -> None:
+    desk.script(
+        call("edit", command="view", path="calc.py"),
+        call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
+        say("Done."),
+    )
+    editor = desk.start(settings={"mode": "autoEdit"})
+    editor.edit(desk.file)
+    editor.command("Oh fix it")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_status("idle")
+    editor.lua("""
+    local conversation = require("oh").conversation()
+    vim.lsp.get_clients({ name = "oh" })[1]:exec_cmd({
+      title = "show", command = "ohDaemon.showChanges",
+      arguments = { { conversationId = conversation.id } },
+    })
+    """)
+    editor.wait("vim.fn.tabpagenr('$') == 2")
+    line = "vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 2, 3, false)[1]"
+    shown = f"vim.tbl_map(function(win) return {line} end, vim.api.nvim_tabpage_list_wins(0))"
+    editor.wait(f"vim.deep_equal({shown}, {{ '    return a - b', '    return a + b' }})")
+    assert editor.lua("return vim.bo.modified") is False

@@ -61,12 +61,20 @@ end
 function M.start(daemon, content, on_started, on_error)
   local params = { content = content, clientRequestId = M.request_id() }
   daemon:request("conversation/start", params, function(result)
-    local conversation = daemon.conversations[result.conversation.id]
-    conversation = conversation or new(daemon, result.conversation.id)
-    conversation.pickers = result.options
-    daemon.current = conversation
-    on_started(conversation)
+    on_started(M.take_up(daemon, result))
   end, on_error)
+end
+
+--- One that was just started becomes the current one.
+---@param daemon oh.Daemon
+---@param result oh.protocol.StartResult
+---@return oh.Conversation
+function M.take_up(daemon, result)
+  local conversation = daemon.conversations[result.conversation.id]
+  conversation = conversation or new(daemon, result.conversation.id)
+  conversation.pickers = result.options
+  daemon.current = conversation
+  return conversation
 end
 
 --- Open one from its log, or go on with it; it becomes the current one.

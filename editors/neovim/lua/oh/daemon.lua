@@ -202,6 +202,7 @@ function Daemon:launch()
   require("oh.editor").follow_buffers(self)
   require("oh.language").follow_diagnostics()
   require("oh.context").follow(self)
+  require("oh.documents").follow(self)
   return true
 end
 
@@ -219,6 +220,7 @@ function Daemon:client_config(options)
       inputRequests = true,
       diagnostics = true,
       languageRequests = true,
+      openDiff = true,
     },
     settings = next(options.settings) and options.settings or vim.empty_dict(),
   }
@@ -242,6 +244,11 @@ function Daemon:client_config(options)
     -- The daemon compares texts and versions right after an edit, so it must hear of it at once.
     flags = { debounce_text_changes = 0 },
     handlers = self:handlers(),
+    commands = {
+      ["ohDaemon.codeAction"] = function(command)
+        require("oh.outgoing").act(self, command)
+      end,
+    },
     reuse_client = function()
       return false
     end,
@@ -276,6 +283,7 @@ local ANSWERS = {
   ["editor/saveDocument"] = { "editor", "save_documents" },
   ["editor/diagnostics"] = { "language", "diagnostics" },
   ["editor/languageRequest"] = { "language", "request" },
+  ["editor/openDiff"] = { "documents", "open_diff" },
 }
 
 ---@private
@@ -309,6 +317,7 @@ end
 ---@private
 function Daemon:on_ready()
   self.is_ready = true
+  require("oh.language").pass_on_diagnostics(self)
   tell.event("Started", { root = self.root, client_id = self.client_id })
   local waiting = self.waiting
   self.waiting = {}

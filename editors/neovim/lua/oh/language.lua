@@ -213,6 +213,36 @@ function M.in_lsp_form(diagnostic, uri, how)
   }
 end
 
+--- Neovim passes a server its own diagnostics only when it asks for code actions; the agent mends
+--- those of all servers. This can go when `vim.lsp.buf.code_action` passes them on.
+---@param daemon oh.Daemon
+function M.pass_on_diagnostics(daemon)
+  local client = assert(daemon:client())
+  local request = client.request
+  client.request = function(self, method, params, ...)
+    if method == "textDocument/codeAction" and type(params) == "table" then
+      params = M.with_diagnostics(daemon, params)
+    end
+    return request(self, method, params, ...)
+  end
+end
+
+---@param daemon oh.Daemon
+---@param params lsp.CodeActionParams
+---@return lsp.CodeActionParams
+function M.with_diagnostics(daemon, params)
+  local uri, range = params.textDocument.uri, params.range
+  local how = recoding("utf-8", daemon:client().offset_encoding)
+  local found = {}
+  for _, diagnostic in ipairs(vim.diagnostic.get(loaded_buffer(uri))) do
+    if diagnostic.lnum >= range.start.line and diagnostic.lnum <= range["end"].line then
+      table.insert(found, M.in_lsp_form(diagnostic, uri, how))
+    end
+  end
+  local context = vim.tbl_extend("force", params.context, { diagnostics = found })
+  return vim.tbl_extend("force", params, { context = context })
+end
+
 -- Questions about the code.
 
 --- `editor/languageRequest`: the first server that knows something answers.

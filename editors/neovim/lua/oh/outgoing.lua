@@ -32,6 +32,19 @@ function M.send(daemon, content, delivery)
   end
 end
 
+--- A code action was chosen: the daemon gives it to a conversation, which is shown then.
+---@param daemon oh.Daemon
+---@param command lsp.Command
+function M.act(daemon, command)
+  local params = { command = command.command, arguments = command.arguments }
+  daemon:request("workspace/executeCommand", params, function(result)
+    if result.conversation then
+      conversations.take_up(daemon, result)
+    end
+    require("oh.windows").show(daemon)
+  end)
+end
+
 ---@param daemon oh.Daemon
 ---@return fun(conversation: oh.Conversation)
 function M.release(daemon)
