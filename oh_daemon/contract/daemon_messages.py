@@ -51,11 +51,15 @@ class ApprovalRespondResult(Contract):
 class ChangesListParams(OfConversation):
     """Files that the agent changed, and what of it waits for review."""
 
+    turn_id: str | None = None
+    """Only what this turn changed, as it changed it."""
+
 
 class ReviewedFile(FileChange):
     """Everything that is not accepted yet, as one change."""
 
-    state: Literal["pending", "accepted", "reverted"]
+    state: Literal["pending", "accepted", "reverted", "conflict"]
+    """Of the file as a whole; `conflict` when it waits and cannot be reverted any more."""
 
 
 class ChangesListResult(Contract):
@@ -66,6 +70,8 @@ class ChangesDiffParams(OfConversation):
     """What of a file waits for review, with its hunks."""
 
     uri: str
+    turn_id: str | None = None
+    """Instead, what this turn did to it; hunks of that cannot be chosen."""
 
 
 class Hunk(Contract):

@@ -91,11 +91,14 @@ class AgentChanged(Contract):
 
 
 class ConversationUpdated(Contract):
-    """It has another title, or was put away or fetched back."""
+    """It has another title, tags or metadata, or was put away or fetched back."""
 
     type: Literal["conversation.updated"] = "conversation.updated"
     title: str | None = None
     archived: bool | None = None
+    tags: tuple[str, ...] | None = None
+    metadata: dict[str, Any] | None = None
+    """All of it, as it is from now on."""
 
 
 class ConversationClosed(Contract):

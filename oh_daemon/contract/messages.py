@@ -24,6 +24,7 @@ from oh_daemon.contract.items import (
 
 ConversationId = Annotated[str, Field(min_length=1, max_length=128)]
 Content = Annotated[tuple[Part, ...], Field(min_length=1, max_length=64)]
+Tag = Annotated[str, Field(min_length=1, max_length=50)]
 RequestId = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -91,6 +92,8 @@ class ConversationInfo(Contract):
     context: ContextInfo = ContextInfo()
     options: dict[str, str]
     archived: bool = False
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
     queue_length: int
     pending_count: int
     lock: LockInfo
@@ -168,10 +171,14 @@ class CloseParams(OfConversation):
 
 
 class UpdateParams(OfConversation):
-    """Rename a conversation or put it away, also one that is not open."""
+    """Rename, tag or put away a conversation, also one that is not open."""
 
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     archived: bool | None = None
+    tags: Annotated[tuple[Tag, ...], Field(max_length=20)] | None = None
+    """All of them; null is none."""
+    metadata: Annotated[dict[str, Any], Field(max_length=100)] | None = None
+    """Laid over what is there; null clears, a single key or everything."""
 
 
 class UpdateResult(Contract):

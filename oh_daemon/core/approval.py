@@ -173,3 +173,21 @@ def _picker(
 ) -> Option:
     shown = tuple(Choice(value=value, label=label) for value, label in choices.items())
     return Option(id=name, name=name.capitalize(), category=name, value=values[name], choices=shown)
+
+
+def check_options(values: dict[str, str]) -> dict[str, str]:
+    """Options by id. Raises `InvalidParamsError` naming the one that is wrong."""
+    known: dict[str, dict[str, str] | None] = {
+        "mode": MODE_CHOICES,
+        "approval": APPROVAL_CHOICES,
+        "model": None,
+    }
+    for option_id, value in values.items():
+        choices = known.get(option_id, {})
+        if choices is not None and value not in choices:
+            allowed = ", ".join(choices) or f"no option of this name; known are {', '.join(known)}"
+            problem = {"path": f"options.{option_id}", "code": "unknown", "message": allowed}
+            raise InvalidParamsError(
+                f"option {option_id!r} cannot be {value!r}: {allowed}", (problem,)
+            )
+    return values

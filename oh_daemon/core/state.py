@@ -24,6 +24,7 @@ class State:
     seq: int = 0
     title: str = ""
     archived: bool = False
+    tags: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     agent: Json = field(default_factory=dict[str, object])
     options: dict[str, str] = field(default_factory=dict[str, str])
@@ -58,6 +59,8 @@ class State:
     condense_requested: Json | None = None
     changes: dict[str, Json] = field(default_factory=dict[str, Json])
     """The open turn's files by URI, each with its first and last hash."""
+    turn_changes: dict[str, dict[str, Json]] = field(default_factory=dict[str, "dict[str, Json]"])
+    """The same of every turn that changed some, by its id."""
     reviews: dict[str, Json] = field(default_factory=dict[str, Json])
     """Changed files by URI, by hashes: `base` is accepted, `now` the agent's, and in the `gaps`
     between its edits somebody else changed the file."""
@@ -120,6 +123,8 @@ def _agent_changed(state: State, event: Json, _record: Json) -> None:
 def _updated(state: State, event: Json, _record: Json) -> None:
     state.title = event.get("title", state.title)
     state.archived = event.get("archived", state.archived)
+    state.tags = tuple(event.get("tags", state.tags))
+    state.metadata = event.get("metadata", state.metadata)
 
 
 def _status(state: State, event: Json, _record: Json) -> None:
@@ -276,8 +281,9 @@ def _action_decided(state: State, event: Json, record: Json) -> None:
     state.decisions.setdefault(record["itemId"], {})[event["digest"]] = event
 
 
-def _changes_updated(state: State, event: Json, _record: Json) -> None:
+def _changes_updated(state: State, event: Json, record: Json) -> None:
     state.changes = {change["uri"]: change for change in event["files"]}
+    state.turn_changes[record["turnId"]] = state.changes
 
 
 def _usage(state: State, event: Json, _record: Json) -> None:

@@ -26,7 +26,7 @@ from oh_daemon.contract.errors import (
     StorageError,
     WorkspaceUntrustedError,
 )
-from oh_daemon.core.approval import APPROVAL_CHOICES, MODE_CHOICES, option_pickers
+from oh_daemon.core.approval import check_options, option_pickers
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY, title_of
 from oh_daemon.core.journal import Journal, new_id
@@ -41,6 +41,9 @@ from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+
+_DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeError, ValueError)
+"""What a log raises of which nothing can be made."""
 
 
 class Conversations:
@@ -248,7 +251,7 @@ class Conversations:
         was_open = self.find_live(params.conversation_id) is not None
         live = self.open(params.conversation_id, folders, at_work=False)
         journal = live.conversation
-        journal.append(e.ConversationUpdated(title=params.title, archived=params.archived))
+        journal.append(_updated(params, journal.state.metadata))
         journal.log.sync()
         if not was_open:
             self.close(live.id)
@@ -256,19 +259,30 @@ class Conversations:
 
     def delete(
         self, conversation_id: str, folders: Sequence[Path], *, permanent: bool
-    ) -> Conversation:
-        """What is no more. Raises like `open`, and when a turn is under way."""
-        live = self.open(conversation_id, folders, at_work=False)
+    ) -> Conversation | None:
+        """What is no more, or None when nothing could be made of its log.
+
+        Raises like `open`, and when a turn is under way.
+        """
+        try:
+            live = self.open(conversation_id, folders, at_work=False)
+        except (ConversationNotFoundError, *_DAMAGES):
+            self._remove(conversation_id, folders, permanent=permanent)
+            return None
         status = describe(live.conversation).status
         if status in BUSY:
             raise ConversationBusyError(
                 f"conversation {conversation_id!r} is {status}; interrupt it first"
             )
         self.close(conversation_id)
-        for catalog in self._catalogs([*_paths(live.conversation.state.folders), *folders]):
+        own = _paths(live.conversation.state.folders)
+        self._remove(conversation_id, [*own, *folders], permanent=permanent)
+        return live.conversation
+
+    def _remove(self, conversation_id: str, folders: Sequence[Path], *, permanent: bool) -> None:
+        for catalog in self._catalogs(folders):
             if catalog.find(conversation_id) is not None:
                 catalog.remove(conversation_id, permanent=permanent)
-        return live.conversation
 
     def close_all(self, deadline_s: float) -> None:
         """Stop everything at once; each turn under way is recorded as interrupted."""
@@ -353,22 +367,15 @@ class Conversations:
         return [Catalog(home) for home in homes]
 
 
-def check_options(values: dict[str, str]) -> dict[str, str]:
-    """Options by id. Raises `InvalidParamsError` naming the one that is wrong."""
-    known: dict[str, dict[str, str] | None] = {
-        "mode": MODE_CHOICES,
-        "approval": APPROVAL_CHOICES,
-        "model": None,
-    }
-    for option_id, value in values.items():
-        choices = known.get(option_id, {})
-        if choices is not None and value not in choices:
-            allowed = ", ".join(choices) or f"no option of this name; known are {', '.join(known)}"
-            problem = {"path": f"options.{option_id}", "code": "unknown", "message": allowed}
-            raise InvalidParamsError(
-                f"option {option_id!r} cannot be {value!r}: {allowed}", (problem,)
-            )
-    return values
+def _updated(params: m.UpdateParams, before: Json) -> e.ConversationUpdated:
+    given = params.model_fields_set
+    known = {} if params.metadata is None else {**before, **params.metadata}
+    return e.ConversationUpdated(
+        title=params.title,
+        archived=params.archived,
+        tags=params.tags or () if "tags" in given else None,
+        metadata={k: v for k, v in known.items() if v is not None} if "metadata" in given else None,
+    )
 
 
 @contextmanager

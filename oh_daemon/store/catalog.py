@@ -47,6 +47,8 @@ def summary_of(state: State) -> Json:
         "context": state.context,
         "options": state.options,
         "archived": state.archived,
+        "tags": list(state.tags),
+        "metadata": state.metadata,
         "queueLength": len(state.queue),
         "pendingCount": len(state.pending),
     }

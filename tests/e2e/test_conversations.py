@@ -3,6 +3,7 @@
 from itertools import chain
 from typing import Any
 
+import pytest
 from fake_llm import call, calls, hang, say
 from world import World, items, text
 
@@ -190,6 +191,53 @@ def test_a_conversation_is_renamed_and_put_away_also_when_it_is_closed(world: Wo
     assert listed["title"] == "Plan B"
     titles = [c["conversation"]["title"] for c in client.notifications("conversation/changed")]
     assert titles[-1] == "Plan B"
+
+
+def test_tags_and_metadata_are_set_merged_and_cleared(world: World) -> None:
+    world.script(say("Hi."))
+    client = world.daemon()
+    named = {"conversationId": world.start(client, metadata={"ticket": "SHOP-7"})}
+    world.turn(client)
+
+    def update(**values: Any) -> tuple[list[str], Json]:
+        info = client.request("conversation/update", {**named, **values})["conversation"]
+        return info["tags"], info["metadata"]
+
+    assert update(tags=["prices", "bug"]) == (["prices", "bug"], {"ticket": "SHOP-7"})
+    both = {"ticket": "SHOP-7", "estimate": {"days": 2}}
+    assert update(metadata={"estimate": {"days": 2}}) == (["prices", "bug"], both)
+    assert update(metadata={"ticket": None}) == (["prices", "bug"], {"estimate": {"days": 2}})
+    assert update(tags=None, title="Plan B") == ([], {"estimate": {"days": 2}})
+    client.request("conversation/close", named)
+    assert update(tags=["late"]) == (["late"], {"estimate": {"days": 2}})
+    [listed] = client.request("conversation/list")["conversations"]
+    assert (listed["title"], listed["tags"]) == ("Plan B", ["late"])
+    assert update(metadata=None) == (["late"], {})
+    too_many = {**named, "tags": ["x"] * 21}
+    assert client.error("conversation/update", too_many).code == -32602
+
+
+@pytest.mark.parametrize("damage", ["nothing", "no beginning", "no sense", "no JSON"])
+def test_a_conversation_whose_log_is_damaged_can_be_deleted(world: World, damage: str) -> None:
+    world.script(say("Hi."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named = {"conversationId": conversation}
+    world.turn(client)
+    client.request("conversation/close", named)
+    log = world.log_of(conversation)
+    header, first, *rest = log.read_bytes().splitlines(keepends=True)
+    damaged = {
+        "nothing": [],
+        "no beginning": [header, *rest],
+        "no sense": [header, first.replace(b'"title"', b'"name"'), *rest],
+        "no JSON": [b"{{{\n", b"\xff\xfe\n"],
+    }
+    log.write_bytes(b"".join(damaged[damage]))
+    client.error("conversation/open", named)
+    assert client.request("conversation/delete", named) == {}
+    assert not log.parent.exists()
+    assert [kept.name[:4] for kept in (log.parents[1] / ".trash").iterdir()] == [conversation[:4]]
 
 
 def test_a_deleted_conversation_goes_to_the_trash_unless_it_is_deleted_for_good(

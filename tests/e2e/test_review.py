@@ -59,7 +59,7 @@ def test_hunks_are_kept_and_reverted_around_what_the_user_changed(world: World) 
     [conflict] = client.request("changes/revert", named)["conflicts"]
     assert "same lines" in conflict["reason"]
     assert path.read_text() == kept
-    assert states(client, named) == {"a.txt": "pending"}
+    assert states(client, named) == {"a.txt": "conflict"}
     [conflict] = client.request("changes/accept", {**named, "hunks": [hunk]})["conflicts"]
     assert "older" in conflict["reason"]
     client.request("conversation/close", named)
@@ -68,6 +68,36 @@ def test_hunks_are_kept_and_reverted_around_what_the_user_changed(world: World) 
     assert client.request("changes/accept", named) == done
     assert states(client, named) == {"a.txt": "accepted"}
     assert client.error("changes/diff", {**named, "uri": "file:///else"}).code == -32602
+
+
+def test_what_one_turn_changed_is_shown_whatever_became_of_it(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text(text_of())
+    client = world.daemon()
+    named = reviewed(world, client, *agent_edits(1))
+    client.request("changes/accept", named)
+    world.script(*agent_edits(5))
+    world.send(client, named["conversationId"], "more")
+    world.turn(client, nth=2)
+    first, second = (
+        event["event"]["turn"]["id"]
+        for event in client.events
+        if event["event"]["type"] == "turn.completed"
+    )
+    turn, in_file = {**named, "turnId": first}, {"uri": path.as_uri()}
+    [file] = client.request("changes/list", turn)["files"]
+    assert (file["uri"], file["added"], file["state"]) == (path.as_uri(), 1, "pending")
+    shown = client.request("changes/diff", {**turn, **in_file})
+    assert (shown["oldText"], shown["newText"]) == (text_of(), text_of(l1="agent 1"))
+    assert shown["hunks"] == []
+    later = client.request("changes/diff", {**named, **in_file, "turnId": second})
+    assert later["newText"] == text_of(l1="agent 1", l5="agent 5")
+    client.request("conversation/close", named)
+    client.request("conversation/open", named)
+    assert client.request("changes/diff", {**turn, **in_file}) == shown
+    other = {**named, "turnId": "another"}
+    assert client.request("changes/list", other) == {"files": []}
+    assert client.error("changes/diff", {**other, **in_file}).code == -32602
 
 
 def test_what_the_user_changed_between_two_edits_is_not_part_of_the_review(world: World) -> None:
@@ -110,4 +140,4 @@ def test_a_new_file_is_taken_away_unless_the_user_changed_it(world: World) -> No
     assert [Path(conflict["uri"]).name for conflict in result["conflicts"]] == ["c"]
     assert not (world.project / "b").exists()
     assert (world.project / "c").read_text() == "new\nmine\n"
-    assert states(client, named) == {"b": "reverted", "c": "pending"}
+    assert states(client, named) == {"b": "reverted", "c": "conflict"}

@@ -133,11 +133,13 @@ export interface CloseParams {
   ifRunning?: "error" | "interrupt" | "pause";
 }
 
-/** Rename a conversation or put it away, also one that is not open. */
+/** Rename, tag or put away a conversation, also one that is not open. */
 export interface UpdateParams {
   conversationId: string;
   title?: string;
   archived?: boolean;
+  tags?: readonly string[];
+  metadata?: Record<string, unknown>;
 }
 
 /** Move its log to the trash, or remove it for good. */
@@ -314,12 +316,14 @@ export interface InputRespondParams {
 /** Files that the agent changed, and what of it waits for review. */
 export interface ChangesListParams {
   conversationId: string;
+  turnId?: string;
 }
 
 /** What of a file waits for review, with its hunks. */
 export interface ChangesDiffParams {
   conversationId: string;
   uri: string;
+  turnId?: string;
 }
 
 /** Keep changes: they no longer wait for review. */
@@ -550,6 +554,8 @@ export interface ConversationInfo {
   context: ContextInfo;
   options: Record<string, string>;
   archived: boolean;
+  tags: readonly string[];
+  metadata: Record<string, unknown>;
   queueLength: number;
   pendingCount: number;
   lock: LockInfo;
@@ -841,11 +847,13 @@ export interface AgentChanged {
   agent: AgentInfo;
 }
 
-/** It has another title, or was put away or fetched back. */
+/** It has another title, tags or metadata, or was put away or fetched back. */
 export interface ConversationUpdated {
   type: "conversation.updated";
   title?: string;
   archived?: boolean;
+  tags?: readonly string[];
+  metadata?: Record<string, unknown>;
 }
 
 /** A clean end by `conversation/close`; it can be opened again. */
@@ -1207,7 +1215,7 @@ export interface ReviewedFile {
   sha256Before?: string;
   sha256After?: string;
   unsaved?: boolean;
-  state: "pending" | "accepted" | "reverted";
+  state: "pending" | "accepted" | "reverted" | "conflict";
 }
 
 /** Texts with LF as line end; one is absent where there is no file. */

@@ -100,7 +100,7 @@ export class Review {
   }
 
   private async loadDiff(store: Store, uri: string): Promise<void> {
-    if (store.reviews.get(uri)?.state !== "pending") return;
+    if (!waits(store, uri)) return;
     this.diffs.set(uri, await call("changes/diff", { conversationId: store.info.id, uri }));
   }
 
@@ -119,14 +119,19 @@ export class Review {
 
   /** A file is reviewed where it was changed last, with all that waits in it. */
   private isPendingHere(item: ChangesItem, store: Store, uri: string): boolean {
-    return store.canReview && store.lastTurnOf(uri) === item.turnId && store.reviews.get(uri)?.state === "pending";
+    return store.canReview && store.lastTurnOf(uri) === item.turnId && waits(store, uri);
   }
 
   private word(item: ChangesItem, store: Store, uri: string): string {
     const state = store.reviews.get(uri)?.state;
     if (store.lastTurnOf(uri) !== item.turnId) return "changed again below";
-    return state === undefined || state === "pending" ? "" : state;
+    return state === undefined || waits(store, uri) ? "" : state;
   }
+}
+
+/** A conflict waits too: it cannot be reverted any more, but its hunks and the acceptance are still there. */
+function waits(store: Store, uri: string): boolean {
+  return ["pending", "conflict"].includes(store.reviews.get(uri)?.state ?? "");
 }
 
 function counts(added: number, removed: number): HTMLElement {

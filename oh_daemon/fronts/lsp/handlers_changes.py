@@ -16,7 +16,7 @@ from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError,
 from oh_daemon.contract.events import ChangesReviewed
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
-from oh_daemon.core.ports import TextEdit
+from oh_daemon.core.ports import Json, TextEdit
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
@@ -50,9 +50,13 @@ class _Review:
         return applied(self.base or "", edits) if edits else self.base
 
 
+def _text(documents: Documents, sha256: str | None) -> str | None:
+    return None if sha256 is None else with_newlines(documents.history.text(sha256))
+
+
 def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
     def text(sha256: str | None) -> str | None:
-        return None if sha256 is None else with_newlines(documents.history.text(sha256))
+        return _text(documents, sha256)
 
     with live.conversation.changed:
         files = deepcopy(live.conversation.state.reviews)
@@ -66,19 +70,49 @@ def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
     return found
 
 
-def list_(live: Live, documents: Documents, _params: m.ChangesListParams) -> m.ChangesListResult:
+def list_(live: Live, documents: Documents, params: m.ChangesListParams) -> m.ChangesListResult:
+    reviews = _reviews(live, documents)
+    shown = reviews if params.turn_id is None else _of_turn(live, documents, params.turn_id)
     files: list[m.ReviewedFile] = []
-    for review in _reviews(live, documents).values():
-        path = documents.folders.resolve(review.uri, writing=False)
+    for uri, review in shown.items():
+        path = documents.folders.resolve(uri, writing=False)
         change = documents.history.describe(path, review.base, review.now)
-        state = "pending" if review.is_pending else review.decision or "accepted"
-        shown = change.model_dump(exclude={"patch", "uri"})
-        files.append(m.ReviewedFile.model_validate({**shown, "uri": review.uri, "state": state}))
+        facts = change.model_dump(exclude={"patch", "uri"})
+        facts |= {"uri": uri, "state": _state(documents, reviews[uri])}
+        files.append(m.ReviewedFile.model_validate(facts))
     return m.ChangesListResult(files=tuple(files))
 
 
+def _state(documents: Documents, review: _Review) -> str:
+    if not review.is_pending:
+        return review.decision or "accepted"
+    try:
+        path = documents.folders.resolve(review.uri, writing=False)
+        documents.plan(path, Rewrite(review.now or "", review.base))
+    except ToolError:
+        return "conflict"
+    return "pending"
+
+
+def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Review]:
+    """What one turn made of files, as if nothing had been accepted since it began."""
+    with live.conversation.changed:
+        changes = dict(live.conversation.state.turn_changes.get(turn_id, {}))
+
+    def text(change: Json, key: str) -> str | None:
+        return _text(documents, change.get(key))
+
+    found = (
+        _Review(uri, text(change, "sha256Before"), text(change, "sha256After"), None)
+        for uri, change in changes.items()
+    )
+    return {review.uri: review for review in found if review.is_pending}
+
+
 def diff(live: Live, documents: Documents, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
-    review = _reviews(live, documents).get(params.uri)
+    turn_id = params.turn_id
+    changed = _reviews(live, documents) if turn_id is None else _of_turn(live, documents, turn_id)
+    review = changed.get(params.uri)
     if review is None:
         problem = {"path": "uri", "code": "unknown", "message": "not changed by the agent"}
         raise InvalidParamsError("uri: the agent did not change that; see changes/list", (problem,))
@@ -88,7 +122,7 @@ def diff(live: Live, documents: Documents, params: m.ChangesDiffParams) -> m.Cha
         old_text=review.base,
         new_text=review.now,
         patch=change.patch or "",
-        hunks=tuple(review.hunks),
+        hunks=tuple(review.hunks) if turn_id is None else (),
     )
 
 

@@ -24,11 +24,11 @@ from oh_daemon.contract.errors import (
     RequestCancelledError,
 )
 from oh_daemon.contract.items import Contract, Part
+from oh_daemon.core.approval import check_options
 from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import check_options
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
@@ -141,8 +141,8 @@ def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> 
 
     def work() -> Json:
         conversations = daemon.conversations
-        with contextlib.suppress(ConversationNotFoundError):
-            gone = conversations.delete(conversation_id, folders, permanent=params.permanent)
+        gone = conversations.delete(conversation_id, folders, permanent=params.permanent)
+        if gone is not None:
             daemon.publisher.on_deleted(gone)
         return {}
 

@@ -121,11 +121,13 @@
 ---@field conversationId string
 ---@field ifRunning? "error" | "interrupt" | "pause"
 
---- Rename a conversation or put it away, also one that is not open.
+--- Rename, tag or put away a conversation, also one that is not open.
 ---@class (exact) oh.protocol.UpdateParams
 ---@field conversationId string
 ---@field title? string
 ---@field archived? boolean
+---@field tags? string[]
+---@field metadata? table<string, any>
 
 --- Move its log to the trash, or remove it for good.
 ---@class (exact) oh.protocol.DeleteParams
@@ -277,11 +279,13 @@
 --- Files that the agent changed, and what of it waits for review.
 ---@class (exact) oh.protocol.ChangesListParams
 ---@field conversationId string
+---@field turnId? string
 
 --- What of a file waits for review, with its hunks.
 ---@class (exact) oh.protocol.ChangesDiffParams
 ---@field conversationId string
 ---@field uri string
+---@field turnId? string
 
 --- Keep changes: they no longer wait for review.
 ---@class (exact) oh.protocol.AcceptParams
@@ -477,6 +481,8 @@
 ---@field context oh.protocol.ContextInfo
 ---@field options table<string, string>
 ---@field archived boolean
+---@field tags string[]
+---@field metadata table<string, any>
 ---@field queueLength integer
 ---@field pendingCount integer
 ---@field lock oh.protocol.LockInfo
@@ -743,11 +749,13 @@
 ---@field type "agent.changed"
 ---@field agent oh.protocol.AgentInfo
 
---- It has another title, or was put away or fetched back.
+--- It has another title, tags or metadata, or was put away or fetched back.
 ---@class (exact) oh.protocol.ConversationUpdated
 ---@field type "conversation.updated"
 ---@field title? string
 ---@field archived? boolean
+---@field tags? string[]
+---@field metadata? table<string, any>
 
 --- A clean end by `conversation/close`; it can be opened again.
 ---@class (exact) oh.protocol.ConversationClosed
@@ -1059,7 +1067,7 @@
 ---@field sha256Before? string
 ---@field sha256After? string
 ---@field unsaved? boolean
----@field state "pending" | "accepted" | "reverted"
+---@field state "pending" | "accepted" | "reverted" | "conflict"
 
 --- Texts with LF as line end; one is absent where there is no file.
 ---@class (exact) oh.protocol.ChangesDiffResult
