@@ -148,55 +148,85 @@ class Capture:
 
 
 class Scrollback:
-    """What a terminal showed last, masked, at least a MiB of it. Safe from any thread."""
+    """What a terminal showed last, at least a MiB of it. Safe from any thread.
+
+    It is masked when it is read: what a flood pushes out is not worth the time.
+    """
 
     def __init__(self, masker: Masker) -> None:
         self._lock = threading.Lock()
         self._masked = MaskedStream(masker)
-        self._pieces = deque([""])
-        self._begin = 0
-        """How many characters are no longer kept."""
-        self._end = 0
+        self._shown, self._begin, self._end = "", 0, 0
+        """Masked text, how many characters came before it, and where it ends."""
+        self._waiting: deque[str] = deque()
+        self._n_waiting = 0
+        self._is_settled = True
+        self._ends_line = True
 
     @property
     def end(self) -> int:
+        """Where that ends which was read, or might have been."""
         return self._end
 
     @property
     def size_bytes(self) -> int:
         """Of what is kept."""
         with self._lock:
-            return sum(len(piece.encode()) for piece in self._pieces)
+            return sum(len(text.encode()) for text in (self._shown, *self._waiting))
 
     def add(self, text: str) -> None:
         with self._lock:
-            self._keep(self._masked.feed(text))
+            self._add(text)
 
     def add_line(self, line: str) -> None:
         """Begin a new line with it, where the last one has not ended."""
         with self._lock:
-            self._keep(self._masked.flush())
-            is_amid = bool(self._pieces[-1]) and not self._pieces[-1].endswith("\n")
-            self._keep("\n" * is_amid + self._masked.feed(line))
+            self._add(line if self._ends_line else f"\n{line}")
 
     def settle(self) -> None:
-        """Show what was held back because it may have begun a secret."""
+        """Nothing more comes for now: also show what may be the beginning of a secret."""
         with self._lock:
-            self._keep(self._masked.flush())
+            self._is_settled = True
 
     def read(self, offset: int, limit: int) -> tuple[str, int]:
         """Text from that character on, or from the oldest that is kept, and where it ends."""
         with self._lock:
-            start = max(offset - self._begin, 0)
-            text = "".join(self._pieces)[start : start + limit]
-            return text, min(max(offset, self._begin), self._end) + len(text)
+            self._mask()
+            start = min(max(offset, self._begin), self._end)
+            text = self._shown[start - self._begin :][:limit]
+            return text, start + len(text)
 
-    def _keep(self, text: str) -> None:
-        self._end += len(text)
+    def _add(self, text: str) -> None:
+        if not text:
+            return
+        self._is_settled, self._ends_line = False, text.endswith("\n")
         # Pieces grow to some KiB: a program may write one character at a time.
-        if len(self._pieces[-1]) < _PIECE_CHARS:
-            self._pieces[-1] += text
+        if self._waiting and len(self._waiting[-1]) < _PIECE_CHARS:
+            self._waiting[-1] += text
         else:
-            self._pieces.append(text)
-        while self._end - self._begin - len(self._pieces[0]) > MAX_SCROLLBACK_CHARS:
-            self._begin += len(self._pieces.popleft())
+            self._waiting.append(text)
+        self._n_waiting += len(text)
+        while self._n_waiting - len(self._waiting[0]) > MAX_SCROLLBACK_CHARS:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Push out the oldest piece and what came before it, up to a line break within reach."""
+        n_dropped = len(self._waiting.popleft())
+        _, line_break, rest = self._waiting[0].partition("\n")
+        if line_break:
+            n_dropped += len(self._waiting[0]) - len(rest)
+            self._waiting[0] = rest
+        self._n_waiting -= n_dropped
+        self._masked.flush()
+        self._begin = self._end = self._end + n_dropped
+        self._shown = ""
+
+    def _mask(self) -> None:
+        new = self._masked.feed("".join(self._waiting))
+        if self._is_settled:
+            new += self._masked.flush()
+        self._waiting.clear()
+        self._n_waiting = 0
+        self._end += len(new)
+        self._shown = (self._shown + new)[-MAX_SCROLLBACK_CHARS:]
+        self._begin = self._end - len(self._shown)

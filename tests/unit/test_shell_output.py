@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oh_daemon.workspace.output import HEAD_BYTES, MAX_SPILL_BYTES, TAIL_BYTES, Capture, CleanText
+from oh_daemon.core.secrets import Masker
+from oh_daemon.workspace.output import (
+    HEAD_BYTES,
+    MAX_SCROLLBACK_CHARS,
+    MAX_SPILL_BYTES,
+    TAIL_BYTES,
+    Capture,
+    CleanText,
+    Scrollback,
+)
 
 CASES = {
     "plain": (b"a\tb\nc", "a\tb\nc"),
@@ -128,3 +137,34 @@ def test_a_disk_that_takes_nothing_costs_only_the_middle() -> None:
     output = capture.finish()
     assert (len(output.head), len(output.tail)) == (HEAD_BYTES, TAIL_BYTES)
     assert (output.n_cut_bytes, output.spill) == (100_000 - HEAD_BYTES - TAIL_BYTES, None)
+
+
+def test_people_see_no_secret_that_came_in_pieces_and_nothing_of_it_before_its_end():
+    masker = Masker()
+    masker.add("sk-0123456789abcdef")
+    screen = Scrollback(masker)
+    screen.add("the key sk-012345")
+    assert screen.read(0, 100) == ("the key ", 8)
+    screen.add("6789abcdef\nThe e")
+    screen.add_line("$ next\n")
+    screen.settle()
+    whole = "the key <secret hidden>\nThe e\n$ next\n"
+    assert screen.read(0, 100) == (whole, len(whole))
+    assert screen.read(8, 5) == ("<secr", 13)
+    assert screen.read(999, 5) == ("", len(whole))
+    assert screen.size_bytes == len(whole)
+
+
+@pytest.mark.parametrize("reads_between", [False, True])
+def test_people_see_the_last_lines_of_a_flood(reads_between: bool):
+    screen = Scrollback(Masker())
+    lines = [f"line {n:06} of a flood\n" for n in range(200_000)]
+    for start in range(0, len(lines), 1000):
+        screen.add("".join(lines[start : start + 1000]))
+        if reads_between:
+            screen.read(0, 1)
+    text, end = screen.read(0, 1 << 30)
+    assert "".join(lines).endswith(text)
+    assert 0 <= len(text) - MAX_SCROLLBACK_CHARS <= (0 if reads_between else 50_000)
+    assert end == screen.end == len("".join(lines))
+    assert screen.read(end - 5, 9) == (text[-5:], end)

@@ -30,17 +30,18 @@ def _listed(_daemon: Daemon, live: Live, _params: object, _context: object) -> m
 
 
 def read(
-    _daemon: Daemon, live: Live, params: m.TerminalReadParams, _context: RequestContext
-) -> m.TerminalReadResult:
+    daemon: Daemon, live: Live, params: m.TerminalReadParams, _context: RequestContext
+) -> Future[m.TerminalReadResult]:
     shells = _shells(live, params)
-    screen, is_running = (
-        shells.screen(params.terminal_id),
-        shells.existing(params.terminal_id).is_running,
-    )
-    data, end = screen.read(params.offset, params.limit)
-    return m.TerminalReadResult(
-        data=data, next_offset=end, eof=not is_running and end == screen.end
-    )
+    shell, screen = shells.existing(params.terminal_id), shells.screen(params.terminal_id)
+
+    def work() -> m.TerminalReadResult:
+        is_running = shell.is_running
+        data, end = screen.read(params.offset, params.limit)
+        eof = not is_running and end == screen.end
+        return m.TerminalReadResult(data=data, next_offset=end, eof=eof)
+
+    return daemon.workers.submit(work)
 
 
 def write(
