@@ -30,6 +30,7 @@ StopReason = Literal[
     "needsInput",
     "error",
 ]
+ImageType = Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
 Scope = Literal["once", "turn", "conversation", "folder", "user"]
 
 
@@ -65,9 +66,6 @@ class TextPart(Contract):
     text: Annotated[str, Field(max_length=1 << 20)]
 
 
-ImageType = Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
-
-
 class ImagePart(Contract):
     """Given in one of three ways; the log has `data` or `outputRef`."""
 
@@ -82,12 +80,14 @@ class ImagePart(Contract):
 
 
 class ResourceLinkPart(Contract):
-    """A file the user points at; the agent reads it itself when it needs it."""
+    """A file or conversation the user points at; a file the agent reads when it needs it."""
 
     type: Literal["resourceLink"] = "resourceLink"
     uri: str
     name: str | None = None
     range: Range | None = None
+    text: str | None = None
+    """What a conversation (`oh-log:/ID`) stands for; the daemon writes it."""
 
 
 class ResourcePart(Contract):

@@ -121,12 +121,14 @@ def _result_size(item: Json) -> int:
     return sum(len(str(part.get("text", ""))) for part in item.get("content", ()))
 
 
-def render_transcript(plan: Plan, limit_chars: int) -> str:
-    """What is dropped as text for the summary, results shortened until all of it fits."""
+def render_transcript(
+    items: Sequence[Json], limit_chars: int, *, earlier: str | None = None
+) -> str:
+    """Items as text for a model, results shortened until all of it fits."""
     text = ""
     for cap in _CAPS:
-        told = [f"[summary of what came before]\n{plan.earlier}"] if plan.earlier else []
-        told += [line for item in plan.dropped if (line := _told(item, cap))]
+        told = [f"[summary of what came before]\n{earlier}"] if earlier else []
+        told += [line for item in items if (line := _told(item, cap))]
         text = "\n\n".join(told)
         if len(text) <= limit_chars:
             break

@@ -122,7 +122,9 @@ class Condensing:
         asked = f"{SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else SUMMARIZE
         known = model.context_window
         limit = known * CHARS_PER_TOKEN if known else self._view.n_chars
-        transcript = render_transcript(plan, max(_LEAST_TRANSCRIPT, limit // 2))
+        transcript = render_transcript(
+            plan.dropped, max(_LEAST_TRANSCRIPT, limit // 2), earlier=plan.earlier
+        )
         request = ModelRequest(
             messages=[
                 {"role": "system", "content": asked},

@@ -16,6 +16,7 @@ from oh_daemon.core.state import ENDED, TOOL_KINDS
 
 NOTHING = "none"
 """What the editor is told to show before it said anything."""
+LOG_SCHEME = "oh-log:/"
 _BLOB = "blob:"
 _IMAGE_CHARS = 6_000
 """What an image counts in estimates, whatever its data takes."""
@@ -250,6 +251,8 @@ def _part_text(part: Json) -> str:
             return part["text"]
         case "resource":
             return f"<resource uri={part['uri']!r}>\n{part['text']}\n</resource>"
+        case "resourceLink" if part["uri"].startswith(LOG_SCHEME) and "text" in part:
+            return f"<conversation uri={part['uri']!r}>\n{part['text']}\n</conversation>"
         case "resourceLink":
             return f"<file uri={part['uri']!r}{_lines(part.get('range'))}/>"
         case "selection":

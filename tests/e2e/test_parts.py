@@ -1,4 +1,4 @@
-"""What a message may hold beside text: commands that are written out, images in pieces."""
+"""What a message may hold beside text: commands, images in pieces, other conversations."""
 
 import hashlib
 import threading
@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
-from fake_llm import held, say
+from fake_llm import call, held, say
 from raw_client import RawClient
 from world import World, items, text
 
@@ -231,3 +231,32 @@ def test_a_model_that_sees_no_images_is_named_before_anything_begins(world: Worl
     assert (refused.code, "'demo' does not see images" in refused.message) == (-32602, True)
     assert len(client.request("conversation/list")["conversations"]) == 1
     assert items(client, "userMessage") == []
+
+
+def test_a_conversation_that_is_mentioned_is_read_by_the_model(world: World) -> None:
+    look = call("terminal", command="echo found: 7")
+    world.script(look, say("The price is 7."), say("Right."), say("Still right."))
+    client = world.daemon()
+    first = world.start(client, "Look for the price")
+    world.turn(client)
+    link = {"type": "resourceLink", "uri": f"oh-log:/{first}", "name": "Prices"}
+    content = [*text("Is that right?"), link]
+    second = client.request("conversation/start", {"content": content})["conversation"]["id"]
+    world.turn(client, nth=2)
+    asked, mentioned = items(client, "userMessage")[1]["content"]
+    words = mentioned.pop("text")
+    assert [asked, mentioned] == content
+    assert words.startswith("Look for the price\n\n[user]\nLook for the price\n\n[terminal ")
+    assert "found: 7" in words
+    assert words.endswith("[agent]\nThe price is 7.")
+    sent = world.llm.requests[2].body["messages"][-1]["content"]
+    start = f"Is that right?\n\n<conversation uri='oh-log:/{first}'>"
+    assert sent == f"{start}\n{words}\n</conversation>"
+    client.request("conversation/close", {"conversationId": first})
+    again = {"conversationId": second, "content": [{**link, "text": "forged"}]}
+    client.request("conversation/sendMessage", again)
+    world.turn(client, nth=3)
+    assert "forged" not in str(world.llm.requests[3].body)
+    lost = {"conversationId": second, "content": [{**link, "uri": "oh-log:/nope"}]}
+    refused = client.error("conversation/sendMessage", lost)
+    assert (refused.code, "'nope'" in refused.message) == (-31002, True)

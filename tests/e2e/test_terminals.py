@@ -83,6 +83,17 @@ def test_a_person_ends_a_server_and_all_that_it_started(world: World) -> None:
     assert "[exit code 0" in again
 
 
+def test_a_command_that_the_agent_waits_for_ends_at_once(world: World) -> None:
+    world.script(call("terminal", command="echo on; sleep 1000", timeout_s=900), say("It ended."))
+    client = world.daemon()
+    named: Json = {"conversationId": world.start(client), "terminalId": "main"}
+    client.wait_for(lambda message: message.get("params", {}).get("text") == "on\n")
+    client.request("terminal/kill", named)
+    world.turn(client)
+    [seen] = (content_of(item) for item in items(client, "command"))
+    assert "The user ended what ran in this terminal.\n[exit code 130" in seen
+
+
 def test_jobs_that_a_command_left_behind_are_ended_too(world: World) -> None:
     leave = "sleep 1000 & echo $! > job; mark=kept"
     world.script(call("terminal", command=leave), say("Left."))

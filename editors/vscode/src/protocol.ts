@@ -62,12 +62,13 @@ export interface ImagePart {
   outputRef?: string;
 }
 
-/** A file the user points at; the agent reads it itself when it needs it. */
+/** A file or conversation the user points at; a file the agent reads when it needs it. */
 export interface ResourceLinkPart {
   type: "resourceLink";
   uri: string;
   name?: string;
   range?: Range;
+  text?: string;
 }
 
 export interface Range {

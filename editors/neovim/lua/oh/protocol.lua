@@ -60,12 +60,13 @@
 ---@field attachmentId? string
 ---@field outputRef? string
 
---- A file the user points at; the agent reads it itself when it needs it.
+--- A file or conversation the user points at; a file the agent reads when it needs it.
 ---@class (exact) oh.protocol.ResourceLinkPart
 ---@field type "resourceLink"
 ---@field uri string
 ---@field name? string
 ---@field range? oh.protocol.Range
+---@field text? string
 
 ---@class (exact) oh.protocol.Range
 ---@field start oh.protocol.Position
