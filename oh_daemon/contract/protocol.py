@@ -40,9 +40,15 @@ class Method:
 
 
 def _model(name: str) -> type[Contract]:
-    from oh_daemon.contract import daemon_messages, inputs, messages, to_client  # noqa: PLC0415 - 0.3 s.
+    from oh_daemon.contract import (  # noqa: PLC0415 - 0.3 s.
+        composing,
+        daemon_messages,
+        inputs,
+        messages,
+        to_client,
+    )
 
-    modules = (messages, daemon_messages, inputs, to_client)
+    modules = (messages, daemon_messages, composing, inputs, to_client)
     return next(vars(m)[name] for m in modules if name in vars(m))
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oh_daemon.contract.daemon_messages import AttachmentPutParams, AttachmentPutResult
+from oh_daemon.contract.composing import AttachmentPutParams, AttachmentPutResult
 from oh_daemon.contract.errors import InvalidParamsError, PayloadTooLargeError
 from oh_daemon.contract.items import ImagePart, Part
 from oh_daemon.core.journal import new_id

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from oh_daemon.contract import daemon_messages, items, messages, protocol
+from oh_daemon.contract import composing, items, messages, protocol
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
 from oh_daemon.fronts import images
@@ -377,7 +377,7 @@ def test_the_limits_that_are_told_are_those_that_hold() -> None:
         "textPartBytes": _longest(items.TextPart, "text"),
         # Base64 has four characters for three bytes, and both leave one byte of padding.
         "imageBytes": _longest(items.ImagePart, "data") // 4 * 3 - 1,
-        "attachmentPieceBytes": _longest(daemon_messages.AttachmentPutParams, "data") // 4 * 3 - 1,
+        "attachmentPieceBytes": _longest(composing.AttachmentPutParams, "data") // 4 * 3 - 1,
         "attachmentBytes": images.MAX_BYTES,
         "imagesPerMessage": images.MAX_IMAGES,
     } == protocol.LIMITS

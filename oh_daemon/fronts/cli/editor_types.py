@@ -15,7 +15,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
-from oh_daemon.contract import daemon_messages, events, items, messages, protocol, to_client
+from oh_daemon.contract import (
+    composing,
+    daemon_messages,
+    events,
+    items,
+    messages,
+    protocol,
+    to_client,
+)
 from oh_daemon.contract.items import Contract
 from oh_daemon.contract.protocol import Method
 
@@ -125,7 +133,7 @@ def _doc(model: type[Contract]) -> str:
 
 def _aliases() -> dict[str, Any]:
     """The unions and literals that the contract gives a name."""
-    modules = (items, events, messages, daemon_messages, to_client)
+    modules = (items, events, messages, daemon_messages, composing, to_client)
     named = {name: _bare(value) for module in modules for name, value in vars(module).items()}
     return {name: t for name, t in named.items() if get_origin(t) in (Literal, Union, UnionType)}
 

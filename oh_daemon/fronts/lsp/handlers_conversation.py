@@ -29,13 +29,12 @@ from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.following import Followed
-from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
+from oh_daemon.fronts.images import check_images
+from oh_daemon.fronts.lsp.content import prepared
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.mentions import has_mentions, with_transcripts
 from oh_daemon.fronts.wiring import Live
 
 _INTERRUPT_ANSWER_S = 10.0
@@ -67,7 +66,7 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         if not made:
             earlier = _earlier(live, context.method, params, request_id) or {}
             return {**described(live), **earlier, "duplicate": True}
-        return _prepared(daemon, live, params.content or (), lambda content: sent(live, content))
+        return prepared(daemon, live, params.content or (), lambda content: sent(live, content))
 
     def sent(live: Live, content: Sequence[Part]) -> Future[Json]:
         result: Json = {}
@@ -82,26 +81,6 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         return {"conversation": describe(live.conversation), "options": options}
 
     return then(daemon.in_turn(conversation_id, make), begun)
-
-
-def _prepared(
-    daemon: Daemon, live: Live, content: Sequence[Part], act: Callable[[Sequence[Part]], Any]
-) -> Any:
-    """`act` on the content once what it needs of the disk is done; later requests wait."""
-    if not has_images(content) and not has_mentions(content):
-        return act(content)
-    check_images(content, daemon.attachments)
-    folders = daemon.folders()
-
-    def read(conversation_id: str) -> State:
-        return daemon.conversations.read(conversation_id, folders)[0]
-
-    def work() -> tuple[Part, ...]:
-        require_sight(content, daemon.shared.model_for(live.conversation.state.options["model"]))
-        stored = stored_images(content, daemon.attachments, live.conversation.log)
-        return with_transcripts(stored, read)
-
-    return then(daemon.in_turn(live.id, work), act)
 
 
 def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestContext) -> Any:
@@ -189,7 +168,7 @@ def send_message(
             return once_durable(live, send(content, cause))
 
     def act(cause: MakeCause) -> Any:
-        return _prepared(daemon, live, params.content, lambda content: answer(content, cause))
+        return prepared(daemon, live, params.content, lambda content: answer(content, cause))
 
     return _once(live, params, context, act, request_id)
 
@@ -218,7 +197,7 @@ def resume(daemon: Daemon, live: Live, params: m.ResumeParams, context: RequestC
     def act(cause: MakeCause) -> Any:
         if params.message is None:
             return live.conversation.resume(cause)
-        return _prepared(daemon, live, params.message, lambda content: say(content, cause))
+        return prepared(daemon, live, params.message, lambda content: say(content, cause))
 
     def say(content: Sequence[Part], cause: MakeCause) -> Future[Json]:
         sent = live.conversation.send(content, cause=cause)
@@ -277,7 +256,7 @@ def queue(daemon: Daemon, live: Live, params: m.QueueParams, context: RequestCon
         raise InvalidParamsError(f"{name} is needed to {params.op}", (problem,))
     context.hold(live.id)
     content = params.content or ()
-    return _prepared(daemon, live, content, lambda stored: _change_queue(live, params, stored))
+    return prepared(daemon, live, content, lambda stored: _change_queue(live, params, stored))
 
 
 def _change_queue(live: Live, params: m.QueueParams, content: Sequence[Part]) -> Future[Json]:

@@ -10,6 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract.composing import (
+    AttachmentPutParams,
+    AttachmentPutResult,
+    CommandInfo,
+    CommandListParams,
+    CommandListResult,
+)
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ConversationLockedError,
@@ -121,21 +128,21 @@ def _infos(workbench: Workbench) -> m.ToolListResult:
 
 
 def attachment_put(
-    daemon: Daemon, params: m.AttachmentPutParams, _context: RequestContext
-) -> m.AttachmentPutResult:
+    daemon: Daemon, params: AttachmentPutParams, _context: RequestContext
+) -> AttachmentPutResult:
     """At once, since pieces count in the order in which they come."""
     return daemon.attachments.put(params)
 
 
 def command_list(
-    _daemon: Daemon, _params: m.CommandListParams, _context: RequestContext
-) -> m.CommandListResult:
+    _daemon: Daemon, _params: CommandListParams, _context: RequestContext
+) -> CommandListResult:
     """The same in every conversation."""
     commands = tuple(
-        m.CommandInfo(name=c.name, description=c.description, argument_hint=c.argument_hint)
+        CommandInfo(name=c.name, description=c.description, argument_hint=c.argument_hint)
         for c in COMMANDS
     )
-    return m.CommandListResult(commands=commands)
+    return CommandListResult(commands=commands)
 
 
 def model_list(

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract import composing as m
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import CommandPart, ResourceLinkPart
 from oh_daemon.contract.language import CodeSymbol, parse_answer

@@ -1,0 +1,33 @@
+"""What a message refers to, made ready before the message is taken: images, other conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from oh_daemon.contract.items import Part
+from oh_daemon.core.state import State
+from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
+from oh_daemon.fronts.lsp.daemon import Daemon, then
+from oh_daemon.fronts.mentions import has_mentions, with_transcripts
+from oh_daemon.fronts.wiring import Live
+
+
+def prepared(
+    daemon: Daemon, live: Live, content: Sequence[Part], act: Callable[[Sequence[Part]], Any]
+) -> Any:
+    """`act` on the content once what it needs of the disk is done; later requests wait."""
+    if not has_images(content) and not has_mentions(content):
+        return act(content)
+    check_images(content, daemon.attachments)
+    folders = daemon.folders()
+
+    def read(conversation_id: str) -> State:
+        return daemon.conversations.read(conversation_id, folders)[0]
+
+    def work() -> tuple[Part, ...]:
+        require_sight(content, daemon.shared.model_for(live.conversation.state.options["model"]))
+        stored = stored_images(content, daemon.attachments, live.conversation.log)
+        return with_transcripts(stored, read)
+
+    return then(daemon.in_turn(live.id, work), act)
