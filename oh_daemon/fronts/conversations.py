@@ -32,7 +32,7 @@ from oh_daemon.core.delivery import BUSY, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
 from oh_daemon.core.state import State, fold
-from oh_daemon.fronts.description import describe, describe_state
+from oh_daemon.fronts.description import describe, describe_state, plan_update
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import require_sight
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
@@ -251,7 +251,7 @@ class Conversations:
         was_open = self.find_live(params.conversation_id) is not None
         live = self.open(params.conversation_id, folders, at_work=False)
         journal = live.conversation
-        journal.append(_updated(params, journal.state.metadata))
+        journal.append(plan_update(params, journal.state.metadata))
         journal.log.sync()
         if not was_open:
             self.close(live.id)
@@ -365,17 +365,6 @@ class Conversations:
         """Where logs may lie; a new one goes into the first."""
         homes = dict.fromkeys([*(f / ".openhands" for f in folders), self.shared.user_folder])
         return [Catalog(home) for home in homes]
-
-
-def _updated(params: m.UpdateParams, before: Json) -> e.ConversationUpdated:
-    given = params.model_fields_set
-    known = {} if params.metadata is None else {**before, **params.metadata}
-    return e.ConversationUpdated(
-        title=params.title,
-        archived=params.archived,
-        tags=params.tags or () if "tags" in given else None,
-        metadata={k: v for k, v in known.items() if v is not None} if "metadata" in given else None,
-    )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
@@ -27,3 +28,15 @@ def describe_state(state: State, *, lock: Json, epoch: str | None = None) -> m.C
     """A conversation at a glance, from its state; `lock` says who has it open."""
     now = {"epoch": epoch, "turnId": (state.turn or {}).get("id"), "lock": lock}
     return m.ConversationInfo.model_validate({**summary_of(state), **now})
+
+
+def plan_update(params: m.UpdateParams, before: Json) -> e.ConversationUpdated:
+    """The event that changes it as asked; `before` is its metadata now."""
+    given = params.model_fields_set
+    known = {} if params.metadata is None else {**before, **params.metadata}
+    return e.ConversationUpdated(
+        title=params.title,
+        archived=params.archived,
+        tags=params.tags or () if "tags" in given else None,
+        metadata={k: v for k, v in known.items() if v is not None} if "metadata" in given else None,
+    )
