@@ -1,6 +1,7 @@
 """What clients get from LSP's own requests: changes to look at, code actions, our documents."""
 
 from typing import Any
+from urllib.parse import quote, unquote
 
 from fake_llm import call, say
 from raw_client import RawClient
@@ -40,9 +41,12 @@ def test_changes_are_shown_in_the_client_s_diff_and_all_documents_are_there(worl
     uri = (world.project / "new file.py").as_uri()
     command(client, "ohDaemon.showChanges", {"conversationId": conversation})
     asked = client.wait_for(lambda m: m.get("method") == "editor/openDiff")["params"]
-    assert (asked["uri"], asked["title"]) == (uri, "new%20file.py: changes of the agent")
+    assert (asked["uri"], asked["title"]) == (uri, "new file.py: changes of the agent")
     assert content(client, asked["oldUri"]) == ""
     assert content(client, asked["newUri"]) == "x = 1\n"
+    # VS Code escapes the equals sign of a query too.
+    address, _, query = asked["newUri"].partition("?")
+    assert content(client, f"{address}?{quote(unquote(query), safe='')}") == "x = 1\n"
     log = content(client, f"oh-log:/{conversation}")
     assert "Create new file.py" in log
     assert "Made it." in log

@@ -7,7 +7,7 @@ import {
   type StaticFeature, TransportKind,
 } from "vscode-languageclient/node";
 import { findDaemon, pythonsOfWindow } from "./command";
-import { type ApplyEditParams, applyEdit, readDocument, saveDocuments } from "./editor";
+import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments } from "./editor";
 import { answerLanguageRequest, readDiagnostics } from "./language";
 import { ManagedDaemon } from "./managed";
 import type { DaemonState, Notification } from "./messages";
@@ -20,7 +20,7 @@ const LAST_ERROR_LINES = 12;
 const NOTIFICATIONS = ["conversation/event", "conversation/delta", "conversation/changed", "conversation/gap"] as const;
 const FEATURES = {
   applyEdit2: true, saveDocument: true, readDocument: true, approvalRequests: true, inputRequests: true,
-  diagnostics: true, languageRequests: true,
+  diagnostics: true, languageRequests: true, openDiff: true,
 };
 
 export class Agent implements Disposable {
@@ -140,6 +140,7 @@ export class Agent implements Disposable {
     client.onRequest("editor/applyEdit", (params: ApplyEditParams) => applyEdit(params));
     client.onRequest("editor/readDocument", readDocument);
     client.onRequest("editor/saveDocument", saveDocuments);
+    client.onRequest("editor/openDiff", openDiff);
     client.onRequest("editor/diagnostics", (params: { uris?: string[] }) => readDiagnostics(client, params));
     client.onRequest("editor/languageRequest", (params: { method: string; params: unknown }) =>
       answerLanguageRequest(client, params));

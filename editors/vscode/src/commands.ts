@@ -30,6 +30,8 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.pause": () => ofPanel(parts, (conversationId) => agent.request("conversation/pause", { conversationId })),
     "oh.resume": () => ofPanel(parts, (conversationId) => agent.request("conversation/resume", { conversationId })),
     "oh.stop": () => ofPanel(parts, (conversationId) => agent.request("conversation/interrupt", { conversationId })),
+    "oh.showChanges": () => ofPanel(parts, async (conversationId) =>
+      commands.executeCommand("ohDaemon.showChanges", { conversationId })),
     "oh.addSelection": () => attach([editors.part]),
     "oh.addFile": (clicked?: Uri, chosen?: Uri[]) => attach((chosen ?? [clicked]).map((uri) => uri && fileLink(uri))),
     "oh.addTerminalSelection": async () => attach([await terminalText("selection")]),

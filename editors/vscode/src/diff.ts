@@ -7,7 +7,8 @@ import type { Agent } from "./agent";
 import { patched } from "./patch";
 import type { FileChange } from "./protocol";
 
-export const DIFF_SCHEME = "oh-diff";
+/** Not `oh-diff`: documents of that scheme are the daemon's. */
+export const DIFF_SCHEME = "oh-change";
 
 interface Stored { conversationId: string; sha256?: string }
 

@@ -1,7 +1,7 @@
 /** Answers the daemon's `editor/*` requests from the open documents. The user's text always wins. */
 
-import { Range as CodeRange, type TextDocument, Uri, WorkspaceEdit, workspace } from "vscode";
-import type { ApplyEditResult, ApplyEditParams as Params, Range } from "./protocol";
+import { commands, Range as CodeRange, type TextDocument, Uri, WorkspaceEdit, workspace } from "vscode";
+import type { ApplyEditResult, ApplyEditParams as Params, OpenDiffParams, Range } from "./protocol";
 
 interface TextEdit { range: Range; newText: string }
 /** The one form of LSP's WorkspaceEdit that the daemon sends. */
@@ -40,6 +40,13 @@ export async function saveDocuments(params: { uris: readonly string[] }): Promis
 export function openDocument(uri: string): TextDocument | undefined {
   const wanted = Uri.parse(uri).toString();
   return workspace.textDocuments.find((document) => document.uri.toString() === wanted);
+}
+
+/** Beside the user's work, not in its place: the focus stays where it is. */
+export async function openDiff({ oldUri, newUri, title }: OpenDiffParams): Promise<Record<string, never>> {
+  const options = { preserveFocus: true, preview: true };
+  await commands.executeCommand("vscode.diff", Uri.parse(oldUri), Uri.parse(newUri), title, options);
+  return {};
 }
 
 export function toCodeRange(range: Range): CodeRange {

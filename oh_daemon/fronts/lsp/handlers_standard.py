@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
@@ -143,7 +143,8 @@ def _text(daemon: Daemon, uri: str) -> str:
             log = daemon.conversations.live(conversation_id).conversation.log
             return log.read_blob(ref, 0, _MAX_BYTES).decode("utf-8", "replace")
         case "oh-diff" if rest in {"old", "new", "patch"}:
-            file = parse_qs(parts.query).get("uri", [""])[0]
+            # Editors that write URIs anew may escape the equals sign too, as VS Code does.
+            file = unquote(parts.query).removeprefix("uri=")
             params = m.ChangesDiffParams(conversation_id=conversation_id, uri=file)
             diff = handlers_changes.diff(*_reviewed(daemon, conversation_id), params)
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
@@ -195,7 +196,7 @@ def _open_diff(client: Client, conversation_id: str, uri: str, *, has_own: bool)
     if not has_own:
         client.request_async("window/showDocument", {"uri": patch}, _pass_over)
         return
-    title = f"{shown(uri.rpartition('/')[2])}: changes of the agent"
+    title = f"{shown(unquote(uri.rpartition('/')[2]))}: changes of the agent"
     params = OpenDiffParams(
         conversation_id=conversation_id, uri=uri, old_uri=old, new_uri=new, title=title
     )

@@ -57,6 +57,36 @@ async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
     assert "errors 1, warnings 0" in told
 
 
+async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
+    vscode: VSCode,
+) -> None:
+    (vscode.project / "app.ts").write_text(APP)
+    vscode.script(say("I will mend it."))
+    await vscode.open(file="app.ts")
+    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
+    await vscode.page.locator(".editor-instance .view-line").nth(5).click(click_count=3)
+    await vscode.page.keyboard.press("Control+.")
+    await vscode.page.locator(".action-widget").get_by_text("Fix with agent").hover()
+    await vscode.page.keyboard.press("Enter")
+    await expect(vscode.panel.locator(".agent")).to_have_text("I will mend it.")
+    assert "not assignable" in json.dumps(vscode.llm.requests[0].body["messages"])
+
+
+async def test_the_changes_of_the_agent_are_shown_beside_the_users_work(vscode: VSCode) -> None:
+    view = call("edit", command="view", path="calc.py")
+    edit = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
+    vscode.script(view, edit, say("Fixed."))
+    await vscode.open()
+    await vscode.choose("mode", "full")
+    await vscode.say("fix")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
+    await vscode.run_command("oh: Show the Agent's Changes")
+    diff = vscode.page.locator(".monaco-diff-editor").first
+    await expect(diff).to_contain_text(re.compile(r"return\sa\s-\sb"))
+    await expect(diff).to_contain_text(re.compile(r"return\sa\s\+\sb"))
+
+
 async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     vscode: VSCode,
 ) -> None:
