@@ -62,7 +62,6 @@ check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architectu
 	.venv/bin/pytest -q tests/unit/test_architecture.py tests/unit/test_repository.py
 	.venv/bin/oh-daemon schema --check
 	npm --prefix $(EXTENSION) run --silent check
-	npm --prefix $(EXTENSION) run --silent lint
 	node .ci/lua/format.mjs editors/neovim
 
 vsix: system $(EXTENSION)/oh.vsix ## the VS Code extension with the daemon in it, editors/vscode/oh.vsix
