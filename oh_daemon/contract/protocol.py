@@ -44,11 +44,12 @@ def _model(name: str) -> type[Contract]:
         composing,
         daemon_messages,
         inputs,
+        mcp,
         messages,
         to_client,
     )
 
-    modules = (messages, daemon_messages, composing, inputs, to_client)
+    modules = (messages, daemon_messages, composing, inputs, mcp, to_client)
     return next(vars(m)[name] for m in modules if name in vars(m))
 
 
@@ -92,6 +93,9 @@ REQUESTS: tuple[Method, ...] = (
     Method("secret/set", "SecretSetParams", "SecretNames"),
     Method("secret/remove", "SecretRemoveParams", "SecretNames"),
     Method("secret/list", "SecretListParams", "SecretNames"),
+    Method("mcp/list", "McpListParams", "McpServers"),
+    Method("mcp/setEnabled", "McpSetEnabledParams", "McpServers"),
+    Method("mcp/restart", "McpRestartParams", "McpServers"),
     Method("daemon/status", "DaemonStatusParams", "DaemonStatusResult"),
     Method("workspace/setTrust", "SetTrustParams", "SetTrustResult"),
 )
@@ -108,6 +112,7 @@ NOTIFICATIONS: tuple[Method, ...] = (
     Method("conversation/changed", "ChangedParams"),
     Method("conversation/gap", "GapParams"),
     Method("daemon/statusChanged", "DaemonStatusChangedParams"),
+    Method("mcp/statusChanged", "McpServers"),
 )
 """From the daemon."""
 

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract.items import Contract
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.mcp import McpServerSettings
 
 Source = Literal["request", "client", "command line", "environment", "project", "user", "default"]
 
@@ -48,6 +49,8 @@ class Settings(Contract):
     `window` forgets them, `none` lets the turn fail."""
     instructions: str = ""
     """Text for the end of every system prompt."""
+    mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict)
+    """MCP servers by name, each with a `command` (and `args`, `env`) or a `url` (and `headers`)."""
     max_open_conversations: Annotated[int, Field(ge=1)] = 256
     """At the same time, in one daemon."""
     max_running_turns: Annotated[int, Field(ge=1)] = 64
@@ -62,9 +65,12 @@ STRICTNESS: dict[str, tuple[str, ...]] = {
 }
 """Loosest first. Of these the strictest of project and user wins."""
 NOT_FROM_PROJECT = frozenset(
-    {"model", "models", "llm", "logLevel", "maxOpenConversations", "maxRunningTurns"}
+    {
+        *("model", "models", "llm", "mcpServers"),
+        *("logLevel", "maxOpenConversations", "maxRunningTurns"),
+    }
 )
-"""A repository must not choose where the user's text and keys go."""
+"""A repository must not choose where the user's text and keys go, nor what is started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
             if problem is not None:
                 problems.append(problem)
                 continue
-            values[key] = {**values.get(key, {}), **value} if key == "llm" else value
+            values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
             sources[key] = layer.source
     for key in KEYS:
         sources.setdefault(key, "default")

@@ -59,6 +59,8 @@ class Runtime:
     condenser: Condenser = "pipeline"
     context_for: ContextFor = no_context
     """What the project says about the places of an action, each time only what is new."""
+    before_step: Callable[[CancelToken], None] = lambda _cancel: None
+    """Brings `tools` up to date; may wait for servers that are starting."""
 
 
 class Agent:
@@ -70,7 +72,6 @@ class Agent:
         self._actions = Actions(conversation, runtime.tools, runtime.policy, runtime.context_for)
         view = View(conversation.state.agent["systemPrompt"])
         self._condensing = Condensing(conversation, view, runtime.condenser)
-        self._schemas = [render_tool(tool.spec) for tool in runtime.tools.values()]
         self._thread: threading.Thread | None = None
         self.on_idle: Callable[[], None] = lambda: None
         """Called on this thread, without a lock, whenever a turn has come to rest."""
@@ -192,7 +193,9 @@ class Agent:
     def _ask(self, cancel: CancelToken) -> ModelAnswer:
         """One model call; its answer is in the log, tool calls as open actions."""
         model = self._model()
-        self._warn_about(model)
+        self._runtime.before_step(cancel)
+        for warning in model.warnings:
+            self.warn(warning)
         # Pruning, a summary, and what needs no model.
         condensing = self._condensing
         ways_to_make_room = iter((condensing.condense, condensing.condense, condensing.strip))
@@ -211,7 +214,7 @@ class Agent:
             messages=with_images(
                 self._condensing.messages(model, cancel), conversation.log.read_blob
             ),
-            tools=self._schemas,
+            tools=[render_tool(tool.spec) for tool in self._runtime.tools.values()],
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.id,
         )
@@ -220,13 +223,14 @@ class Agent:
     def _model(self) -> Model:
         return self._runtime.model_for(self.conversation.state.options["model"])
 
-    def _warn_about(self, model: Model) -> None:
-        """Say once per conversation what the user should know of this model."""
-        for warning in model.warnings:
-            items = self.conversation.state.items
-            if not any(i["kind"] == "notice" and i["title"] == warning for i in items):
-                notice = NoticeItem(id=new_id(), severity="warning", title=warning)
-                self.conversation.append(e.ItemCompleted(item=notice))
+    def warn(self, title: str, description: str | None = None) -> None:
+        """Say once per conversation what the user should know."""
+        items = self.conversation.state.items
+        if not any(i["kind"] == "notice" and i["title"] == title for i in items):
+            notice = NoticeItem(
+                id=new_id(), severity="warning", title=title, description=description
+            )
+            self.conversation.append(e.ItemCompleted(item=notice))
 
     def _nudge(self) -> None:
         title = "The model gave an empty answer and was asked to go on"

@@ -47,7 +47,8 @@ class Models:
         self._on_key = on_key
         self.secrets: dict[str, str] = {}
         """What the editor has lent, by variable; held here and by the masker only."""
-        self._environment = ChainMap(self.secrets, dict(environment))
+        self.variables: Mapping[str, str] = ChainMap(self.secrets, dict(environment))
+        """The environment, under what the editor has lent."""
         self._lock = threading.Lock()
         self._made: dict[str, tuple[LLMSettings, Model]] = {}
 
@@ -56,7 +57,7 @@ class Models:
         chosen = self._settings().model
         if chosen:
             return chosen
-        return next((m for key, m in PROVIDERS.items() if self._environment.get(key)), None)
+        return next((m for key, m in PROVIDERS.items() if self.variables.get(key)), None)
 
     def require_default(self) -> str:
         """Raises `AuthRequiredError` when there is no model to use."""
@@ -90,7 +91,7 @@ class Models:
         """
         provider = settings.custom_llm_provider or settings.model.partition("/")[0]
         names = (f"{provider.upper()}_API_KEY", "OH_DAEMON_API_KEY")
-        key = next(filter(None, map(self._environment.get, names)), None)
+        key = next(filter(None, map(self.variables.get, names)), None)
         if settings.api_key is not None or key is None:
             return settings
         return settings.model_copy(update={"api_key": SecretStr(key)})
@@ -101,7 +102,7 @@ class Models:
         offered = {
             model: f"set {key} in the environment"
             for key, model in PROVIDERS.items()
-            if not self._environment.get(key)
+            if not self.variables.get(key)
         }
         found = dict.fromkeys([*own, *self._settings().models, *PROVIDERS.values(), DEMO.name])
         return tuple(

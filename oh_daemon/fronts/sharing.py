@@ -17,7 +17,10 @@ from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import SettingsSources, secret_values
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Shared
+from oh_daemon.mcp_servers.servers import McpServers, Surroundings
+from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.user_state import UserState
+from oh_daemon.workspace.spawner import Spawner
 
 
 def share_for_user(
@@ -33,7 +36,11 @@ def share_for_user(
 
     masker = Masker(secret_values(sources.environment))
     models = Models(lambda: settings(None).settings, sources.environment, masker.add)
+    spawner = Spawner()
+    surroundings = Surroundings(spawner, models.variables, masker.add, Path.cwd())
     shared = Shared(
+        spawner=spawner,
+        mcp=McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings),
         settings=settings,
         model_for=models.model_for,
         default_model=models.require_default,

@@ -20,14 +20,10 @@ from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.items import (
     FileChange,
     Location,
-    SaveDocumentsSubject,
-    Scope,
-    TrustSubject,
 )
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.agent import Agent, Runtime
-from oh_daemon.core.approval import Gate
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
@@ -35,7 +31,6 @@ from oh_daemon.core.journal import Listener
 from oh_daemon.core.ports import (
     Editor,
     EventLog,
-    Intent,
     Json,
     LanguageServers,
     Model,
@@ -50,7 +45,9 @@ from oh_daemon.core.risk import rate_command
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
 from oh_daemon.core.state import State
+from oh_daemon.fronts.gates import gates_of
 from oh_daemon.fronts.trust import TrustBook
+from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.tools.ask import AskTool
 from oh_daemon.tools.edit import EditTool
@@ -65,7 +62,7 @@ from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.path_locks import PathLocks
-from oh_daemon.workspace.paths import Folders, path_from_uri, shown, uri_from_path
+from oh_daemon.workspace.paths import Folders, path_from_uri, shown
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
@@ -104,6 +101,7 @@ class Shared:
     servers: LanguageServers | None = None
     seen_in_editor: Callable[[Folders], dict[str, str]] = lambda _folders: {}
     """What of these folders the user looks at, as the model is told."""
+    mcp: McpServers | None = None
     can_ask: Callable[[], bool] = lambda: False
     can_answer: Callable[[Question], bool] = lambda _question: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
@@ -142,13 +140,29 @@ class Workbench:
         tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool()]
         if self.folders is not None:
             tools = [*self._workspace_tools(shared, log, self.folders), *tools]
-        wanted = recipe.tool_filter
-        self.tools: dict[str, Tool] = {
-            tool.spec.name: tool
-            for tool in [*tools, *recipe.more_tools]
-            if tool.spec.name not in wanted.deny
-            and (wanted.allow is None or tool.spec.name in wanted.allow)
-        }
+        self._wanted = recipe.tool_filter
+        self._own_tools = [*tools, *recipe.more_tools]
+        self._mcp_tools: Sequence[Tool] = ()
+        self.tools: dict[str, Tool] = {}
+        self._offer_tools()
+
+    def take_mcp_tools(self, tools: Sequence[Tool]) -> bool:
+        """Offer these beside the own ones; whether anything is new."""
+        if tools == self._mcp_tools:
+            return False
+        self._mcp_tools = tools
+        self._offer_tools()
+        return True
+
+    def _offer_tools(self) -> None:
+        wanted, found = self._wanted, {tool.spec.name: tool for tool in self._mcp_tools}
+        found |= {tool.spec.name: tool for tool in self._own_tools}
+        self.tools.clear()
+        self.tools.update(
+            (name, tool)
+            for name, tool in found.items()
+            if name not in wanted.deny and (wanted.allow is None or name in wanted.allow)
+        )
 
     def _workspace_tools(self, shared: Shared, log: EventLog, folders: Folders) -> list[Tool]:
         history = EditHistory(folders, log)
@@ -242,11 +256,12 @@ class Live:
         runtime = Runtime(
             model_for=self._shared.model_for,
             tools=self.workbench.tools,
-            policy=_policy(self._shared, self.conversation, self.workbench),
+            policy=self._policy(),
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
             condenser=self._settings.condenser,
             context_for=self.workbench.context_for,
+            before_step=self.refresh_tools,
         )
         return Agent(self.conversation, runtime)
 
@@ -283,7 +298,38 @@ class Live:
         wanted = self._recipe.options.items()
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
             conversation.append(e.OptionsChanged(values=changed))
-        # The provider may have cached the prompt.
+        self._log_agent()
+
+    def _policy(self) -> Policy:
+        shared, documents = self._shared, self.workbench.documents
+        if documents is None:
+            return Policy(can_ask=shared.can_ask, can_answer=shared.can_answer)
+        home, conversation = documents.folders.folders[0], self.conversation
+        return Policy(
+            gates=lambda spec, intent: gates_of(
+                conversation, shared.trust, documents, spec, intent
+            ),
+            is_granted=lambda key: shared.is_granted(home, key),
+            save_grant=lambda key: shared.save_grant(home, key),
+            can_ask=shared.can_ask,
+            can_answer=shared.can_answer,
+        )
+
+    def refresh_tools(self, cancel: CancelToken) -> None:
+        """Take in what MCP servers offer now, and tell of those that failed."""
+        if self._shared.mcp is None:
+            return
+        if self.workbench.take_mcp_tools(self._shared.mcp.tools(cancel)):
+            self._log_agent()
+        for server in self._shared.mcp.infos():
+            if server.status == "failed":
+                title = f"The MCP server {server.name!r} failed"
+                self.agent.warn(title, server.error)
+
+    def _log_agent(self) -> None:
+        """Say what is new about the agent; the provider may have cached the prompt."""
+        conversation = self.conversation
+        state = conversation.state
         agent = self.agent_info(state.options["model"], state.agent)
         if agent.model_dump(mode="json", exclude_none=True) != state.agent:
             conversation.append(e.AgentChanged(agent=agent))
@@ -306,64 +352,3 @@ def render_tool_info(spec: ToolSpec) -> Json:
         "inputSchema": spec.input_schema,
         "annotations": {"readOnlyHint": spec.read_only},
     }
-
-
-def _policy(shared: Shared, conversation: Conversation, workbench: Workbench) -> Policy:
-    if workbench.folders is None:
-        return Policy(can_ask=shared.can_ask, can_answer=shared.can_answer)
-    home = workbench.folders.folders[0]
-    return Policy(
-        gates=lambda spec, intent: _gates(shared, conversation, workbench, spec, intent),
-        is_granted=lambda key: shared.is_granted(home, key),
-        save_grant=lambda key: shared.save_grant(home, key),
-        can_ask=shared.can_ask,
-        can_answer=shared.can_answer,
-    )
-
-
-def _gates(
-    shared: Shared,
-    conversation: Conversation,
-    workbench: Workbench,
-    spec: ToolSpec,
-    intent: Intent,
-) -> list[Gate]:
-    """Trust in every folder before anything changes it; saved buffers before a command."""
-    acts = intent.footprint.writes or spec.kind == "execute"
-    if not acts or spec.read_only or workbench.folders is None:
-        return []
-    doubtful = [f for f in workbench.folders.folders if shared.trust.of(f) != "full"]
-    gates = [_trust_gate(shared.trust, folder) for folder in doubtful]
-    documents, options = workbench.documents, conversation.state.options
-    never_asks = options["mode"] == "full" or options["approval"] == "askNever"
-    unsaved = documents.unsaved_agent_edits() if documents and spec.name == "terminal" else ()
-    if documents is not None and unsaved and not never_asks:
-        gates.append(_save_gate(documents, unsaved, conversation.cancel))
-    return gates
-
-
-def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
-    def allow(scope: Scope) -> None:
-        if trust.of(folder) != "full":
-            trust.decide(folder, "full", for_now=scope not in {"folder", "user"})
-
-    refusal = (
-        f"Not run: the editor does not trust {shown(folder)}, so the agent can only read there. "
-        "The user can trust the folder in the editor."
-    )
-    return Gate(
-        TrustSubject(folder=uri_from_path(folder)),
-        f"Trust {shown(folder)}? The agent may then run commands and change files there.",
-        required=True,
-        on_allow=allow,
-        refusal=None if trust.may_ask(folder) else refusal,
-    )
-
-
-def _save_gate(documents: Documents, unsaved: Sequence[Path], cancel: CancelToken) -> Gate:
-    return Gate(
-        SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in unsaved)),
-        f"Save {', '.join(shown(path.name) for path in unsaved)} before the command runs?",
-        required=False,
-        on_allow=lambda _scope: documents.save(unsaved, cancel=cancel),
-    )

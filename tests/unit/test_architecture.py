@@ -68,6 +68,7 @@ LAST_RESORTS = {
     "core/agent": "the turn loop: a bug ends the turn, not the daemon",
     "core/risk": "a rating: what breaks there is high, so a person is asked",
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
+    "mcp_servers/server": "an MCP server: whatever it sends ends that server only",
     "fronts/lsp/rpc": "the request handler: a bug is an answer with a reference",
 }
 """The only modules with `except Exception`, and what each protects."""

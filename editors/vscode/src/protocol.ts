@@ -442,6 +442,21 @@ export interface SecretRemoveParams {
 export interface SecretListParams {
 }
 
+/** MCP servers of the settings: how each stands and what it offers. */
+export interface McpListParams {
+}
+
+/** Start a server or end it; the settings stay as they are. */
+export interface McpSetEnabledParams {
+  server: string;
+  enabled: boolean;
+}
+
+/** Start a server anew, and take its tools as they are now. */
+export interface McpRestartParams {
+  server: string;
+}
+
 /** How the daemon is. */
 export interface DaemonStatusParams {
 }
@@ -1340,6 +1355,20 @@ export interface SecretNames {
   names: readonly string[];
 }
 
+/** All of them, by name. */
+export interface McpServers {
+  servers: readonly McpServerInfo[];
+}
+
+/** One server as it stands. */
+export interface McpServerInfo {
+  name: string;
+  status: "disabled" | "starting" | "running" | "failed";
+  tools: readonly string[];
+  leftOut: readonly string[];
+  error?: string;
+}
+
 export interface DaemonStatusResult {
   version: string;
   pid: number;
@@ -1515,6 +1544,9 @@ export interface Requests {
   "secret/set": [SecretSetParams, SecretNames];
   "secret/remove": [SecretRemoveParams, SecretNames];
   "secret/list": [SecretListParams, SecretNames];
+  "mcp/list": [McpListParams, McpServers];
+  "mcp/setEnabled": [McpSetEnabledParams, McpServers];
+  "mcp/restart": [McpRestartParams, McpServers];
   "daemon/status": [DaemonStatusParams, DaemonStatusResult];
   "workspace/setTrust": [SetTrustParams, SetTrustResult];
 }
@@ -1529,6 +1561,7 @@ export interface Notifications {
   "conversation/changed": ChangedParams;
   "conversation/gap": GapParams;
   "daemon/statusChanged": DaemonStatusChangedParams;
+  "mcp/statusChanged": McpServers;
 }
 
 export interface ClientRequests {

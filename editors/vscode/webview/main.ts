@@ -118,11 +118,11 @@ function onNotification(notification: Notification): void {
     list.onChanged(notification.params);
     elsewhere.onChanged(notification.params);
   }
-  if (notification.method === "daemon/statusChanged") return;
+  if (notification.method === "daemon/statusChanged" || notification.method === "mcp/statusChanged") return;
   for (const each of new Set([store, early])) if (each) take(each, notification);
 }
 
-function take(into: Store, { method, params }: Exclude<Notification, { method: "daemon/statusChanged" }>): void {
+function take(into: Store, { method, params }: Exclude<Notification, { method: "daemon/statusChanged" | "mcp/statusChanged" }>): void {
   if (method === "conversation/changed") {
     if (params.conversation.id !== into.info.id) return;
     const wasReadOnly = into.isReadOnly;

@@ -109,7 +109,10 @@ def _vscode_settings() -> dict[str, dict[str, Any]]:
         rules = {key: value for choice in (*choices, schema) for key, value in choice.items()}
         described[name] = {
             "type": types if len(types) > 1 else types[0],
-            **{key: rules[key] for key in rules if key != "title"},
+            # The manifest has no place for definitions; the daemon checks such a value itself.
+            **{
+                key: rules[key] for key in rules if key != "title" and "$ref" not in str(rules[key])
+            },
             "default": model.get_default(call_default_factory=True),
             "scope": "machine" if name in {*NOT_FROM_PROJECT, *STRICTNESS} else "resource",
             "order": len(described) + 1,

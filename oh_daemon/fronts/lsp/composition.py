@@ -20,6 +20,7 @@ from oh_daemon.fronts.lsp import (
     handlers_conversation,
     handlers_daemon,
     handlers_history,
+    handlers_mcp,
     handlers_search,
     handlers_terminal,
 )
@@ -63,6 +64,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         can_answer=publisher.asker.can_answer,
         listeners=(publisher,),
     )
+    handlers_mcp.tell_changes(shared, server.outbox)
     daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)
     return Service(
         methods=_bind(daemon, server.client, facts),
@@ -86,6 +88,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
         handlers_terminal,
         handlers_search,
         handlers_daemon,
+        handlers_mcp,
     )
     handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}
     is_warm = threading.Event()

@@ -385,6 +385,18 @@
 --- Which keys the editor has lent.
 ---@class (exact) oh.protocol.SecretListParams
 
+--- MCP servers of the settings: how each stands and what it offers.
+---@class (exact) oh.protocol.McpListParams
+
+--- Start a server or end it; the settings stay as they are.
+---@class (exact) oh.protocol.McpSetEnabledParams
+---@field server string
+---@field enabled boolean
+
+--- Start a server anew, and take its tools as they are now.
+---@class (exact) oh.protocol.McpRestartParams
+---@field server string
+
 --- How the daemon is.
 ---@class (exact) oh.protocol.DaemonStatusParams
 
@@ -1171,6 +1183,18 @@
 ---@class (exact) oh.protocol.SecretNames
 ---@field names string[]
 
+--- All of them, by name.
+---@class (exact) oh.protocol.McpServers
+---@field servers oh.protocol.McpServerInfo[]
+
+--- One server as it stands.
+---@class (exact) oh.protocol.McpServerInfo
+---@field name string
+---@field status "disabled" | "starting" | "running" | "failed"
+---@field tools string[]
+---@field leftOut string[]
+---@field error? string
+
 ---@class (exact) oh.protocol.DaemonStatusResult
 ---@field version string
 ---@field pid integer
@@ -1331,6 +1355,9 @@ M.Requests = {
   ["secret/set"] = true, -- oh.protocol.SecretSetParams -> oh.protocol.SecretNames
   ["secret/remove"] = true, -- oh.protocol.SecretRemoveParams -> oh.protocol.SecretNames
   ["secret/list"] = true, -- oh.protocol.SecretListParams -> oh.protocol.SecretNames
+  ["mcp/list"] = true, -- oh.protocol.McpListParams -> oh.protocol.McpServers
+  ["mcp/setEnabled"] = true, -- oh.protocol.McpSetEnabledParams -> oh.protocol.McpServers
+  ["mcp/restart"] = true, -- oh.protocol.McpRestartParams -> oh.protocol.McpServers
   ["daemon/status"] = true, -- oh.protocol.DaemonStatusParams -> oh.protocol.DaemonStatusResult
   ["workspace/setTrust"] = true, -- oh.protocol.SetTrustParams -> oh.protocol.SetTrustResult
 }
@@ -1345,6 +1372,7 @@ M.Notifications = {
   ["conversation/changed"] = true, -- oh.protocol.ChangedParams
   ["conversation/gap"] = true, -- oh.protocol.GapParams
   ["daemon/statusChanged"] = true, -- oh.protocol.DaemonStatusChangedParams
+  ["mcp/statusChanged"] = true, -- oh.protocol.McpServers
 }
 
 M.ClientRequests = {

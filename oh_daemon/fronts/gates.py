@@ -1,0 +1,62 @@
+"""What an action passes before the policy is asked: trust in the folders, saved buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from oh_daemon.contract.items import SaveDocumentsSubject, Scope, TrustSubject
+from oh_daemon.core.approval import Gate
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.ports import Intent, ToolSpec
+from oh_daemon.fronts.trust import TrustBook
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.paths import shown, uri_from_path
+
+
+def gates_of(
+    conversation: Conversation,
+    trust: TrustBook,
+    documents: Documents,
+    spec: ToolSpec,
+    intent: Intent,
+) -> list[Gate]:
+    """Trust in every folder before anything changes it; saved buffers before a command."""
+    acts = intent.footprint.writes or spec.kind == "execute"
+    if not acts or spec.read_only:
+        return []
+    doubtful = [f for f in documents.folders.folders if trust.of(f) != "full"]
+    gates = [_trust_gate(trust, folder) for folder in doubtful]
+    options = conversation.state.options
+    never_asks = options["mode"] == "full" or options["approval"] == "askNever"
+    unsaved = documents.unsaved_agent_edits() if spec.name == "terminal" else ()
+    if unsaved and not never_asks:
+        gates.append(_save_gate(documents, unsaved, conversation))
+    return gates
+
+
+def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
+    def allow(scope: Scope) -> None:
+        if trust.of(folder) != "full":
+            trust.decide(folder, "full", for_now=scope not in {"folder", "user"})
+
+    refusal = (
+        f"Not run: the editor does not trust {shown(folder)}, so the agent can only read there. "
+        "The user can trust the folder in the editor."
+    )
+    return Gate(
+        TrustSubject(folder=uri_from_path(folder)),
+        f"Trust {shown(folder)}? The agent may then run commands and change files there.",
+        required=True,
+        on_allow=allow,
+        refusal=None if trust.may_ask(folder) else refusal,
+    )
+
+
+def _save_gate(documents: Documents, unsaved: Sequence[Path], conversation: Conversation) -> Gate:
+    return Gate(
+        SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in unsaved)),
+        f"Save {', '.join(shown(path.name) for path in unsaved)} before the command runs?",
+        required=False,
+        on_allow=lambda _scope: documents.save(unsaved, cancel=conversation.cancel),
+    )

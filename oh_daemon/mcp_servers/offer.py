@@ -1,0 +1,98 @@
+"""From what a server lists to what the model is offered: pure, and nothing in it is trusted.
+
+Names get the server's in front, so none can take the place of another tool. A tool that is not as
+it was first offered is left out until a person restarts the server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.core.ports import Json, ToolSpec
+from oh_daemon.workspace.paths import shown
+
+MAX_TOOLS = 128
+MAX_SCHEMA_BYTES = 64 << 10
+MAX_DESCRIPTION = 4_000
+_MAX_NAME = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool of a server, under the name that the model calls it by."""
+
+    spec: ToolSpec
+    own_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What of a server's tools is offered, and why the others are not."""
+
+    tools: tuple[Offered, ...]
+    left_out: tuple[str, ...]
+    digests: Mapping[str, str]
+    """How each tool was when it was first seen."""
+
+
+def choose_tools(
+    server: str, settings: McpServerSettings, listed: Iterable[Json], seen: Mapping[str, str]
+) -> Offer:
+    """`listed` are tools in MCP's form; `seen` are the digests of an earlier listing."""
+    digests = dict(seen)
+    tools: dict[str, Offered] = {}
+    left_out: list[str] = []
+    for tool in listed:
+        own_name = str(tool.get("name", ""))
+        if (settings.allow is not None and own_name not in settings.allow) or (
+            own_name in settings.deny
+        ):
+            continue
+        text = json.dumps(tool, sort_keys=True)
+        digest = digests.setdefault(own_name, hashlib.sha256(text.encode()).hexdigest())
+        problem = _problem(tool, text, digest, is_full=len(tools) >= MAX_TOOLS)
+        name = tool_name(server, own_name)
+        if problem is None and name in tools:
+            problem = "another tool has this name"
+        if problem is None:
+            tools[name] = Offered(_spec(name, server, tool), own_name)
+        elif len(left_out) < MAX_TOOLS:
+            left_out.append(f"{shown(own_name)[:_MAX_NAME]}: {problem}")
+    return Offer(tuple(tools.values()), tuple(left_out), digests)
+
+
+def _problem(tool: Json, text: str, digest: str, *, is_full: bool) -> str | None:
+    if is_full:
+        return f"only {MAX_TOOLS} tools of a server are offered; name them in `allow`"
+    if len(text) > MAX_SCHEMA_BYTES:
+        return f"its description is longer than {MAX_SCHEMA_BYTES >> 10} KiB"
+    if not isinstance(tool.get("inputSchema"), dict) or not tool.get("name"):
+        return "it has no name or no input schema"
+    if hashlib.sha256(text.encode()).hexdigest() != digest:
+        return "it changed since it was first offered; mcp/restart takes the new one"
+    return None
+
+
+def _spec(name: str, server: str, tool: Json) -> ToolSpec:
+    hints: Json = tool.get("annotations") or {}
+    description = shown(str(tool.get("description") or ""), keep="\n\t")
+    schema: Json = {"type": "object", "properties": {}, **tool["inputSchema"]}
+    return ToolSpec(
+        name,
+        f"{description[:MAX_DESCRIPTION]}\n(a tool of the MCP server {server!r})",
+        schema,
+        read_only=hints.get("readOnlyHint") is True,
+    )
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`server__tool` as providers take names: letters, digits, `_`, `-`, at most 64."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}__{tool}")
+    if len(name) <= _MAX_NAME:
+        return name
+    return f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

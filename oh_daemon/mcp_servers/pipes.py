@@ -1,0 +1,129 @@
+"""A server that is a process: its pipes as the streams of the mcp package.
+
+The process comes from `workspace/spawner`, so it and its children end with the daemon however that
+ends. Lines that are no messages are passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from oh_daemon.workspace.spawner import Process
+
+MAX_LINE_BYTES = 8 << 20
+_GRACE_S = 0.5
+Spawn = Callable[[Sequence[int]], Process]
+
+
+@asynccontextmanager
+async def piped(
+    spawn: Spawn, said: deque[str], on_end: Callable[[], None]
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """Streams of messages from and to the process that `spawn` starts with these descriptors.
+
+    `said` gets the lines of its stderr; `on_end` hears that it says nothing more. Raises
+    `ToolError` when it cannot be started.
+    """
+    import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
+
+    to_session, from_process = anyio.create_memory_object_stream[Any](0)
+    to_process, from_session = anyio.create_memory_object_stream[Any](0)
+    pipes = [os.pipe() for _ in range(3)]
+    (their_in, our_in), (our_out, their_out), (our_err, their_err) = pipes
+    try:
+        process = await asyncio.to_thread(spawn, (their_in, their_out, their_err))
+    except BaseException:
+        for descriptor in (our_in, our_out, our_err):
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in (their_in, their_out, their_err):
+            os.close(descriptor)
+    writer = await _writer(our_in)
+    (out, out_pipe), (err, err_pipe) = await _reader(our_out), await _reader(our_err)
+    reading = asyncio.create_task(_read_messages(out, to_session))
+    reading.add_done_callback(lambda _: on_end())
+    tasks = [
+        reading,
+        asyncio.create_task(_read_words(err, said)),
+        asyncio.create_task(_write_messages(writer, from_session)),
+    ]
+    try:
+        yield from_process, to_process
+    finally:
+        writer.close()
+        await asyncio.shield(asyncio.to_thread(_end, process))
+        for task in tasks:
+            task.cancel()
+        out_pipe.close()
+        err_pipe.close()
+
+
+def _end(process: Process) -> None:
+    """Its stdin is closed, which asks it to end; its tree goes in any case."""
+    process.wait(_GRACE_S)
+    process.kill_tree()
+
+
+async def _reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    file = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), file
+    )
+    return reader, transport
+
+
+async def _writer(descriptor: int) -> asyncio.StreamWriter:
+    loop, file = asyncio.get_running_loop(), os.fdopen(descriptor, "wb", buffering=0)
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, file)
+    return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    """Its lines; of one that is too long the whole is passed over."""
+    is_too_long = False
+    while True:
+        try:
+            line = await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError as exc:
+            await reader.readexactly(exc.consumed)
+            is_too_long = True
+            continue
+        except asyncio.IncompleteReadError:
+            return
+        if not is_too_long:
+            yield line
+        is_too_long = False
+
+
+async def _read_messages(reader: asyncio.StreamReader, to_session: Any) -> None:
+    from mcp.shared.message import SessionMessage  # noqa: PLC0415 - see `piped`.
+    from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
+
+    async with to_session:
+        async for line in _lines(reader):
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                continue
+            await to_session.send(SessionMessage(message))
+
+
+async def _read_words(reader: asyncio.StreamReader, said: deque[str]) -> None:
+    async for line in _lines(reader):
+        said.append(line.decode("utf-8", "replace").rstrip()[:500])
+
+
+async def _write_messages(writer: asyncio.StreamWriter, from_session: Any) -> None:
+    async with from_session:
+        async for sent in from_session:
+            text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+            writer.write(text.encode() + b"\n")
+            await writer.drain()

@@ -1,0 +1,191 @@
+"""One MCP server from start to end: its process or address, its tools, its calls.
+
+Everything runs on the io loop; `info` and `offered` may be read from any thread. A server is not
+trusted: starting has a deadline, and what it asks of its client is declined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from importlib import import_module
+from typing import Any, Literal
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings
+from oh_daemon.core.ports import Json
+from oh_daemon.mcp_servers.offer import Offered, choose_tools
+
+logger = logging.getLogger(__name__)
+
+MAX_RESTARTS = 2
+_BACKOFF_S = 1.0
+_MAX_PAGES = 50
+_LIST_CHANGED = "notifications/tools/list_changed"
+
+Connect = Callable[[deque[str], Callable[[], None]], AbstractAsyncContextManager[Any]]
+"""Opens a transport of the mcp package; gets the ring for stderr and who hears of the end."""
+
+
+class Server:
+    """A configured server; `start` begins, `stop` ends it."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: McpServerSettings,
+        connect: Connect,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.offered: tuple[Offered, ...] = ()
+        self.info = McpServerInfo(name=name, status="disabled")
+        self._connect = connect
+        self._on_change = on_change
+        self._client: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._has_run = False
+        self._seen: dict[str, str] = {}
+        self._said: deque[str] = deque(maxlen=20)
+
+    async def start(self) -> None:
+        """Begin to connect; `info` tells what becomes of it."""
+        await self.stop()
+        self._seen = {}
+        self._say("starting")
+        self._task = asyncio.create_task(self._live(), name=f"mcp-{self.name}")
+
+    async def stop(self) -> None:
+        """End it and whatever it started."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._say("disabled")
+
+    async def call(self, tool: str, args: Json) -> Json:
+        """One call; the result in MCP's form. Raises `ToolError`."""
+        from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - see `_session`.
+
+        if self._client is None:
+            why = f": {self.info.error}" if self.info.error else ""
+            raise ToolError(f"the MCP server {self.name!r} is {self.info.status}{why}")
+        try:
+            async with asyncio.timeout(self.settings.timeout_s):
+                result = await self._client.call_tool(tool, args)
+        except TimeoutError:
+            raise ToolError(
+                f"{self.name!r} gave no answer within {self.settings.timeout_s:g} s"
+            ) from None
+        except MCPError as exc:
+            raise ToolError(f"{self.name!r} refused the call: {exc}") from exc
+        answer: Json = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return answer
+
+    async def _live(self) -> None:
+        """Connect, and again when it breaks, a few times."""
+        error = await self._session()
+        for n_restart in range(1, MAX_RESTARTS + 1):
+            if not self._has_run:
+                break  # What could not start will not start a second later.
+            self._say("starting", error)
+            await asyncio.sleep(n_restart * _BACKOFF_S)
+            error = await self._session()
+        logger.warning("MCP server %s: %s", self.name, error)
+        self._say("failed", error)
+
+    async def _session(self) -> str:
+        """One connection from start to end; why it ended."""
+        # The import takes a second, which the calls of models on this loop must not wait for.
+        await asyncio.to_thread(import_module, "mcp.client")
+        from mcp.client import Client  # noqa: PLC0415
+
+        self._ended.clear()
+        self._has_run = False
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self.settings.start_timeout_s):
+                    transport = self._connect(self._said, self._ended.set)
+                    client = Client(transport, message_handler=self._on_message, cache=None)
+                    await stack.enter_async_context(client)
+                    await self._list_tools(client)
+                logger.info("MCP server %s runs with %d tools", self.name, len(self.offered))
+                self._client, self._has_run = client, True
+                self._say("running")
+                listening = asyncio.create_task(self._listen(client))
+                try:
+                    await self._ended.wait()
+                finally:
+                    # From here on no call and no step takes it for one that runs.
+                    self._client = None
+                    self._say("starting")
+                    listening.cancel()
+        except TimeoutError:
+            limit_s = self.settings.start_timeout_s
+            return f"it did not start within {limit_s:g} s{self._last_words()}"
+        except Exception as exc:  # noqa: BLE001 - whatever it sends ends this server only.
+            return f"{_reason(exc)}{self._last_words()}"
+        finally:
+            self._client = None
+        return f"it ended{self._last_words()}"
+
+    async def _list_tools(self, client: Any) -> None:
+        listed: list[Json] = []
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            listed += [tool.model_dump(by_alias=True, exclude_none=True) for tool in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        offer = choose_tools(self.name, self.settings, listed, self._seen)
+        self.offered, self._seen = offer.tools, dict(offer.digests)
+        names = tuple(tool.spec.name for tool in offer.tools)
+        self.info = self.info.model_copy(update={"tools": names, "left_out": offer.left_out})
+
+    async def _on_message(self, message: Any) -> None:
+        """Older servers say here that their tools are others."""
+        if getattr(message, "method", None) == _LIST_CHANGED and self._client is not None:
+            # Its answer comes through the very stream that waits for this handler.
+            self._listing = asyncio.create_task(self._list_again(self._client))
+
+    async def _listen(self, client: Any) -> None:
+        """Newer servers say it to who subscribes."""
+        from mcp.client.subscriptions import (  # noqa: PLC0415 - see `_session`.
+            ListenNotSupportedError,
+            SubscriptionLost,
+        )
+
+        with suppress(ListenNotSupportedError, SubscriptionLost):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    await self._list_again(client)
+
+    async def _list_again(self, client: Any) -> None:
+        await self._list_tools(client)
+        self._on_change()
+
+    def _say(
+        self, status: Literal["disabled", "starting", "running", "failed"], error: str | None = None
+    ) -> None:
+        if status in {"disabled", "failed"}:
+            self.offered = ()
+        tools = tuple(tool.spec.name for tool in self.offered)
+        self.info = self.info.model_copy(update={"status": status, "error": error, "tools": tools})
+        self._on_change()
+
+    def _last_words(self) -> str:
+        return f": {self._said[-1]}" if self._said else ""
+
+
+def _reason(exc: BaseException) -> str:
+    """The first cause in a group of exceptions, which says what happened."""
+    if isinstance(exc, BaseExceptionGroup):
+        causes: tuple[BaseException, ...] = exc.exceptions  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - of any kind.
+        return _reason(causes[0])
+    return str(exc) or type(exc).__name__

@@ -1,0 +1,252 @@
+"""Tools of real MCP servers in a conversation, and servers that behave badly."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import mcp_server
+import psutil
+import pytest
+from fake_llm import call, say
+from raw_client import RawClient
+from world import World, content_of, items, text
+
+Json = dict[str, Any]
+
+
+def daemon(world: World, *, status: str = "running", **servers: Json) -> RawClient:
+    """A daemon whose servers have come to this status."""
+    client = world.daemon(settings={"mcpServers": servers})
+    client.request("mcp/list")
+    told(client, lambda server: server["status"] == status)
+    return client
+
+
+def stand(client: RawClient, name: str = "shop") -> Json:
+    servers = client.request("mcp/list")["servers"]
+    return next(server for server in servers if server["name"] == name)
+
+
+def told(client: RawClient, is_wanted: Callable[[Json], bool]) -> Json:
+    """The server in the first `mcp/statusChanged` that is wanted."""
+
+    def is_found(message: Json) -> bool:
+        return message.get("method") == "mcp/statusChanged" and any(
+            map(is_wanted, message["params"]["servers"])
+        )
+
+    return client.wait_for(is_found)["params"]["servers"][0]
+
+
+def offered(world: World) -> list[str]:
+    """What the last request offers the model of MCP servers."""
+    tools = world.llm.requests[-1].body.get("tools", ())
+    return [t["function"]["name"] for t in tools if "__" in t["function"]["name"]]
+
+
+def test_a_tool_of_a_server_is_offered_runs_and_answers(world: World) -> None:
+    world.script(call("shop__price", item="tea"), say("Three coins."))
+    client = daemon(world, shop=mcp_server.settings())
+    conversation = world.start(client)
+    assert world.turn(client)["finalText"] == "Three coins."
+    assert {"shop__price", "shop__order"} <= set(offered(world))
+    [item] = items(client, "toolCall")
+    assert item["title"] == "shop: price"
+    assert content_of(item) == "tea costs 3 coins"
+    types = [record["event"]["type"] for record in world.records_of(conversation)]
+    assert "agent.changed" in types  # The log has the tools as the model got them.
+    assert stand(client)["status"] == "running"
+
+
+def test_a_secret_is_put_in_by_its_name_and_masked_in_what_comes_back(world: World) -> None:
+    world.script(call("shop__price", item="tea"), say("Hm."))
+    world.variables["COINS"] = "hush-9876543210"
+    client = daemon(world, shop=mcp_server.settings(env={"PRICE": "${COINS}"}))
+    conversation = world.start(client)
+    world.turn(client)
+    assert content_of(items(client, "toolCall")[0]).startswith("tea costs <")
+    assert b"hush-9876543210" not in world.log_of(conversation).read_bytes()
+
+
+def test_only_what_changes_something_asks(world: World) -> None:
+    world.script(call("shop__price", item="tea"), call("shop__order", item="tea"), say("Ordered."))
+    client = daemon(world, shop=mcp_server.settings())
+    world.start(client, options={"approval": "askRisky"})
+    asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
+    approval = asked["event"]["approval"]
+    assert approval["title"] == "shop: order"
+    answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": "allow-once"}
+    client.request("approval/respond", answer)
+    assert world.turn(client)["finalText"] == "Ordered."
+
+
+def test_the_settings_choose_among_the_tools(world: World) -> None:
+    world.script(say("Hm."))
+    some = mcp_server.settings(allow=["price", "order"], deny=["order"])
+    client = daemon(world, shop=some)
+    world.start(client)
+    world.turn(client)
+    assert offered(world) == ["shop__price"]
+
+
+def test_what_a_tool_raises_is_told_to_the_model(world: World) -> None:
+    world.script(call("shop__order", item="moon"), say("Sold out."))
+    client = daemon(world, shop=mcp_server.settings())
+    world.start(client)
+    world.turn(client)
+    [item] = items(client, "toolCall")
+    assert item["status"] == "failed"
+    assert "Error executing tool order" in content_of(item)
+
+
+def test_a_server_that_dies_in_a_call_is_started_again(world: World) -> None:
+    world.script(call("shop__leave"), say("Gone."))
+    client = daemon(world, shop=mcp_server.settings())
+    conversation = world.start(client)
+    world.turn(client)
+    [item] = items(client, "toolCall")
+    assert item["status"] == "failed"
+    world.script(call("shop__price", item="tea"), say("Back."))
+    world.send(client, conversation, "And now?")
+    world.turn(client, nth=2)
+    assert "tea costs" in content_of(items(client, "toolCall")[-1])
+
+
+def test_an_interrupt_ends_a_call_that_hangs_and_a_deadline_does_too(world: World) -> None:
+    world.script(call("shop__hang"))
+    client = daemon(world, shop=mcp_server.settings())
+    conversation = world.start(client)
+    client.wait_for_event(lambda p: p["event"].get("status") == "running")
+    client.request("conversation/interrupt", {"conversationId": conversation})
+    assert world.turn(client)["status"] == "interrupted"
+
+    second = daemon(world, shop=mcp_server.settings(timeoutS=0.5))
+    world.script(call("shop__hang"), say("Too slow."))
+    world.start(second)
+    assert world.turn(second)["finalText"] == "Too slow."
+    assert "no answer within 0.5 s" in content_of(items(second, "toolCall")[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (mcp_server.settings("dies"), "no licence was found"),
+        ({"command": "no-such-server"}, "there is no program 'no-such-server'"),
+        ({"url": "http://127.0.0.1:9/mcp"}, "connect"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why_and_holds_up_nothing(
+    world: World, settings: Json, says: str
+) -> None:
+    world.script(say("Without it."))
+    client = daemon(world, status="failed", shop=settings)
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Without it."
+    found = stand(client)
+    assert found["status"] == "failed"
+    assert says in found["error"]
+    [notice] = items(client, "notice")
+    assert notice["title"] == "The MCP server 'shop' failed"
+
+
+def test_a_server_that_never_answers_is_given_up_and_leaves_no_process(world: World) -> None:
+    world.script(say("Without it."))
+    client = daemon(world, status="starting", shop={**mcp_server.silent(), "startTimeoutS": 3})
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Without it."
+    error = told(client, lambda server: server["status"] == "failed")["error"]
+    assert "did not start within 3 s" in error
+    child = int(error.rpartition(": ")[2])
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie"
+
+
+def test_what_is_no_message_is_passed_over(world: World) -> None:
+    world.script(call("shop__price", item="tea"), say("Heard."))
+    client = daemon(world, shop=mcp_server.settings("noisy"))
+    world.start(client)
+    world.turn(client)
+    assert "tea costs" in content_of(items(client, "toolCall")[0])
+
+
+def test_a_flood_of_tools_is_capped_and_said(world: World) -> None:
+    world.script(say("Hm."))
+    client = daemon(world, shop=mcp_server.settings("many"))
+    world.start(client)
+    world.turn(client)
+    assert len(offered(world)) == 128
+    left_out = stand(client)["leftOut"]
+    assert any("longer than 64 KiB" in reason for reason in left_out)
+    assert any("only 128 tools" in reason for reason in left_out)
+
+
+def test_a_tool_that_changes_after_it_was_offered_is_taken_back(world: World) -> None:
+    world.script(call("shop__grow"), say("Grown."))
+    client = daemon(world, shop=mcp_server.settings())
+    conversation = world.start(client)
+    world.turn(client)
+    told(client, lambda server: bool(server.get("leftOut")))
+    world.script(say("Seen."))
+    world.send(client, conversation, "And now?")
+    world.turn(client, nth=2)
+    assert "shop__refund" in offered(world)
+    assert "shop__price" not in offered(world)
+    assert "changed since it was first offered" in stand(client)["leftOut"][0]
+
+
+def test_a_server_is_switched_off_and_on(world: World) -> None:
+    world.script(say("One."), say("Two."), say("Three."))
+    client = daemon(world, shop=mcp_server.settings())
+    conversation = world.start(client)
+    world.turn(client)
+    off = client.request("mcp/setEnabled", {"server": "shop", "enabled": False})
+    assert off["servers"][0]["status"] == "disabled"
+    world.send(client, conversation, "two")
+    world.turn(client, nth=2)
+    assert offered(world) == []
+    client.request("mcp/restart", {"server": "shop"})
+    world.send(client, conversation, "three")
+    world.turn(client, nth=3)
+    assert "shop__price" in offered(world)
+    answer = client.error("mcp/restart", {"server": "shoe"})
+    assert "no MCP server 'shoe'; known: shop" in str(answer)
+
+
+def test_a_server_behind_an_address_works_and_gets_its_headers(world: World) -> None:
+    world.script(call("shop__price", item="tea"), say("Three coins."))
+    with serving() as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        client = daemon(world, shop={"url": url, "headers": {"X-Key": "k"}})
+        world.start(client)
+        world.turn(client)
+    assert "tea costs 3 coins" in content_of(items(client, "toolCall")[0])
+
+
+@contextmanager
+def serving() -> Generator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [sys.executable, mcp_server.__file__, "http", str(port)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        for line in process.stderr:
+            if "Uvicorn running" in line:
+                break
+        try:
+            yield port
+        finally:
+            process.kill()
+
+
+def test_a_repository_cannot_name_servers(world: World) -> None:
+    (world.project / ".openhands").mkdir(exist_ok=True)
+    named = '{"mcpServers": {"bad": {"command": "touch", "args": ["pwned"]}}}'
+    (world.project / ".openhands" / "settings.json").write_text(named)
+    world.script(say("Hm."))
+    client = world.daemon()
+    client.request("conversation/start", {"content": text("go")})
+    world.turn(client)
+    assert client.request("mcp/list") == {"servers": []}
+    assert not (world.project / "pwned").exists()
