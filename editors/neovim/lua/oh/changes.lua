@@ -9,7 +9,7 @@ local M = {}
 --- A file that was changed, or that an approval asks to change.
 ---@class oh.Change
 ---@field uri string
----@field state "asked"|"pending"|"accepted"|"reverted"
+---@field state "asked"|"pending"|"conflict"|"accepted"|"reverted"
 ---@field added integer
 ---@field removed integer
 ---@field patch? string
@@ -37,7 +37,7 @@ function M.list(conversation, on_list)
     local changes = M.asked(conversation)
     local settled = {} ---@type oh.Change[]
     for _, file in ipairs(result.files) do
-      table.insert(file.state == "pending" and changes or settled, file)
+      table.insert(M.is_unreviewed(file) and changes or settled, file)
     end
     on_list(vim.list_extend(changes, settled))
   end)
@@ -78,6 +78,13 @@ function M.sides(conversation, change, on_sides)
   end)
 end
 
+--- Nobody has decided yet; in a conflict the user has changed the same lines since.
+---@param change oh.Change
+---@return boolean
+function M.is_unreviewed(change)
+  return change.state == "pending" or change.state == "conflict"
+end
+
 ---@param text? string
 ---@return string[]
 function M.lines(text)
@@ -105,7 +112,7 @@ end
 function M.to_quickfix(conversation)
   M.list(conversation, function(changes)
     local pending = vim.tbl_filter(function(change)
-      return change.state == "pending"
+      return M.is_unreviewed(change)
     end, changes)
     M.collect(conversation, pending, 1, {})
   end)

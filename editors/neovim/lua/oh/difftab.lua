@@ -22,6 +22,7 @@ local SIDE_OPTIONS = { number = true, wrap = false, foldcolumn = "0" }
 M.STATES = {
   asked = { "?", "OhApproval", "to allow" },
   pending = { "●", "OhRunning", "to review" },
+  conflict = { "!", "OhApproval", "in conflict" },
   accepted = { "✓", "OhDone", "accepted" },
   reverted = { "⊘", "OhDim", "reverted" },
 }

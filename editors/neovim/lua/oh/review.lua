@@ -144,7 +144,7 @@ end
 ---@param change oh.Change
 ---@return boolean
 function M.is_open(change)
-  return change.state == "asked" or change.state == "pending"
+  return change.state == "asked" or changes.is_unreviewed(change)
 end
 
 ---@param change oh.Change
@@ -192,7 +192,7 @@ end
 ---@return string
 function M.summary(all)
   local said = {}
-  for _, state in ipairs({ "asked", "pending" }) do
+  for _, state in ipairs({ "asked", "pending", "conflict" }) do
     local n_files = #vim.tbl_filter(function(change)
       return change.state == state
     end, all)
@@ -224,7 +224,7 @@ function M.decide(verdict, is_whole)
   end
   if change.approval then
     review:answer(change.approval, verdict)
-  elseif change.state ~= "pending" then
+  elseif not changes.is_unreviewed(change) then
     tell.message(("%s is %s already"):format(M.name(change), change.state))
   elseif is_whole or vim.api.nvim_get_current_buf() == review.tab.list then
     review:settle(verdict, { uris = { change.uri } })
