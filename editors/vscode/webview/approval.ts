@@ -10,9 +10,9 @@ export const INERT_MS = 400;
 
 const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
-export function approvalCard(approval: Approval): HTMLElement {
+export function approvalCard(approval: Approval, folders: readonly string[]): HTMLElement {
   const note = h("input.note-input", { type: "text", placeholder: "Note to the agent (optional)", "aria-label": "Note to the agent" });
-  const subject = subjectView(approval);
+  const subject = subjectView(approval, folders);
   const answer = (optionId: string) => {
     const edited = subject.edited();
     const feedback = note.value.trim();
@@ -62,11 +62,11 @@ function headline(subject: Subject): string {
 
 interface SubjectView { element: HTMLElement; edited: () => Subject | undefined }
 
-function subjectView({ id, subject, title, editable }: Approval): SubjectView {
+function subjectView({ id, subject, title, editable }: Approval, folders: readonly string[]): SubjectView {
   const fixed = (element: HTMLElement): SubjectView => ({ element, edited: () => undefined });
   switch (subject.kind) {
     case "command":
-      return editable ? editableCommand(subject) : fixed(exact(subject.command));
+      return editable ? editableCommand(subject, folders) : fixed(exact(subject.command));
     case "fileChange":
       return fixed(h("div", {}, ...subject.changes.map((change) =>
         fileDiff(change, () => run("host/openProposal", { approvalId: id, change })))));
@@ -81,7 +81,14 @@ function subjectView({ id, subject, title, editable }: Approval): SubjectView {
   }
 }
 
-function editableCommand(subject: Extract<Subject, { kind: "command" }>): SubjectView {
+/** Where it runs, if that is not the conversation's own folder. */
+function place(cwd: string, folders: readonly string[]): string | undefined {
+  const home = decodeURIComponent(folders[0] ?? "").replace(/^file:\/\//, "");
+  if (cwd === home) return undefined;
+  return cwd.startsWith(`${home}/`) ? cwd.slice(home.length + 1) : cwd;
+}
+
+function editableCommand(subject: Extract<Subject, { kind: "command" }>, folders: readonly string[]): SubjectView {
   const field = h("textarea.exact", { rows: 1, spellcheck: "false", "aria-label": "Command, can be edited before it runs" });
   field.value = subject.command;
   // All of the command is in sight, at every width: what is allowed must be what was read.
@@ -93,7 +100,8 @@ function editableCommand(subject: Extract<Subject, { kind: "command" }>): Subjec
     field.style.height = `${field.scrollHeight + 2}px`;
   });
   const edited = () => (field.value === subject.command ? undefined : { ...subject, command: field.value });
-  return { element: h("div", {}, field, h("p.cwd", {}, `in ${subject.cwd}`)), edited };
+  const cwd = place(subject.cwd, folders);
+  return { element: h("div", {}, field, cwd !== undefined && h("p.cwd", {}, `in ${cwd}`)), edited };
 }
 
 function exact(text: string): HTMLElement {

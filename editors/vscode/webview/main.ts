@@ -365,7 +365,7 @@ function drawApproval(): void {
   if (approvalBox.dataset.key !== (first?.id ?? "")) {
     approvalBox.dataset.key = first?.id ?? "";
     if (!first) approvalBox.replaceChildren();
-    else approvalBox.replaceChildren("prompt" in first ? questionCard(first) : approvalCard(first));
+    else approvalBox.replaceChildren("prompt" in first ? questionCard(first) : approvalCard(first, store?.info.folders ?? []));
   }
   const count = approvalBox.querySelector(".count");
   if (count) count.textContent = pending.length > 1 ? `1 of ${pending.length}` : "";
