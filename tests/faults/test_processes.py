@@ -201,7 +201,7 @@ def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_pat
 
 
 def test_out_of_descriptors_is_an_answer_and_costs_none(tmp_path: Path) -> None:
-    """P10, with a table of 64 in a process of its own."""
+    """P10, with a table that is nearly full in a process of its own."""
     script = """
 import os, resource
 from pathlib import Path
@@ -214,7 +214,8 @@ shells = Shells(spawner, Path.cwd(), os.environ)
 n_open = lambda: len(os.listdir("/proc/self/fd"))
 run = lambda command, name: shells.open(name).run(command, timeout_s=60, cancel=cancel)
 run("true", "main")
-resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+held = [os.open(os.devnull, os.O_RDONLY) for _ in range(300 - n_open() - 25)]
 for n in range(15):
     try:
         run("true", f"t{n}")

@@ -108,6 +108,8 @@ async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     await vscode.page.locator(".xterm").wait_for()
     await vscode.page.keyboard.type("echo out''put")
     await vscode.page.keyboard.press("Enter")
+    # What the shell prints takes the selection away: it has printed all, the next prompt too.
+    await expect(vscode.page.locator(".xterm-rows")).to_have_text(re.compile(r"output.*[#$]", re.S))
     await vscode.run_command("Terminal: Select All")
     await vscode.page.locator(".xterm-screen").click(button="right")
     await choose_in_menu(vscode)

@@ -56,6 +56,8 @@ SETTINGS = {
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.colorTheme": "Default Dark Modern",
     "chat.disableAIFeatures": True,
+    # Then a terminal's rows are elements that a test can read.
+    "terminal.integrated.gpuAcceleration": "off",
     "telemetry.telemetryLevel": "off",
     "update.mode": "none",
     "extensions.autoUpdate": False,
