@@ -14,7 +14,7 @@ from fake_llm import FakeLLM, Script
 from model_calls import retrying
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.items import TextPart
+from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.consent import Policy

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from oh_daemon.contract.items import Contract, ImageType, Part
+from oh_daemon.contract.base import Contract
+from oh_daemon.contract.content import ImageType, Part
 from oh_daemon.contract.messages import ConversationId
 
 

@@ -6,15 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
+from oh_daemon.contract.approvals import Approval, Subject
+from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.events import Decision
-from oh_daemon.contract.items import (
-    Approval,
-    Contract,
-    ConversationState,
-    FileChange,
-    Range,
-    Subject,
-)
+from oh_daemon.contract.items import ConversationState, FileChange
 from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
 
 Trust = Literal["full", "readOnly", "none"]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from oh_daemon.contract.items import Contract
+from oh_daemon.contract.base import Contract
 
 InputAction = Literal["accept", "decline", "cancel"]
 

@@ -1,11 +1,13 @@
-"""What a conversation is made of. Models are frozen, camelCase on the wire; unknown fields pass."""
+"""What a conversation is made of: items, one for each thing that a client shows."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
+
+from oh_daemon.contract.base import Contract, Range
+from oh_daemon.contract.content import Part
 
 Risk = Literal["low", "medium", "high", "unknown"]
 ItemStatus = Literal[
@@ -30,113 +32,7 @@ StopReason = Literal[
     "needsInput",
     "error",
 ]
-ImageType = Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
 Scope = Literal["once", "turn", "conversation", "folder", "user"]
-
-
-class Contract(BaseModel):
-    """Anything that leaves the process: on the wire or on disk."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="ignore",
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
-        # Validators are built at first use: `initialize` needs four of these eighty models.
-        defer_build=True,
-    )
-
-
-class Position(Contract):
-    """A place in a text; `character` counts units of the negotiated position encoding."""
-
-    line: Annotated[int, Field(ge=0)]
-    character: Annotated[int, Field(ge=0)]
-
-
-class Range(Contract):
-    start: Position
-    end: Position
-
-
-class TextPart(Contract):
-    type: Literal["text"] = "text"
-    text: Annotated[str, Field(max_length=1 << 20)]
-
-
-class ImagePart(Contract):
-    """Given in one of three ways; the log has `data` or `outputRef`."""
-
-    type: Literal["image"] = "image"
-    mime_type: ImageType
-    data: Annotated[str, Field(max_length=-(-(5 << 20) // 3) * 4)] | None = None
-    """Base64; 5 MiB once decoded."""
-    attachment_id: str | None = None
-    """Of `attachment/put`."""
-    output_ref: str | None = None
-    """Of an image that this conversation has; `output/read` gives it in base64."""
-
-
-class ResourceLinkPart(Contract):
-    """A file or conversation the user points at; a file the agent reads when it needs it."""
-
-    type: Literal["resourceLink"] = "resourceLink"
-    uri: str
-    name: str | None = None
-    range: Range | None = None
-    text: str | None = None
-    """What a conversation (`oh-log:/ID`) stands for; the daemon writes it."""
-
-
-class ResourcePart(Contract):
-    """A text given in full, for instance a web page or a mail."""
-
-    type: Literal["resource"] = "resource"
-    uri: str
-    mime_type: str | None = None
-    text: Annotated[str, Field(max_length=1 << 20)]
-
-
-class SelectionPart(Contract):
-    """What the user has selected in an editor, as the editor shows it."""
-
-    type: Literal["selection"] = "selection"
-    uri: str
-    range: Range
-    text: Annotated[str, Field(max_length=1 << 20)]
-    version: int | None = None
-
-
-class DiagnosticsPart(Contract):
-    """Problems of one document, in LSP's form."""
-
-    type: Literal["diagnostics"] = "diagnostics"
-    uri: str
-    items: tuple[dict[str, Any], ...]
-
-
-class CommandPart(Contract):
-    """A command by its name, from `command/list`, with what the user wrote after it."""
-
-    type: Literal["command"] = "command"
-    name: Annotated[str, Field(max_length=100)]
-    args: Annotated[str, Field(max_length=1 << 16)] | None = None
-    prompt: str | None = None
-    """What the model reads instead; the daemon writes it."""
-
-
-Part = Annotated[
-    TextPart
-    | ImagePart
-    | ResourceLinkPart
-    | ResourcePart
-    | SelectionPart
-    | DiagnosticsPart
-    | CommandPart,
-    Field(discriminator="type"),
-]
 
 
 class Cost(Contract):
@@ -313,78 +209,6 @@ Item = Annotated[
     | CondensationItem,
     Field(discriminator="kind"),
 ]
-
-
-class CommandSubject(Contract):
-    kind: Literal["command"] = "command"
-    command: str
-    cwd: str
-
-
-class FileChangeSubject(Contract):
-    kind: Literal["fileChange"] = "fileChange"
-    changes: tuple[FileChange, ...]
-
-
-class ToolSubject(Contract):
-    kind: Literal["tool"] = "tool"
-    tool: str
-    args: dict[str, Any]
-
-
-class PathSubject(Contract):
-    kind: Literal["path"] = "path"
-    uri: str
-    access: Literal["read", "write"]
-
-
-class TrustSubject(Contract):
-    kind: Literal["trust"] = "trust"
-    folder: str
-
-
-class SaveDocumentsSubject(Contract):
-    """Agent-edited buffers that a command would not see unless they are saved first."""
-
-    kind: Literal["saveDocuments"] = "saveDocuments"
-    uris: tuple[str, ...]
-
-
-Subject = Annotated[
-    CommandSubject
-    | FileChangeSubject
-    | ToolSubject
-    | PathSubject
-    | TrustSubject
-    | SaveDocumentsSubject,
-    Field(discriminator="kind"),
-]
-
-
-class ApprovalOption(Contract):
-    id: str
-    label: str
-    effect: Literal["allow", "reject"]
-    scope: Scope
-
-
-class Approval(Contract):
-    """A held action, durable until somebody decides. `digest` covers everything shown."""
-
-    id: str
-    digest: str
-    conversation_id: str
-    turn_id: str
-    item_id: str
-    title: str
-    """The exact command or file, hidden characters escaped; built by the daemon, not the model."""
-    description: str | None = None
-    subject: Subject
-    risk: Risk
-    reason: str | None = None
-    options: tuple[ApprovalOption, ...]
-    editable: bool = False
-    created_at: str
 
 
 class QueuedMessage(Contract):

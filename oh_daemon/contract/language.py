@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import Contract, Range
 
 
 class Diagnostic(Contract):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr, StringConstraints
 
-from oh_daemon.contract.items import Contract
+from oh_daemon.contract.base import Contract
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]

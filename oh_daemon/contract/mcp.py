@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from oh_daemon.contract.items import Contract
+from oh_daemon.contract.base import Contract
 
 
 class McpServerSettings(Contract):

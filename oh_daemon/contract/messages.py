@@ -9,18 +9,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from oh_daemon.contract.events import Turn
+from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.base import Contract
+from oh_daemon.contract.content import Part
 from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import (
-    Approval,
-    Contract,
-    ConversationState,
-    Delivery,
-    Part,
-    PauseReason,
-    QueuedMessage,
-    Usage,
-)
+from oh_daemon.contract.items import ConversationState, Delivery, PauseReason, QueuedMessage, Usage
+from oh_daemon.contract.turns import Turn
 
 ConversationId = Annotated[str, Field(min_length=1, max_length=128)]
 Content = Annotated[tuple[Part, ...], Field(min_length=1, max_length=64)]

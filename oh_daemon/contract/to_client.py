@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from oh_daemon.contract.events import ErrorInfo, Record
-from oh_daemon.contract.items import Approval, Contract, Subject
+from oh_daemon.contract.approvals import Approval, Subject
+from oh_daemon.contract.base import Contract
+from oh_daemon.contract.events import Record
 from oh_daemon.contract.language import Diagnostic
 from oh_daemon.contract.messages import ConversationInfo
+from oh_daemon.contract.turns import ErrorInfo
 
 
 class EventParams(Record):

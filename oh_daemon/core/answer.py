@@ -13,8 +13,8 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, ToolError
-from oh_daemon.contract.items import Contract
 from oh_daemon.core.actions import plan
 from oh_daemon.core.approval import highest_risk
 from oh_daemon.core.calls import ParsedCall, parse_call

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from oh_daemon.contract.approvals import ApprovalOption, Subject
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.items import ApprovalOption, Contract, Risk, Scope, Subject
+from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.core.ports import Intent, Json, ToolSpec
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oh_daemon.contract.content import CommandPart, Part
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.items import CommandPart, Part
 
 
 @dataclass(frozen=True, slots=True)

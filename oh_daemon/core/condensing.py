@@ -7,8 +7,9 @@ costs goes to the conversation's bill and counts as no step.
 from __future__ import annotations
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, NetworkError, RateLimitError
-from oh_daemon.contract.items import CondensationItem, Contract
+from oh_daemon.contract.items import CondensationItem
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.answer import retry_event
 from oh_daemon.core.cancel import CancelToken

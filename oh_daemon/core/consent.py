@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import Approval, Contract
 from oh_daemon.core.approval import (
     RISK_ORDER,
     Gate,

@@ -11,6 +11,9 @@ from concurrent.futures import Future
 from typing import Literal
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.approvals import Subject
+from oh_daemon.contract.base import Contract
+from oh_daemon.contract.content import Part
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ApprovalStaleError,
@@ -21,7 +24,7 @@ from oh_daemon.contract.errors import (
     TurnMismatchError,
 )
 from oh_daemon.contract.inputs import InputAction
-from oh_daemon.contract.items import Contract, Delivery, Part, QueuedMessage, Subject
+from oh_daemon.contract.items import Delivery, QueuedMessage
 from oh_daemon.core.approval import require_editable
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.commands import written_out

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from oh_daemon.contract.content import Part
 from oh_daemon.contract.errors import OverloadedError
-from oh_daemon.contract.items import Delivery, Part
+from oh_daemon.contract.items import Delivery
 from oh_daemon.core.state import State
 
 MAX_QUEUE = 32

@@ -15,14 +15,9 @@ from typing import Protocol, cast
 import orjson
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
-from oh_daemon.contract.items import (
-    Contract,
-    ConversationState,
-    PauseReason,
-    QueuedMessage,
-    UserMessageItem,
-)
+from oh_daemon.contract.items import ConversationState, PauseReason, QueuedMessage, UserMessageItem
 from oh_daemon.core.context import NOTHING, told_of_editor
 from oh_daemon.core.ports import Clock, EventLog, Json
 from oh_daemon.core.secrets import Masker

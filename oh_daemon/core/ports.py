@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from oh_daemon.contract.approvals import Subject
 from oh_daemon.contract.errors import ModelError, StorageError
-from oh_daemon.contract.items import Location, Position, Risk, StopReason, Subject, ToolKind, Usage
-from oh_daemon.contract.language import Diagnostic
+from oh_daemon.contract.items import Location, Risk, StopReason, ToolKind, Usage
 from oh_daemon.core.cancel import CancelToken
 
 Json = dict[str, Any]
@@ -218,133 +218,6 @@ class Tool(Protocol):
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         """Do it. Raises `ToolError`; returns early with what it has when cancelled."""
         ...
-
-
-# The open editor
-
-
-@dataclass(frozen=True, slots=True)
-class OpenDocument:
-    """A document as the editor shows it: `text` exactly as synced, without a BOM."""
-
-    path: Path
-    version: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """Replace `start:end` (offsets in code points of one document's text) by `text`."""
-
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class EditOutcome:
-    """What the editor says it did. Believe the document's hash, not `applied`."""
-
-    applied: bool
-    saved: bool = False
-    failure: str | None = None
-
-
-class Editor(Protocol):
-    """The client's open documents. Absent in headless runs. Calls block; never on the main loop."""
-
-    @property
-    def can_apply(self) -> bool: ...
-
-    @property
-    def can_save(self) -> bool: ...
-
-    def document(self, path: Path) -> OpenDocument | None:
-        """The newest text of an open document, or None when it is not open."""
-        ...
-
-    def documents(self) -> tuple[OpenDocument, ...]: ...
-
-    def apply_edit(
-        self,
-        document: OpenDocument,
-        edits: Sequence[TextEdit],
-        *,
-        label: str,
-        save: bool,
-        cancel: CancelToken,
-    ) -> EditOutcome:
-        """Ask the client to apply `edits` to that version as one undo step (deadline 10 s)."""
-        ...
-
-    def wait_for_text(
-        self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
-    ) -> OpenDocument | None:
-        """Wait until the open document's text has this hash; None when it did not come to that."""
-        ...
-
-    def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
-        """Ask the client to save; returns those it saved (deadline 10 s)."""
-        ...
-
-
-# The user's language servers
-
-
-ANSWER_DEADLINE_S = 5.0
-"""How long a client may take to say what it knows."""
-
-
-class Offsets(Protocol):
-    """Places in one text, as the client counts them."""
-
-    def position(self, offset: int) -> Json: ...
-
-    def offset(self, position: Position) -> int:
-        """In code points; what lies beyond the end of a line or of the text is that end."""
-        ...
-
-
-class LanguageServers(Protocol):
-    """Those of the user's editor, which work on the texts that it shows. Calls block."""
-
-    @property
-    def can_report(self) -> bool:
-        """Whether `diagnostics` works."""
-        ...
-
-    @property
-    def can_look_up(self) -> bool:
-        """Whether `look_up` works."""
-        ...
-
-    def diagnostics(
-        self,
-        paths: Sequence[Path] | None,
-        *,
-        min_severity: int,
-        timeout_s: float = ANSWER_DEADLINE_S,
-        cancel: CancelToken,
-    ) -> Sequence[tuple[str, Sequence[Diagnostic]]]:
-        """What they report, by URI. Raises `ToolError`."""
-        ...
-
-    def look_up(
-        self,
-        method: str,
-        params: Json,
-        *,
-        about: Path | None = None,
-        timeout_s: float = ANSWER_DEADLINE_S,
-        cancel: CancelToken,
-    ) -> Any:
-        """Pass a request of LSP on; `about` becomes its `textDocument`. The result is not checked.
-
-        Raises `ToolError` when there is none.
-        """
-        ...
-
-    def offsets(self, text: str) -> Offsets: ...
 
 
 # Storage and time

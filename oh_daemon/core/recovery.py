@@ -11,8 +11,9 @@ from typing import Any, Literal, cast
 from pydantic import TypeAdapter
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputAction
-from oh_daemon.contract.items import Contract, ConversationState, Item, PauseReason, StopReason
+from oh_daemon.contract.items import ConversationState, Item, PauseReason, StopReason
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import TOOL_KINDS, State
 

@@ -18,8 +18,8 @@ from pydantic import (
     ValidationInfo,
 )
 
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidStateError
-from oh_daemon.contract.items import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Condenser

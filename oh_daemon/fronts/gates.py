@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from oh_daemon.contract.items import SaveDocumentsSubject, Scope, TrustSubject
+from oh_daemon.contract.approvals import SaveDocumentsSubject, TrustSubject
+from oh_daemon.contract.items import Scope
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import Intent, ToolSpec

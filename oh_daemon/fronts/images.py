@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oh_daemon.contract.composing import AttachmentPutParams, AttachmentPutResult
+from oh_daemon.contract.content import ImagePart, Part
 from oh_daemon.contract.errors import InvalidParamsError, PayloadTooLargeError
-from oh_daemon.contract.items import ImagePart, Part
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import EventLog, Model
 

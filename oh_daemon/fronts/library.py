@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from oh_daemon.contract import messages as m
-from oh_daemon.contract.events import Decision, InputRequested, Record, Turn
+from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.content import TextPart
+from oh_daemon.contract.events import Decision, InputRequested, Record
 from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import Approval, Delivery, TextPart
+from oh_daemon.contract.items import Delivery
 from oh_daemon.contract.settings import Merged, Settings
+from oh_daemon.contract.turns import Turn
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json

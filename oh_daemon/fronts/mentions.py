@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from oh_daemon.contract.items import Part, ResourceLinkPart
+from oh_daemon.contract.content import Part, ResourceLinkPart
 from oh_daemon.core.condensation import render_transcript
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.state import State

@@ -27,18 +27,9 @@ from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.editor_ports import Editor, LanguageServers
 from oh_daemon.core.journal import Listener
-from oh_daemon.core.ports import (
-    Editor,
-    EventLog,
-    Json,
-    LanguageServers,
-    Model,
-    Question,
-    Tool,
-    ToolContext,
-    ToolSpec,
-)
+from oh_daemon.core.ports import EventLog, Json, Model, Question, Tool, ToolContext, ToolSpec
 from oh_daemon.core.prompt import ContextFile, render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.risk import rate_command

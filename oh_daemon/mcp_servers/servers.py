@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.items import ToolSubject
 from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec

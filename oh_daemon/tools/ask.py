@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oh_daemon.contract.items import ToolSubject
+from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.core.ports import Intent, Json, Question, ToolContext, ToolResult, ToolSpec
 
 _TITLE_CHARS = 80

@@ -11,9 +11,10 @@ from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
 
+from oh_daemon.contract.base import Range
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import Range
-from oh_daemon.core.ports import Json, LanguageServers
+from oh_daemon.core.editor_ports import LanguageServers
+from oh_daemon.core.ports import Json
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import path_from_uri, real_path, shown
 from oh_daemon.workspace.text_changes import escaped, with_newlines

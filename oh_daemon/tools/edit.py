@@ -9,15 +9,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from oh_daemon.contract.approvals import FileChangeSubject, PathSubject, ToolSubject
+from oh_daemon.contract.base import Position, Range
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import (
-    FileChangeSubject,
-    Location,
-    PathSubject,
-    Position,
-    Range,
-    ToolSubject,
-)
+from oh_daemon.contract.items import Location
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.workspace.documents import Documents, EditDone, TextView

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from oh_daemon.contract.items import ToolSubject
+from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 
 

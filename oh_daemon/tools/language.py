@@ -21,7 +21,8 @@ from oh_daemon.contract.language import (
     parse_answer,
 )
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.ports import Json, LanguageServers
+from oh_daemon.core.editor_ports import LanguageServers
+from oh_daemon.core.ports import Json
 from oh_daemon.tools.code_places import CodePlaces
 from oh_daemon.tools.search import SearchTool, spec
 from oh_daemon.workspace.documents import Documents

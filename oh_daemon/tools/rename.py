@@ -11,20 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from oh_daemon.contract.approvals import FileChangeSubject
 from oh_daemon.contract.errors import StaleDocumentError, ToolError
-from oh_daemon.contract.items import FileChangeSubject, Location
+from oh_daemon.contract.items import Location
 from oh_daemon.contract.language import RangeEdit, WorkspaceEdit, parse_answer
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.ports import (
-    Footprint,
-    Intent,
-    Json,
-    LanguageServers,
-    TextEdit,
-    ToolContext,
-    ToolResult,
-    ToolSpec,
-)
+from oh_daemon.core.editor_ports import LanguageServers, TextEdit
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.code_places import CodePlaces
 from oh_daemon.tools.edit import hidden_reason
 from oh_daemon.tools.language import Watch, unwatched

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import Location, ToolSubject
+from oh_daemon.contract.items import Location
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools import line_search

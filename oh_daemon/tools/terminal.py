@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from oh_daemon.contract.items import CommandSubject
+from oh_daemon.contract.approvals import CommandSubject
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.risk import Rating
 from oh_daemon.core.secrets import MaskedStream, Masker

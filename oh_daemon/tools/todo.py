@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from oh_daemon.contract.items import PlanEntry, ToolSubject
+from oh_daemon.contract.approvals import ToolSubject
+from oh_daemon.contract.items import PlanEntry
 from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.think import NOTHING
 

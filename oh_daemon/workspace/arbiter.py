@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.core.ports import OpenDocument
+from oh_daemon.core.editor_ports import OpenDocument
 from oh_daemon.workspace.files import FileText, sha256_of
 from oh_daemon.workspace.text_changes import with_newlines
 

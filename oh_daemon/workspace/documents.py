@@ -15,7 +15,7 @@ from typing import Literal
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Editor, OpenDocument, TextEdit
+from oh_daemon.core.editor_ports import Editor, OpenDocument, TextEdit
 from oh_daemon.workspace.arbiter import (
     CONFLICT,
     REBASED,

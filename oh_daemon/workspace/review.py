@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from oh_daemon.contract.daemon_messages import Hunk
 from oh_daemon.contract.errors import EditRejectedError
-from oh_daemon.core.ports import TextEdit
+from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.workspace.text_changes import (
     Change,
     applied,

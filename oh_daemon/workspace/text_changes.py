@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from oh_daemon.contract.errors import EditRejectedError, ToolError
-from oh_daemon.core.ports import TextEdit
+from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.workspace.paths import shown
 
 MAX_SHOWN_BYTES = 32 << 10

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import EditOutcome, OpenDocument, TextEdit
+from oh_daemon.core.editor_ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.workspace.text_changes import applied
 
 

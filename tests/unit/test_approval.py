@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from oh_daemon.contract.items import (
+from oh_daemon.contract.approvals import (
     CommandSubject,
-    FileChange,
     FileChangeSubject,
-    Risk,
     ToolSubject,
     TrustSubject,
 )
+from oh_daemon.contract.items import FileChange, Risk
 from oh_daemon.core.approval import (
     approval_options,
     decide,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from oh_daemon.contract import composing, items, messages, protocol
+from oh_daemon.contract import composing, content, messages, protocol
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
 from oh_daemon.fronts import images
@@ -375,9 +375,9 @@ def test_the_limits_that_are_told_are_those_that_hold() -> None:
         "eventsPerPage": _longest(messages.EventsParams, "limit"),
         "conversationsPerPage": _longest(messages.ListParams, "limit"),
         "partsPerMessage": _longest(messages.SendMessageParams, "content"),
-        "textPartBytes": _longest(items.TextPart, "text"),
+        "textPartBytes": _longest(content.TextPart, "text"),
         # Base64 has four characters for three bytes, and both leave one byte of padding.
-        "imageBytes": _longest(items.ImagePart, "data") // 4 * 3 - 1,
+        "imageBytes": _longest(content.ImagePart, "data") // 4 * 3 - 1,
         "attachmentPieceBytes": _longest(composing.AttachmentPutParams, "data") // 4 * 3 - 1,
         "attachmentBytes": images.MAX_BYTES,
         "imagesPerMessage": images.MAX_IMAGES,

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.approvals import CommandSubject, TrustSubject
 from oh_daemon.contract.errors import ApprovalNotFoundError, ApprovalStaleError
-from oh_daemon.contract.items import CommandItem, CommandSubject, ModelCall, Risk, TrustSubject
+from oh_daemon.contract.items import CommandItem, ModelCall, Risk
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation

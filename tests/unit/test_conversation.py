@@ -8,6 +8,7 @@ import pytest
 from core_world import NOW, new_conversation, records, text, types
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.approvals import Approval, ToolSubject
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ApprovalStaleError,
@@ -17,7 +18,6 @@ from oh_daemon.contract.errors import (
     StorageError,
     TurnMismatchError,
 )
-from oh_daemon.contract.items import Approval, ToolSubject
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import MAX_QUEUE, may_resume, plan_delivery
 from oh_daemon.core.ports import Json

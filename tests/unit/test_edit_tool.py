@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from unit.scripted_editor import MemoryBlobs, ScriptedEditor
 
+from oh_daemon.contract.approvals import FileChangeSubject
 from oh_daemon.contract.errors import (
     EditRejectedError,
     PathOutsideWorkspaceError,
     StaleDocumentError,
     ToolError,
 )
-from oh_daemon.contract.items import FileChange, FileChangeItem, FileChangeSubject
+from oh_daemon.contract.items import FileChange, FileChangeItem
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Intent, ToolContext, ToolResult
 from oh_daemon.tools.edit import EditTool

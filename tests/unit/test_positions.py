@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oh_daemon.contract.items import Position
+from oh_daemon.contract.base import Position
 from oh_daemon.fronts.lsp.positions import Offsets, changed, split_lines
 
 ENCODINGS = ("utf-8", "utf-16", "utf-32")

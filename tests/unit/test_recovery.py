@@ -8,7 +8,7 @@ import pytest
 from core_world import NOW, new_conversation, text
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.items import Contract
+from oh_daemon.contract.base import Contract
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import Json
 from oh_daemon.core.recovery import ITEM, restart_events, stopping_events, superseding_events

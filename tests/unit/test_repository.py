@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
-from oh_daemon.contract import errors, events, inputs, items, messages, protocol
+from oh_daemon.contract import approvals, errors, events, inputs, items, messages, protocol, turns
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.fronts.cli.app import app
 from oh_daemon.fronts.cli.schema import write_schema
@@ -118,9 +118,11 @@ NOT_IN_THE_CONTRACT = {"initialize.result", "Error"}
 TYPES: dict[str, Any] = {"Item": items.Item} | {
     name: getattr(module, name)
     for module, names in (
-        (events, ("Record", "Turn")),
+        (events, ("Record",)),
+        (turns, ("Turn",)),
         (inputs, ("InputRequest",)),
-        (items, ("Approval", "FileChange")),
+        (approvals, ("Approval",)),
+        (items, ("FileChange",)),
         (messages, ("ConversationInfo", "Option")),
     )
     for name in names

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.ports import OpenDocument
+from oh_daemon.core.editor_ports import OpenDocument
 from oh_daemon.fronts.lsp.sync import MAX_DOCUMENT_BYTES, Documents, text_sha256
 
 WITHIN_S = 20.0

@@ -1,5 +1,7 @@
 /** What crosses the wire; written by `oh-daemon schema`, explained in protocol.md. */
 
+export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart;
+
 export type Risk = "low" | "medium" | "high" | "unknown";
 
 export type ItemStatus = "pending" | "awaitingApproval" | "running" | "completed" | "failed" | "rejected" | "cancelled";
@@ -15,8 +17,6 @@ export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsInput" | "error";
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
-
-export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart;
 
 export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | NoticeItem | CondensationItem;
 

@@ -10,21 +10,15 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
-from oh_daemon.contract import (
-    composing,
-    daemon_messages,
-    events,
-    items,
-    messages,
-    protocol,
-    to_client,
-)
-from oh_daemon.contract.items import Contract
+from oh_daemon.contract import events, items, messages, protocol
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.protocol import Method
 
 _HEAD = "What crosses the wire; written by `oh-daemon schema`, explained in protocol.md."
@@ -131,10 +125,15 @@ def _doc(model: type[Contract]) -> str:
     return inspect.cleandoc(model.__doc__ or "").split("\n")[0]
 
 
-def _aliases() -> dict[str, Any]:
+@cache
+def _aliases() -> Mapping[str, Any]:
     """The unions and literals that the contract gives a name."""
-    modules = (items, events, messages, daemon_messages, composing, to_client)
-    named = {name: _bare(value) for module in modules for name, value in vars(module).items()}
+    modules = ("content", "items", "approvals", "events", *protocol.MODULES)
+    named = {
+        name: _bare(value)
+        for module in modules
+        for name, value in vars(import_module(f"oh_daemon.contract.{module}")).items()
+    }
     return {name: t for name, t in named.items() if get_origin(t) in (Literal, Union, UnionType)}
 
 

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.prompt import Prompt
 
 from oh_daemon.contract import messages as m
+from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.contract.events import Decision
-from oh_daemon.contract.items import TextPart
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json, Question

@@ -15,7 +15,7 @@ from typing import Any, get_args
 from pydantic.json_schema import models_json_schema
 
 from oh_daemon.contract import errors, events, protocol
-from oh_daemon.contract.items import Contract
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import NOT_FROM_PROJECT, STRICTNESS, Settings

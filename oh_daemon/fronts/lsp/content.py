@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oh_daemon.contract.items import Part
+from oh_daemon.contract.content import Part
 from oh_daemon.core.state import State
 from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
 from oh_daemon.fronts.lsp.daemon import Daemon, then

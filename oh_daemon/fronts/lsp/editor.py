@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from oh_daemon.contract.to_client import ReadDocumentResult
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import EditOutcome, OpenDocument, TextEdit
+from oh_daemon.core.editor_ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import Documents
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 class ClientEditor:
-    """Implements `core.ports.Editor`; the calls that ask the client block."""
+    """Implements `core.editor_ports.Editor`; the calls that ask the client block."""
 
     def __init__(self, documents: Documents, client: Client, facts: ClientFacts) -> None:
         self._client = client

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from oh_daemon.contract.base import Range
 from oh_daemon.contract.daemon_messages import ContextChangedParams, ShownSelection
-from oh_daemon.contract.items import Range
 from oh_daemon.core.context import NOTHING
 from oh_daemon.core.ports import Json
 from oh_daemon.workspace.paths import Folders, path_from_uri

@@ -16,7 +16,8 @@ from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError,
 from oh_daemon.contract.events import ChangesReviewed
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
-from oh_daemon.core.ports import Json, TextEdit
+from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live

@@ -17,13 +17,14 @@ from typing import Any, cast
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
+from oh_daemon.contract.base import Contract
+from oh_daemon.contract.content import Part
 from oh_daemon.contract.errors import (
     ConversationBusyError,
     ConversationNotFoundError,
     InvalidParamsError,
     RequestCancelledError,
 )
-from oh_daemon.contract.items import Contract, Part
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.composing import (
     AttachmentPutParams,
     AttachmentPutResult,
@@ -24,7 +25,6 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputRespondParams
-from oh_daemon.contract.items import Approval
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.ports import Json

@@ -17,8 +17,8 @@ import orjson
 
 from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import CursorInvalidError
-from oh_daemon.contract.items import Contract
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.description import describe, describe_state

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.contract import composing as m
+from oh_daemon.contract.content import CommandPart, ResourceLinkPart
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import CommandPart, ResourceLinkPart
 from oh_daemon.contract.language import CodeSymbol, parse_answer
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.commands import COMMANDS

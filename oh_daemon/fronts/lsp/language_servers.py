@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import Contract
 from oh_daemon.contract.language import Diagnostic, parse_answer
 from oh_daemon.contract.to_client import DiagnosticsResult, LanguageRequestResult
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import ANSWER_DEADLINE_S, Json, Offsets
+from oh_daemon.core.editor_ports import ANSWER_DEADLINE_S, Offsets
+from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import Documents
@@ -25,7 +26,7 @@ T = TypeVar("T", bound=Contract)
 
 
 class ClientServers:
-    """Implements `core.ports.LanguageServers`; the calls that ask the client block."""
+    """Implements `core.editor_ports.LanguageServers`; the calls that ask the client block."""
 
     def __init__(self, documents: Documents, client: Client, facts: ClientFacts) -> None:
         self._client = client

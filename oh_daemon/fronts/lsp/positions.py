@@ -15,7 +15,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument
 
-from oh_daemon.contract.items import Position
+from oh_daemon.contract.base import Position
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")
 
@@ -67,7 +67,7 @@ def changed(text: str, changes: Sequence[dict[str, Any]], encoding: str) -> str:
 
 
 class Offsets:
-    """Offsets in one text to positions of the client, and back: `core.ports.Offsets`."""
+    """Offsets in one text to positions of the client, and back: `core.editor_ports.Offsets`."""
 
     def __init__(self, text: str, encoding: str) -> None:
         self._text = text

@@ -9,7 +9,7 @@ from __future__ import annotations
 import orjson
 
 from oh_daemon.contract.errors import StorageError
-from oh_daemon.contract.events import ErrorInfo
+from oh_daemon.contract.turns import ErrorInfo
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import OpenDocument
+from oh_daemon.core.editor_ports import OpenDocument
 from oh_daemon.workspace.paths import path_from_uri
 
 log = logging.getLogger(__name__)

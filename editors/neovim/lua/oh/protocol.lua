@@ -1,6 +1,8 @@
 -- luacheck: no max line length
 -- What crosses the wire; written by `oh-daemon schema`, explained in protocol.md.
 
+---@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart
+
 ---@alias oh.protocol.Risk "low" | "medium" | "high" | "unknown"
 
 ---@alias oh.protocol.ItemStatus "pending" | "awaitingApproval" | "running" | "completed" | "failed" | "rejected" | "cancelled"
@@ -16,8 +18,6 @@
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsInput" | "error"
 
 ---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
-
----@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart
 
 ---@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.NoticeItem | oh.protocol.CondensationItem
 

@@ -1,0 +1,35 @@
+"""What every model of the contract shares: frozen, camelCase on the wire, unknown fields pass."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class Contract(BaseModel):
+    """Anything that leaves the process: on the wire or on disk."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        # Validators are built at first use: `initialize` needs four of these eighty models.
+        defer_build=True,
+    )
+
+
+class Position(Contract):
+    """A place in a text; `character` counts units of the negotiated position encoding."""
+
+    line: Annotated[int, Field(ge=0)]
+    character: Annotated[int, Field(ge=0)]
+
+
+class Range(Contract):
+    start: Position
+    end: Position

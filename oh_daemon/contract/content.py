@@ -1,0 +1,89 @@
+"""What a user's message is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from oh_daemon.contract.base import Contract, Range
+
+ImageType = Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
+
+
+class TextPart(Contract):
+    type: Literal["text"] = "text"
+    text: Annotated[str, Field(max_length=1 << 20)]
+
+
+class ImagePart(Contract):
+    """Given in one of three ways; the log has `data` or `outputRef`."""
+
+    type: Literal["image"] = "image"
+    mime_type: ImageType
+    data: Annotated[str, Field(max_length=-(-(5 << 20) // 3) * 4)] | None = None
+    """Base64; 5 MiB once decoded."""
+    attachment_id: str | None = None
+    """Of `attachment/put`."""
+    output_ref: str | None = None
+    """Of an image that this conversation has; `output/read` gives it in base64."""
+
+
+class ResourceLinkPart(Contract):
+    """A file or conversation the user points at; a file the agent reads when it needs it."""
+
+    type: Literal["resourceLink"] = "resourceLink"
+    uri: str
+    name: str | None = None
+    range: Range | None = None
+    text: str | None = None
+    """What a conversation (`oh-log:/ID`) stands for; the daemon writes it."""
+
+
+class ResourcePart(Contract):
+    """A text given in full, for instance a web page or a mail."""
+
+    type: Literal["resource"] = "resource"
+    uri: str
+    mime_type: str | None = None
+    text: Annotated[str, Field(max_length=1 << 20)]
+
+
+class SelectionPart(Contract):
+    """What the user has selected in an editor, as the editor shows it."""
+
+    type: Literal["selection"] = "selection"
+    uri: str
+    range: Range
+    text: Annotated[str, Field(max_length=1 << 20)]
+    version: int | None = None
+
+
+class DiagnosticsPart(Contract):
+    """Problems of one document, in LSP's form."""
+
+    type: Literal["diagnostics"] = "diagnostics"
+    uri: str
+    items: tuple[dict[str, Any], ...]
+
+
+class CommandPart(Contract):
+    """A command by its name, from `command/list`, with what the user wrote after it."""
+
+    type: Literal["command"] = "command"
+    name: Annotated[str, Field(max_length=100)]
+    args: Annotated[str, Field(max_length=1 << 16)] | None = None
+    prompt: str | None = None
+    """What the model reads instead; the daemon writes it."""
+
+
+Part = Annotated[
+    TextPart
+    | ImagePart
+    | ResourceLinkPart
+    | ResourcePart
+    | SelectionPart
+    | DiagnosticsPart
+    | CommandPart,
+    Field(discriminator="type"),
+]
