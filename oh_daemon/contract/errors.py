@@ -66,6 +66,12 @@ class InvalidParamsError(UserError, code=INVALID_PARAMS):
         super().__init__(message)
         self.errors = errors
 
+    @staticmethod
+    def at(path: str, what: str, code: str = "invalid") -> InvalidParamsError:
+        """What is wrong with the field at `path`."""
+        error = {"path": path, "code": code, "message": what}
+        return InvalidParamsError(f"{path}: {what}", (error,))
+
 
 class InvalidRequestError(UserError, code=INVALID_REQUEST):
     """The frame is not a request this connection may make now."""

@@ -140,9 +140,8 @@ def require_editable(approval: Json, edited: Subject) -> None:
     shown = approval["subject"]
     if approval.get("editable") and {**changed, "command": shown.get("command")} == shown:
         return
-    message = "only the command of an editable approval can be changed"
-    problem = {"path": "editedSubject", "code": "not_editable", "message": message}
-    raise InvalidParamsError(f"editedSubject: {message}", (problem,))
+    what = "only the command of an editable approval can be changed"
+    raise InvalidParamsError.at("editedSubject", what, "not_editable")
 
 
 def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:
@@ -188,8 +187,6 @@ def check_options(values: dict[str, str]) -> dict[str, str]:
         choices = known.get(option_id, {})
         if choices is not None and value not in choices:
             allowed = ", ".join(choices) or f"no option of this name; known are {', '.join(known)}"
-            problem = {"path": f"options.{option_id}", "code": "unknown", "message": allowed}
-            raise InvalidParamsError(
-                f"option {option_id!r} cannot be {value!r}: {allowed}", (problem,)
-            )
+            what = f"cannot be {value!r}: {allowed}"
+            raise InvalidParamsError.at(f"options.{option_id}", what, "unknown")
     return values

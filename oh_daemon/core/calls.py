@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from oh_daemon.contract.items import Risk
+from oh_daemon.core.plain_text import well_formed
 from oh_daemon.core.ports import Json, Tool, ToolCall, ToolSpec
 
 ALIASES = {
@@ -90,8 +91,7 @@ def _parse_arguments(text: str) -> tuple[Json | None, str]:
     args = cast("Json", value)
     if "\\u" in text:
         # Half of a surrogate pair can be in no log, no file and no command.
-        whole = json.dumps(args, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
-        args = json.loads(whole.decode("utf-16-le", "replace"))
+        args = json.loads(well_formed(json.dumps(args, ensure_ascii=False)))
     return dict(args), ""
 
 

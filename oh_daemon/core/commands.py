@@ -125,7 +125,7 @@ def _with_prompt(part: CommandPart, position: int) -> CommandPart:
     command = _BY_NAME.get(part.name)
     if command is None:
         known = f"it is one of {', '.join(_BY_NAME)}"
-        problem = {"path": f"content.{position}.name", "code": "unknown", "message": known}
-        raise InvalidParamsError(f"there is no command {part.name!r}; {known}", (problem,))
+        what = f"there is no command {part.name!r}; {known}"
+        raise InvalidParamsError.at(f"content.{position}.name", what, "unknown")
     added = f"\n\nThe user adds:\n{part.args.strip()}" if part.args and part.args.strip() else ""
     return part.model_copy(update={"prompt": command.prompt + added})

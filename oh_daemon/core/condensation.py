@@ -19,6 +19,7 @@ from oh_daemon.core.context import (
     render_cut,
     size_of,
 )
+from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import TOOL_KINDS
 
@@ -28,8 +29,9 @@ CHARS_PER_TOKEN = 4
 FULL = 0.8
 """Share of the window at which it is time to condense."""
 _ENOUGH = 0.6
+"""Share of the present size that pruning must come down to."""
 _KEPT = 0.25
-"""Share of the window for the last steps, which stay word for word."""
+"""Share of the present size for the last steps, which stay word for word."""
 _WORTH_PRUNING = 2_000
 _CAPS = (8_000, 2_000, 500, 120)
 """Of one result in the text to summarize, in characters: the first with which it all fits."""
@@ -56,22 +58,22 @@ class Plan:
     """The summary that this one takes up."""
 
 
-def plan_pruning(items: Sequence[Json], window_chars: float) -> Plan | None:
+def plan_pruning(items: Sequence[Json], view_chars: float) -> Plan | None:
     """Leave out long results of older steps; None when that does not make enough room."""
     cut = find_cut(items)
     batches = _batches(items, cut)
-    old = [item for batch in batches[: _n_old(batches, window_chars)] for item in batch.items]
+    old = [item for batch in batches[: _n_old(batches, view_chars)] for item in batch.items]
     long = {item["id"] for item in old if _result_size(item) > _WORTH_PRUNING}
     pruned = replace(cut, pruned=cut.pruned | long)
     size = sum(map(size_of, render_cut(pruned, items)))
-    return Plan(pruned) if pruned != cut and size <= _ENOUGH * window_chars else None
+    return Plan(pruned) if pruned != cut and size <= _ENOUGH * view_chars else None
 
 
-def plan_cut(items: Sequence[Json], window_chars: float) -> Plan | None:
+def plan_cut(items: Sequence[Json], view_chars: float) -> Plan | None:
     """Keep the last steps only; None when there is nothing before them."""
     cut = find_cut(items)
     batches = _batches(items, cut)
-    n_old = _n_old(batches, window_chars)
+    n_old = _n_old(batches, view_chars)
     if n_old == 0:
         return None
     start = batches[n_old].start
@@ -108,10 +110,10 @@ def _batches(items: Sequence[Json], cut: Cut) -> list[_Batch]:
     return [batch for batch in batches if batch.size]
 
 
-def _n_old(batches: Sequence[_Batch], window_chars: float) -> int:
+def _n_old(batches: Sequence[_Batch], view_chars: float) -> int:
     """How many come before those to keep: what fits the tail's share, at least the last one."""
     totals = accumulate(batch.size for batch in reversed(batches))
-    n_fitting = sum(total <= _KEPT * window_chars for total in totals)
+    n_fitting = sum(total <= _KEPT * view_chars for total in totals)
     return max(0, len(batches) - max(1, n_fitting))
 
 
@@ -147,11 +149,3 @@ def _told(item: Json, cap: int) -> str:
             return f"[{called}]\n{item['status']}: {shorten(result, cap)}"
         case _:
             return ""
-
-
-def shorten(text: str, limit: int) -> str:
-    """Head and tail of a text that is too long."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"

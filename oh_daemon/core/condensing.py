@@ -6,6 +6,8 @@ costs goes to the conversation's bill and counts as no step.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, NetworkError, RateLimitError
@@ -57,9 +59,9 @@ class Condensing:
     def _tokens(self) -> int:
         """Of the next request: what the provider counted last, and an estimate for what is new."""
         counted = self._conversation.state.context.get("used") or 0
-        asked = self._asked_chars if counted else None
-        new_chars = self._view.n_chars - (asked or 0)
-        return max(0, (counted if asked is not None else 0) + new_chars // CHARS_PER_TOKEN)
+        if self._asked_chars is None or not counted:
+            return self._view.n_chars // CHARS_PER_TOKEN
+        return max(0, counted + (self._view.n_chars - self._asked_chars) // CHARS_PER_TOKEN)
 
     def condense(self, model: Model, cancel: CancelToken) -> bool:
         """Prune or summarize, as the setting says; False when that makes no room.
@@ -95,10 +97,10 @@ class Condensing:
         now, before = conversation.clock.now(), self._tokens()
         item = CondensationItem(id=new_id(), status="running", started_at=now, tokens_before=before)
         conversation.append(e.ItemStarted(item=item))
-        summary, usage = plan.cut.summary, list[Contract]()
+        summary, told = plan.cut.summary, list[Contract]()
         if plan.dropped and self._condenser in _SUMMARIZING:
-            summary, usage = self._summarize(plan, model, cancel)
-        cut = plan.cut.with_summary(summary)
+            summary, told = self._summarize(plan, model, cancel)
+        cut = replace(plan.cut, summary=summary)
         saved = self._view.n_chars - sum(map(size_of, render_cut(cut, items)))
         ended = item.model_copy(
             update={
@@ -110,14 +112,13 @@ class Condensing:
                 "tokens_after": max(0, before - saved // CHARS_PER_TOKEN),
             }
         )
-        conversation.append(*usage, e.ItemCompleted(item=ended))
-        self._view.messages(items)
+        conversation.append(*told, e.ItemCompleted(item=ended))
         return True
 
     def _summarize(
         self, plan: Plan, model: Model, cancel: CancelToken
     ) -> tuple[str | None, list[Contract]]:
-        """The summary and what it took; no summary when the model gives none."""
+        """The summary and what the log tells of it; no summary when the model gives none."""
         conversation = self._conversation
         wish = (conversation.state.condense_requested or {}).get("instructions")
         asked = f"{SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else SUMMARIZE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.ports import Json
@@ -30,9 +30,6 @@ class Cut:
     pruned: frozenset[str] = frozenset()
     """Ids of kept items whose result is left out."""
     summary: str | None = None
-
-    def with_summary(self, summary: str | None) -> Cut:
-        return replace(self, summary=summary)
 
 
 class View:

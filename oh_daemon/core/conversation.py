@@ -307,8 +307,7 @@ class Conversation(Journal):
             if question is None:
                 return self._resolved_before(input_id, "action")
             if action == "accept" and not (content or "").strip():
-                problem = {"path": "content", "code": "missing", "message": "Field required"}
-                raise InvalidParamsError("content is needed to accept: the answer", (problem,))
+                raise InvalidParamsError.at("content", "is needed to accept: the answer", "missing")
             now = self.clock.now()
             self.append(*answering_events(self.state, question, now, action, content))
             return {"resolved": True}

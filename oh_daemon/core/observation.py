@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from oh_daemon.core.plain_text import shorten, well_formed
 from oh_daemon.core.ports import Json, ToolResult
 from oh_daemon.core.prompt import ContextFile, render_context_file
 
@@ -41,31 +42,23 @@ def _rendered(value: object) -> str:
     except (TypeError, ValueError, RecursionError):
         text = json.dumps(repr(value))
     # File names and output of programs may hold half surrogate pairs, which are not JSON.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return well_formed(text)
 
 
 def _part(part: object) -> Json:
     rendered = _rendered(part)
     match json.loads(rendered):
         case {"type": "text", "text": str(text)} as found:
-            return {**found, "text": _shortened(text)}
+            return {**found, "text": shorten(text, MAX_TEXT_CHARS)}
         case str(text):
-            return {"type": "text", "text": _shortened(text)}
+            return {"type": "text", "text": shorten(text, MAX_TEXT_CHARS)}
         case {"type": "resource", "resource": dict()} as found if _is_bearable(rendered):
             return found
         case {"type": "image" | "audio" | "resource_link"} as found if _is_bearable(rendered):
             return found
         case _:
-            return {"type": "text", "text": _shortened(rendered)}
+            return {"type": "text", "text": shorten(rendered, MAX_TEXT_CHARS)}
 
 
 def _is_bearable(rendered: str) -> bool:
     return len(rendered) <= _MAX_PART_CHARS
-
-
-def _shortened(text: str) -> str:
-    cut = len(text) - MAX_TEXT_CHARS
-    if cut <= 0:
-        return text
-    half = MAX_TEXT_CHARS // 2
-    return f"{text[:half]}\n[{cut:,} characters cut]\n{text[-half:]}"

@@ -354,10 +354,7 @@ class Conversations:
 
     def _require_usable(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise InvalidParamsError(
-                f"folders: {str(folder)!r} is no folder",
-                ({"path": "folders", "code": "not_a_folder", "message": "must be a folder"},),
-            )
+            raise InvalidParamsError.at("folders", f"{str(folder)!r} is no folder", "not_a_folder")
         if self.shared.trust.of(folder) == "none":
             raise WorkspaceUntrustedError(
                 f"no agent may work in {str(folder)!r}; workspace/setTrust changes that"

@@ -59,7 +59,9 @@ class Attachments:
             if params.index == len(upload.pieces):
                 upload.pieces.append(piece)
             elif upload.pieces[params.index] != piece:
-                raise _invalid("index", f"piece {params.index} came before and was another one")
+                raise InvalidParamsError.at(
+                    "index", f"piece {params.index} came before and was another one"
+                )
             try:
                 _check_upload(upload, params.sha256)
             except (InvalidParamsError, PayloadTooLargeError):
@@ -76,12 +78,16 @@ class Attachments:
             self._uploads[upload_id] = _Upload(params.mime_type, params.total)
         upload = self._uploads.get(upload_id)
         if upload is None:
-            raise _invalid("attachmentId", f"there is no attachment {upload_id!r}; begin again")
+            raise InvalidParamsError.at(
+                "attachmentId", f"there is no attachment {upload_id!r}; begin again"
+            )
         n_here, known = len(upload.pieces), (upload.mime_type, upload.total)
         if (params.mime_type, params.total) != known:
-            raise _invalid("total", "mimeType and total must stay as they were in the first piece")
+            raise InvalidParamsError.at(
+                "total", "mimeType and total must stay as they were in the first piece"
+            )
         if params.index > n_here or params.index >= upload.total:
-            raise _invalid("index", f"piece {params.index} came, but {n_here} is next")
+            raise InvalidParamsError.at("index", f"piece {params.index} came, but {n_here} is next")
         return upload_id, upload
 
     def _make_room(self) -> None:
@@ -93,10 +99,14 @@ class Attachments:
         with self._lock:
             upload = self._uploads.get(upload_id)
             if upload is None:
-                raise _invalid(path, f"there is no attachment {upload_id!r}; attachment/put it")
+                raise InvalidParamsError.at(
+                    path, f"there is no attachment {upload_id!r}; attachment/put it"
+                )
             if not upload.is_complete:
                 n_here = len(upload.pieces)
-                raise _invalid(path, f"only {n_here} of {upload.total} pieces of it have come")
+                raise InvalidParamsError.at(
+                    path, f"only {n_here} of {upload.total} pieces of it have come"
+                )
             return b"".join(upload.pieces), upload.mime_type
 
 
@@ -107,7 +117,7 @@ def _check_upload(upload: _Upload, sha256: str | None) -> None:
         return
     data = b"".join(upload.pieces)
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-        raise _invalid("sha256", "the pieces make another sha256; begin again")
+        raise InvalidParamsError.at("sha256", "the pieces make another sha256; begin again")
     _require_type(data, upload.mime_type, "mimeType")
 
 
@@ -119,11 +129,11 @@ def check_images(content: Sequence[Part], attachments: Attachments) -> None:
     """Raises `InvalidParamsError` about the first that cannot be taken."""
     images = [(n, part) for n, part in enumerate(content) if isinstance(part, ImagePart)]
     if len(images) > MAX_IMAGES:
-        raise _invalid("content", f"a message has at most {MAX_IMAGES} images")
+        raise InvalidParamsError.at("content", f"a message has at most {MAX_IMAGES} images")
     for n, part in images:
         path = f"content.{n}"
         if sum(each is not None for each in (part.data, part.attachment_id, part.output_ref)) != 1:
-            raise _invalid(path, "an image has either data, attachmentId or outputRef")
+            raise InvalidParamsError.at(path, "an image has either data, attachmentId or outputRef")
         if part.data is not None:
             _require_type(_decoded(part.data, f"{path}.data"), part.mime_type, f"{path}.mimeType")
         if part.attachment_id is not None:
@@ -134,7 +144,7 @@ def check_images(content: Sequence[Part], attachments: Attachments) -> None:
 def require_sight(content: Sequence[Part], model: Model) -> None:
     """Raises `InvalidParamsError` for images that the model cannot see."""
     if has_images(content) and not model.sees_images:
-        raise _invalid(
+        raise InvalidParamsError.at(
             "content",
             f"the model {model.name!r} does not see images; choose another, or leave them out",
         )
@@ -163,15 +173,10 @@ def _decoded(data: str, path: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except binascii.Error as exc:
-        raise _invalid(path, "that is not base64") from exc
+        raise InvalidParamsError.at(path, "that is not base64") from exc
 
 
 def _require_type(data: bytes, mime_type: str, path: str) -> None:
     found = next((name for start, name in _SIGNATURES if data.startswith(start)), "no known image")
     if found != mime_type:
-        raise _invalid(path, f"the data is {found}, not {mime_type}")
-
-
-def _invalid(path: str, message: str) -> InvalidParamsError:
-    problem = {"path": path, "code": "invalid", "message": message}
-    return InvalidParamsError(f"{path}: {message}", (problem,))
+        raise InvalidParamsError.at(path, f"the data is {found}, not {mime_type}")

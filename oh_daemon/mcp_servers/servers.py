@@ -113,10 +113,8 @@ class McpServers:
         self.begin()
         if name not in self._servers:
             known = ", ".join(sorted(self._servers)) or "none is set"
-            raise InvalidParamsError(
-                f"no MCP server {name!r}; known: {known}",
-                ({"path": "server", "code": "unknown", "message": known},),
-            )
+            what = f"no MCP server {name!r}; known: {known}"
+            raise InvalidParamsError.at("server", what, "unknown")
         return self._servers[name]
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from pydantic import InstanceOf, TypeAdapter
 from typing_extensions import TypedDict
 
 from oh_daemon.contract.items import Usage
+from oh_daemon.core.plain_text import well_formed
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", ""]
@@ -42,7 +43,7 @@ class _Text:
         except UnicodeEncodeError:
             if _HIGH_SURROGATES[0] <= text[-1] <= _HIGH_SURROGATES[1]:
                 text, self.held = text[:-1], text[-1]
-            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            text = well_formed(text)
         self.pieces.append(text)
         return text
 

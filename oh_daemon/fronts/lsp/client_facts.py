@@ -79,9 +79,8 @@ def _field(source: Json, name: str, kind: type) -> Any:
     value = source.get(name)
     if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
         return value
-    message = f"must be of type {_KIND_NAMES[kind]}"
-    problem = {"path": name, "code": f"{_KIND_NAMES[kind]}_type", "message": message}
-    raise InvalidParamsError(f"{name!r} {message}", (problem,))
+    expected = _KIND_NAMES[kind]
+    raise InvalidParamsError.at(name, f"must be of type {expected}", f"{expected}_type")
 
 
 def _object(source: Json, name: str) -> Json:

@@ -174,7 +174,6 @@ def parse_folder(name: str, field: str) -> Path:
     """A folder by URI or absolute path. Raises `InvalidParamsError` naming the field."""
     path = path_from_uri(name) if ":" in name.split("/", maxsplit=1)[0] else Path(name)
     if path is None or not path.is_absolute():
-        message = "must be a file URI or an absolute path"
-        problem = {"path": field, "code": "not_a_path", "message": message}
-        raise InvalidParamsError(f"{field}: {name!r} {message}", (problem,))
+        what = f"{name!r} must be a file URI or an absolute path"
+        raise InvalidParamsError.at(field, what, "not_a_path")
     return path

@@ -115,8 +115,7 @@ def diff(live: Live, documents: Documents, params: m.ChangesDiffParams) -> m.Cha
     changed = _reviews(live, documents) if turn_id is None else _of_turn(live, documents, turn_id)
     review = changed.get(params.uri)
     if review is None:
-        problem = {"path": "uri", "code": "unknown", "message": "not changed by the agent"}
-        raise InvalidParamsError("uri: the agent did not change that; see changes/list", (problem,))
+        raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
     path = documents.folders.resolve(review.uri, writing=False)
     change = documents.history.describe(path, review.base, review.now)
     return m.ChangesDiffResult(
@@ -201,8 +200,7 @@ def _on_documents(handler: Callable[[Live, Documents, Any], Any]) -> Handler:
     def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
         documents = live.workbench.documents
         if documents is None:
-            problem = {"path": "conversationId", "code": "noFolder", "message": "has no folder"}
-            raise InvalidParamsError("a conversation without a folder changes no files", (problem,))
+            raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
         context.hold(live.id)
         return daemon.workers.submit(handler, live, documents, params)
 

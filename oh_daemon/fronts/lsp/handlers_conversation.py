@@ -253,8 +253,7 @@ def interrupt(
 @on_open
 def queue(daemon: Daemon, live: Live, params: m.QueueParams, context: RequestContext) -> Any:
     for name in _NEEDED[params.op] - params.model_dump(by_alias=True, exclude_none=True).keys():
-        problem = {"path": name, "code": "missing", "message": "Field required"}
-        raise InvalidParamsError(f"{name} is needed to {params.op}", (problem,))
+        raise InvalidParamsError.at(name, f"is needed to {params.op}", "missing")
     context.hold(live.id)
     content = params.content or ()
     return prepared(daemon, live, content, lambda stored: _change_queue(live, params, stored))

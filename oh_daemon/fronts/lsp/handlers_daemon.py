@@ -107,7 +107,8 @@ def _decision(approval: Json, params: m.ApprovalRespondParams) -> Decision:
     chosen = chosen_option(approval, by="id", value=params.option_id)
     if chosen is None:
         names = ", ".join(option["id"] for option in options)
-        raise _unknown("optionId", names, "the approval does not offer that")
+        what = f"the approval does not offer that; it is one of {names}"
+        raise InvalidParamsError.at("optionId", what, "unknown")
     return chosen
 
 
@@ -159,7 +160,8 @@ def config_read(
     value["llm"] = {k: _HIDDEN if "key" in k.lower() else v for k, v in value["llm"].items()}
     if params.section is not None:
         if params.section not in value:
-            raise _unknown("section", ", ".join(value), f"no setting {params.section!r}")
+            what = f"no setting {params.section!r}; it is one of {', '.join(value)}"
+            raise InvalidParamsError.at("section", what, "unknown")
         value = {params.section: value[params.section]}
     return m.ConfigReadResult(value=value, sources=merged.sources, problems=merged.problems)
 
@@ -219,11 +221,6 @@ def set_trust(
     trust = daemon.shared.trust
     trust.decide(parse_folder(params.folder, "folder"), params.trusted)
     return m.SetTrustResult(folders=trust.listed())
-
-
-def _unknown(path: str, known: str, what: str) -> InvalidParamsError:
-    problem = {"path": path, "code": "unknown", "message": f"one of {known}"}
-    return InvalidParamsError(f"{path}: {what}; it is one of {known}", (problem,))
 
 
 HANDLERS: dict[str, Handler] = {

@@ -17,6 +17,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.language import CodeSymbol, parse_answer
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.commands import COMMANDS
+from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.workspace.names import Query, Rank
@@ -119,7 +120,7 @@ def _conversations(search: _Search) -> Iterator[Found]:
         rank = search.query.rank(info.title)
         if rank is None or info.archived or info.id == search.params.conversation_id:
             continue
-        part = ResourceLinkPart(uri=f"oh-log:/{info.id}", name=info.title)
+        part = ResourceLinkPart(uri=LOG_SCHEME + info.id, name=info.title)
         detail = info.updated_at[:10]
         yield _ranked(
             rank,

@@ -150,7 +150,7 @@ def _text(daemon: Daemon, uri: str) -> str:
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
-            raise _wrong("uri", f"{shown(uri)!r} is no document of the daemon")
+            raise InvalidParamsError.at("uri", f"{shown(uri)!r} is no document of the daemon")
 
 
 def _log_text(daemon: Daemon, conversation_id: str) -> str:
@@ -165,7 +165,9 @@ def _log_text(daemon: Daemon, conversation_id: str) -> str:
 def _reviewed(daemon: Daemon, conversation_id: str) -> tuple[Any, Any]:
     live = daemon.conversations.live(conversation_id)
     if live.workbench.documents is None:
-        raise _wrong("conversationId", "a conversation without a folder changes no files")
+        raise InvalidParamsError.at(
+            "conversationId", "a conversation without a folder changes no files"
+        )
     return live, live.workbench.documents
 
 
@@ -226,7 +228,7 @@ def _execute_command(
         name = COMMANDS.get(command)
         if name is None:
             known = ", ".join((*COMMANDS, *OWN_COMMANDS))
-            raise _wrong("command", f"no command {command!r}; it is one of {known}")
+            raise InvalidParamsError.at("command", f"no command {command!r}; it is one of {known}")
         own_params = _command_params(daemon, name, arguments[0])
         return methods[name](own_params, replace(context, method=name))
 
@@ -237,7 +239,7 @@ def _command_params(daemon: Daemon, method: str, given: object) -> Json:
     if isinstance(given, str):
         given = {"content": [{"type": "text", "text": given}]}
     if not isinstance(given, dict):
-        raise _wrong("arguments.0", "the argument must be an object or a text")
+        raise InvalidParamsError.at("arguments.0", "the argument must be an object or a text")
     params = cast("Json", given)
     needs_one = method.startswith("conversation/") and method != "conversation/start"
     return {**_newest(daemon), **params} if needs_one else params
@@ -250,7 +252,3 @@ def _newest(daemon: Daemon) -> Json:
     infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
     newest = max(infos, key=lambda info: info.updated_at, default=None)
     return {} if newest is None else {"conversationId": newest.id}
-
-
-def _wrong(path: str, what: str) -> InvalidParamsError:
-    return InvalidParamsError(what, ({"path": path, "code": "unknown", "message": what},))

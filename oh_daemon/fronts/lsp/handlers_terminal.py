@@ -74,9 +74,8 @@ def _shells(live: Live, params: m.OfTerminal) -> Shells:
     names = [info.terminal_id for info in shells.listed()] if shells else []
     if shells is None or params.terminal_id not in names:
         known = f"it has {', '.join(names) or 'none'}"
-        problem = {"path": "terminalId", "code": "unknown", "message": known}
-        message = f"the conversation has no terminal {params.terminal_id!r}; {known}"
-        raise InvalidParamsError(message, (problem,))
+        what = f"the conversation has no terminal {params.terminal_id!r}; {known}"
+        raise InvalidParamsError.at("terminalId", what, "unknown")
     return shells
 
 

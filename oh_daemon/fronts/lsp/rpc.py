@@ -279,8 +279,7 @@ def _params_object(params: object) -> Json:
     if params is None:
         return {}
     if not isinstance(params, dict):
-        problem = {"path": "", "code": "dict_type", "message": "Input should be an object"}
-        raise e.InvalidParamsError("params must be an object", (problem,))
+        raise e.InvalidParamsError.at("params", "must be an object", "dict_type")
     return cast("Json", params)
 
 

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import orjson
 
+from oh_daemon.core.plain_text import well_formed
+
 MAX_MESSAGE_BYTES = 16 << 20
 MAX_SKIPPED_BYTES = 1 << 30
 MAX_HEADER_BYTES = 64 * 1024
@@ -204,7 +206,7 @@ def _plain(value: object) -> object:
 def _valid_text(value: Any) -> Any:
     match value:
         case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return well_formed(value)
         case dict():
             items = cast("dict[str, Any]", value).items()
             return {_valid_text(key): _valid_text(item) for key, item in items}
