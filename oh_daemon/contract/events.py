@@ -290,6 +290,17 @@ class Notice(Contract):
     description: str | None = None
 
 
+StuckPattern = Literal["wrongCalls", "identicalCalls", "sameError", "alternatingCalls", "monologue"]
+
+
+class StuckDetected(Contract):
+    """The agent goes in circles: it was told to try another way, or its turn was stopped."""
+
+    type: Literal["stuck.detected"] = "stuck.detected"
+    pattern: StuckPattern
+    outcome: Literal["nudged", "stopped"]
+
+
 class UnknownEvent(Contract):
     """An event of a later version; it survives a round trip."""
 
@@ -327,7 +338,8 @@ KnownEvent = Annotated[
     | OptionsChanged
     | RetryScheduled
     | ErrorRaised
-    | Notice,
+    | Notice
+    | StuckDetected,
     Field(discriminator="type"),
 ]
 Event = KnownEvent | UnknownEvent

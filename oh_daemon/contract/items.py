@@ -18,7 +18,9 @@ Delivery = Literal["auto", "queue", "steer", "interrupt"]
 ConversationState = Literal[
     "idle", "running", "waiting", "pausing", "paused", "interrupting", "error", "finished", "closed"
 ]
-PauseReason = Literal["user", "budget", "network", "rateLimit", "storage", "daemonRestarted"]
+PauseReason = Literal[
+    "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
+]
 StopReason = Literal[
     "endTurn",
     "finished",
@@ -29,6 +31,7 @@ StopReason = Literal[
     "cancelled",
     "noAnswer",
     "toolErrors",
+    "stuck",
     "needsInput",
     "error",
 ]

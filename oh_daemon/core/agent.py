@@ -31,11 +31,19 @@ from oh_daemon.core.condensing import Condensing
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.context import View, with_images
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.endings import NUDGE, Rest, rest_after_answer, rest_after_tool, rest_before_step
+from oh_daemon.core.endings import (
+    NUDGE,
+    Rest,
+    rest_after_answer,
+    rest_after_tool,
+    rest_before_step,
+    rest_when_stuck,
+)
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
 from oh_daemon.core.slots import Slots
+from oh_daemon.core.stuck import find_stuck
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +179,7 @@ class Agent:
                 conversation.pause_turn("user")
                 return None
             conversation.take_in_steering()
-            rest = self._condense_by_hand(cancel) or rest_before_step(state)
+            rest = self._condense_by_hand(cancel) or rest_before_step(state) or self._unstick()
             if rest is not None:
                 return rest
             answer = self._ask(cancel)
@@ -189,6 +197,20 @@ class Agent:
         self._condensing.by_hand(self._model(), cancel)
         is_own_turn = (state.turn or {})["cause"] == "condense"
         return Rest("endTurn") if is_own_turn and not conversation.has_steering() else None
+
+    def _unstick(self) -> Rest | None:
+        """Tell a model that goes in circles, or end the turn."""
+        conversation = self.conversation
+        stuck = find_stuck(conversation.state.items)
+        if stuck is None:
+            return None
+        circle = stuck.circle
+        outcome = "stopped" if stuck.stops else "nudged"
+        conversation.append(
+            e.StuckDetected(pattern=circle.pattern, outcome=outcome),
+            e.ItemCompleted(item=circle.notice(new_id(), stops=stuck.stops)),
+        )
+        return rest_when_stuck(circle.stop_reason) if stuck.stops else None
 
     def _ask(self, cancel: CancelToken) -> ModelAnswer:
         """One model call; its answer is in the log, tool calls as open actions."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, takewhile
 
 from oh_daemon.contract.items import ConversationState, PauseReason, StopReason
 from oh_daemon.core.ports import Json, ModelAnswer, ToolResult
 from oh_daemon.core.state import State
 
 MAX_NUDGES = 3
-MAX_WRONG_CALLS = 3
 NUDGE = (
     "Your last answer held neither text nor a tool call. Go on with the task, or call finish when "
     "it is done."
@@ -36,16 +33,12 @@ def rest_before_step(state: State) -> Rest | None:
     cost = turn["usage"].get("cost", {}).get("amount", 0.0)
     if state.max_cost_usd is not None and cost >= state.max_cost_usd:
         return Rest("maxCostUsd", "paused", "budget")
-    # So many wrong calls in a row: more of the same will not help.
-    recent = list(islice(_latest_calls(state.items), MAX_WRONG_CALLS))
-    is_wrong = [item.get("reason") in {"unknownTool", "invalidArguments"} for item in recent]
-    return Rest("toolErrors") if is_wrong == [True] * MAX_WRONG_CALLS else None
+    return None
 
 
-def _latest_calls(items: list[Json]) -> Iterator[Json]:
-    """The calls since the user's last word, newest first."""
-    said = takewhile(lambda item: item["kind"] != "userMessage", reversed(items))
-    return (item for item in said if item.get("call"))
+def rest_when_stuck(stop_reason: StopReason) -> Rest:
+    """After wrong calls the model itself is to blame; any other circle may be resumed."""
+    return Rest("stuck", "paused", "stuck") if stop_reason == "stuck" else Rest(stop_reason)
 
 
 def rest_after_tool(ending: ToolResult) -> Rest:

@@ -213,7 +213,7 @@ def test_where_nothing_tells_of_changes_it_is_read_anew_and_taken_over(world: Wo
 
 
 def test_many_events_of_another_window_arrive_whole(world: World) -> None:
-    world.script(*[call("think", thought="x" * 5000) for _ in range(60)], say("Done."))
+    world.script(*[call("think", thought=f"{n} " + "x" * 5000) for n in range(60)], say("Done."))
     first, second = world.daemon(), world.daemon()
     conversation = world.start(first)
     first.wait_for_event("item.completed", nth=2)

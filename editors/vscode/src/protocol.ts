@@ -12,9 +12,9 @@ export type Delivery = "auto" | "queue" | "steer" | "interrupt";
 
 export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed";
 
-export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted";
+export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck";
 
-export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsInput" | "error";
+export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error";
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 
@@ -24,7 +24,9 @@ export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSub
 
 export type InputAction = "accept" | "decline" | "cancel";
 
-export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice;
+export type StuckPattern = "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue";
+
+export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
 
 export type Event = KnownEvent;
 
@@ -1130,6 +1132,13 @@ export interface Notice {
   severity: "info" | "warning" | "error";
   title: string;
   description?: string;
+}
+
+/** The agent goes in circles: it was told to try another way, or its turn was stopped. */
+export interface StuckDetected {
+  type: "stuck.detected";
+  pattern: StuckPattern;
+  outcome: "nudged" | "stopped";
 }
 
 export interface UpdateResult {

@@ -12,7 +12,7 @@ const STATUS: Record<string, string> = {
 const PAUSED: Record<string, string> = {
   budget: "Paused at the limit of steps or cost", network: "Paused: the model cannot be reached",
   rateLimit: "Paused: the provider asks to wait", storage: "Paused: the log cannot be written",
-  daemonRestarted: "Paused: the daemon was restarted",
+  daemonRestarted: "Paused: the daemon was restarted", stuck: "Stopped: the agent went in circles",
 };
 
 export interface HeaderActions { back: () => void; pause: () => void; resume: () => void }

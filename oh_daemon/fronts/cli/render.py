@@ -24,6 +24,7 @@ _ENDS = {
     "needsInput": "Needs your answer",
     "maxSteps": "Stopped at the limit of steps",
     "maxCostUsd": "Stopped at the limit of cost",
+    "stuck": "Stopped: the agent went in circles",
 }
 
 

@@ -13,9 +13,9 @@
 
 ---@alias oh.protocol.ConversationState "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed"
 
----@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted"
+---@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck"
 
----@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "needsInput" | "error"
+---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error"
 
 ---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
 
@@ -25,7 +25,9 @@
 
 ---@alias oh.protocol.InputAction "accept" | "decline" | "cancel"
 
----@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice
+---@alias oh.protocol.StuckPattern "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue"
+
+---@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice | oh.protocol.StuckDetected
 
 ---@alias oh.protocol.Event oh.protocol.KnownEvent
 
@@ -996,6 +998,12 @@
 ---@field severity "info" | "warning" | "error"
 ---@field title string
 ---@field description? string
+
+--- The agent goes in circles: it was told to try another way, or its turn was stopped.
+---@class (exact) oh.protocol.StuckDetected
+---@field type "stuck.detected"
+---@field pattern oh.protocol.StuckPattern
+---@field outcome "nudged" | "stopped"
 
 ---@class (exact) oh.protocol.UpdateResult
 ---@field conversation oh.protocol.ConversationInfo

@@ -1,0 +1,182 @@
+"""Whether the agent goes in circles: patterns over the items since the user's last word.
+
+Pure. Items outlive a condensation, so does what is found here. A stop leaves a notice that later
+looks do not reach behind, so that `resume` gives another chance.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from oh_daemon.contract.events import StuckPattern
+from oh_daemon.contract.items import NoticeItem, StopReason
+from oh_daemon.core.ports import Json
+
+STOPPED = "stuck"
+"""The `reason` of a notice that ended a turn."""
+_TIME = re.compile(r"\d+(\.\d+)? s\b")
+"""How long something took makes no other result of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """One pattern: it holds when `holds` of the last `length` entries, newest first."""
+
+    pattern: StuckPattern
+    length: int
+    holds: Callable[[Sequence[Json]], bool]
+    title: str
+    advice: str
+    stop_reason: StopReason = "stuck"
+    is_nudged_first: bool = False
+
+    def notice(self, item_id: str, *, stops: bool) -> NoticeItem:
+        """What the user reads, and what the model reads when it goes on."""
+        end = "; it was stopped" if stops else " and was told to try another way"
+        return NoticeItem(
+            id=item_id,
+            severity="warning",
+            reason=STOPPED if stops else None,
+            title=self.title + end,
+            note=self.advice,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """What to do about a circle now."""
+
+    circle: Circle
+    stops: bool
+    """False when the model is told once before the turn is stopped."""
+
+
+def find_stuck(items: Sequence[Json]) -> Stuck | None:
+    """The circle that the agent is in after its last step, or None."""
+    said = list(islice(_since_last_word(items), _MAX_LOOK))
+    calls = [item for item in said if item.get("call") and not _is_poll(item)]
+    entries = [item for item in said if item.get("call") or item["kind"] == "agentMessage"]
+    for circle in _CIRCLES:
+        recent = (entries if circle.pattern == "monologue" else calls)[: circle.length]
+        if len(recent) == circle.length and circle.holds(recent):
+            return _what_to_do(circle, said, recent)
+    return None
+
+
+def _what_to_do(circle: Circle, said: Sequence[Json], recent: Sequence[Json]) -> Stuck | None:
+    """Nudge, stop, or nothing when the model has not answered the nudge yet."""
+    if not circle.is_nudged_first:
+        return Stuck(circle, stops=True)
+    newest, oldest = said.index(recent[0]), said.index(recent[-1])
+    told = next((n for n, item in enumerate(said) if item.get("note") == circle.advice), oldest)
+    if told >= oldest:
+        return Stuck(circle, stops=False)
+    return Stuck(circle, stops=True) if told > newest else None
+
+
+_MAX_LOOK = 64
+"""Items looked at: the longest pattern, with text, reasoning and polls in between."""
+
+
+def _since_last_word(items: Sequence[Json]) -> Iterator[Json]:
+    """Newest first."""
+    for item in reversed(items):
+        if item["kind"] == "userMessage" or _is_stop(item):
+            return
+        yield item
+
+
+def _is_stop(item: Json) -> bool:
+    return item["kind"] == "notice" and item.get("reason") == STOPPED
+
+
+def _is_poll(item: Json) -> bool:
+    """Waiting for a command that goes on is no repetition, whatever it shows."""
+    args = item["args"]
+    is_wait = bool(args.get("is_input")) and not args.get("command")
+    return is_wait and item["kind"] == "command" and item["status"] == "completed"
+
+
+def _all_wrong(calls: Sequence[Json]) -> bool:
+    return all(call.get("reason") in {"unknownTool", "invalidArguments"} for call in calls)
+
+
+def _all_equal(calls: Sequence[Json]) -> bool:
+    first = calls[0]
+    asked = _asked(first)
+    if any(_asked(call) != asked for call in calls[1:]):
+        return False
+    return len({_got(call) for call in calls}) == 1
+
+
+def _same_error(calls: Sequence[Json]) -> bool:
+    if any(call["status"] != "failed" for call in calls):
+        return False
+    return len({(call["tool"], _got(call)) for call in calls}) == 1
+
+
+def _alternates(calls: Sequence[Json]) -> bool:
+    return (
+        _asked(calls[0]) != _asked(calls[1]) and _all_equal(calls[::2]) and _all_equal(calls[1::2])
+    )
+
+
+def _asked(call: Json) -> str:
+    return f"{call['tool']} {json.dumps(call['args'], sort_keys=True)}"
+
+
+def _got(call: Json) -> str:
+    return call["status"] + _TIME.sub("", json.dumps(call["content"], sort_keys=True))
+
+
+def _only_talk(entries: Sequence[Json]) -> bool:
+    return all(entry["kind"] == "agentMessage" for entry in entries)
+
+
+_CIRCLES = (
+    Circle(
+        "wrongCalls",
+        3,
+        _all_wrong,
+        "The model called no tool or gave wrong arguments three times in a row",
+        "Your calls did not fit the tools. Look at the names and schemas of the tools again.",
+        stop_reason="toolErrors",
+    ),
+    Circle(
+        "identicalCalls",
+        4,
+        _all_equal,
+        "The agent made the same call four times with the same result",
+        "You made the same call four times and got the same result. Do not make it again: say what "
+        "you are missing, or try another way.",
+    ),
+    Circle(
+        "sameError",
+        3,
+        _same_error,
+        "The agent got the same error three times in a row",
+        "Your last three calls ended with the same error. Do not repeat them: read the error, look "
+        "at how things stand now, and try another way, or ask the user.",
+        is_nudged_first=True,
+    ),
+    Circle(
+        "alternatingCalls",
+        6,
+        _alternates,
+        "The agent went back and forth between two calls with the same results",
+        "You went back and forth between two calls and got the same results each time. Do neither "
+        "again: say what you are missing, or try another way.",
+    ),
+    Circle(
+        "monologue",
+        3,
+        _only_talk,
+        "The agent talked three times in a row without doing anything",
+        "You talked three times in a row without a tool call. Act, or say what keeps you from it.",
+    ),
+)
+"""The first that holds counts."""

@@ -1,0 +1,133 @@
+"""What counts as going in circles: patterns over plain items, then a whole agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core_world import Json, at_work, tool, types
+from fake_llm import call, say
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.stuck import find_stuck
+
+# litellm's own use of pydantic warns.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+USER: Json = {"kind": "userMessage", "content": []}
+TALK: Json = {"kind": "agentMessage", "text": "I think."}
+THOUGHT: Json = {"kind": "reasoning", "text": "Hm."}
+CUT: Json = {"kind": "condensation", "summary": "What was."}
+
+
+def called(words: str = "a", got: str = "ok", status: str = "completed", **fields: Any) -> Json:
+    return {
+        "kind": "toolCall",
+        "tool": "echo",
+        "args": {"words": words},
+        "call": {"id": "1"},
+        "status": status,
+        "content": [{"type": "text", "text": got}],
+        **fields,
+    }
+
+
+def failed(words: str = "a", got: str = "no such file") -> Json:
+    return called(words, got, "failed")
+
+
+def ran(took: str) -> Json:
+    return called("ls", f"x\n[exit code 0, {took}, in /w]", kind="command")
+
+
+POLL = called(kind="command", args={"command": "", "is_input": True})
+WRONG = called(status="failed", reason="invalidArguments")
+BACK_AND_FORTH = [called("a"), called("b")] * 3
+
+
+@pytest.mark.parametrize(
+    ("items", "pattern"),
+    [
+        ([called()] * 4, "identicalCalls"),
+        ([called()] * 3, None),
+        ([called(), called(), called(got="new"), called()], None),
+        ([called(), THOUGHT, called(), TALK, called(), CUT, called()], "identicalCalls"),
+        ([called(), called(), USER, called(), called()], None),
+        ([ran("0.1 s"), ran("0.2 s"), ran("12.5 s"), ran("0.1 s")], "identicalCalls"),
+        ([POLL] * 9, None),
+        ([called(), POLL, called(), POLL, called(), POLL, called()], "identicalCalls"),
+        ([failed("a"), failed("b"), failed("c")], "sameError"),
+        ([failed("a"), failed("b"), failed("c", "denied")], None),
+        ([failed(), called("look"), failed(), failed()], None),
+        (BACK_AND_FORTH, "alternatingCalls"),
+        (BACK_AND_FORTH[1:], None),
+        ([called("a", "1"), *BACK_AND_FORTH[1:]], None),
+        ([TALK, TALK, TALK], "monologue"),
+        ([TALK, TALK, called(), TALK], None),
+        ([WRONG, WRONG, WRONG], "wrongCalls"),
+    ],
+)
+def test_what_counts_as_going_in_circles(items: list[Json], pattern: str | None):
+    found = find_stuck([USER, *items])
+    assert (found.circle.pattern if found else None) == pattern
+
+
+def test_a_stop_is_a_new_beginning():
+    found = find_stuck([called()] * 4)
+    assert found is not None
+    stop = found.circle.notice("n", stops=True).model_dump(by_alias=True)
+    items = [*[called()] * 4, stop]
+    assert find_stuck(items) is None
+    assert find_stuck([*items, *[called()] * 3]) is None
+    assert find_stuck([*items, *[called()] * 4]) is not None
+
+
+def test_a_nudge_counts_once_the_model_has_answered_it():
+    found = find_stuck([failed()] * 3)
+    assert found is not None
+    assert not found.stops
+    nudge = found.circle.notice("n", stops=False).model_dump(by_alias=True)
+    told = [*[failed()] * 3, nudge]
+    assert find_stuck(told) is None
+    assert find_stuck([*told, THOUGHT]) is None
+    again = find_stuck([*told, failed()])
+    assert again is not None
+    assert again.stops
+    assert find_stuck([*told, called("b"), failed()]) is None
+
+
+def _refuse(words: str) -> str:
+    raise ToolError(f"there is no {words}")
+
+
+REFUSE = tool("refuse", _refuse, words={"type": "string"})
+ECHO = tool("echo", lambda words: words, words={"type": "string"})
+
+
+def test_a_repeated_call_stops_the_turn_and_resume_goes_on():
+    with at_work([*[call("echo", words="a")] * 4, say("Done.")], ECHO) as work:
+        turn = work.run()
+        state = work.conversation.state
+        assert (turn["stopReason"], turn["nSteps"]) == ("stuck", 4)
+        assert (state.status, state.status_reason) == ("paused", "stuck")
+        detected = work.heard.event("stuck.detected")
+        assert (detected["pattern"], detected["outcome"]) == ("identicalCalls", "stopped")
+        with work.conversation.changed:
+            resumed = work.conversation.resume()
+            ended = work.conversation.turn_ended("", resumed["turnId"])
+        assert ended.result(60)["finalText"] == "Done."
+        told = work.llm.requests[-1].body["messages"][-1]["content"]
+        assert "the same call four times" in told
+
+
+def test_the_same_error_is_told_once_and_then_stops_the_turn():
+    script = [call("refuse", words="x", security_risk="low")] * 4
+    with at_work([*script, say("Sorry.")], REFUSE) as work:
+        assert work.run()["stopReason"] == "stuck"
+        told = work.llm.requests[3].body["messages"][-1]["content"]
+        assert "ended with the same error" in told
+        assert types(work.conversation).count("stuck.detected") == 2
+        assert work.run("Say what is wrong.")["finalText"] == "Sorry."
