@@ -1,8 +1,9 @@
 /** What waits for the user in this window: for the badge, the keys, the diff's title and the notification. */
 
-import { commands, type Disposable, EventEmitter, window } from "vscode";
+import { commands, type Disposable, EventEmitter, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Diffs } from "./diff";
+import { shownDiff } from "./difftitle";
 import type { Notification } from "./messages";
 import type { Panel } from "./panel";
 import type { Approval, InputRequest } from "./protocol";
@@ -30,11 +31,13 @@ export class Approvals implements Disposable {
     ];
   }
 
-  /** For the keys and the buttons of the diff editor. Only what the panel shows is answered; else it is shown. */
-  async answer(effect: "allow" | "reject"): Promise<void> {
-    const { conversationId } = this.panel;
+  /** For the keys and the diff's title: what the diff or the panel shows is answered; all else is shown first. */
+  async answer(effect: "allow" | "reject", clicked?: Uri): Promise<void> {
     const waiting = [...this.waiting.values()].filter((each) => "digest" in each);
-    const shown = waiting.find((each) => each.conversationId === conversationId);
+    const diff = shownDiff(clicked);
+    const isShown = ({ id, conversationId }: Approval) =>
+      diff?.kind === "proposal" ? id === diff.approvalId : conversationId === this.panel.conversationId;
+    const shown = waiting.find(isShown);
     if (!shown) return waiting[0] && this.review(waiting[0]);
     if (Date.now() - this.since < INERT_MS) return;
     const option = shown.options.find((each) => each.effect === effect && each.scope === "once");

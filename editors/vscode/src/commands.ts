@@ -4,6 +4,7 @@ import { commands, type Disposable, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import { type EditorContext, fileLink } from "./context";
+import type { DiffTitle } from "./difftitle";
 import { terminalText } from "./mentions";
 import type { Panel } from "./panel";
 import type { Part } from "./protocol";
@@ -11,10 +12,17 @@ import type { Part } from "./protocol";
 const SETTINGS = "@ext:oh-daemon.oh-daemon";
 const WALKTHROUGH = "oh-daemon.oh-daemon#start";
 
-export interface Parts { agent: Agent; panel: Panel; approvals: Approvals; editors: EditorContext; askForKey: () => Promise<void> }
+export interface Parts {
+  agent: Agent;
+  panel: Panel;
+  approvals: Approvals;
+  diffTitle: DiffTitle;
+  editors: EditorContext;
+  askForKey: () => Promise<void>;
+}
 
 export function registerCommands(parts: Parts): Disposable[] {
-  const { agent, panel, approvals, editors } = parts;
+  const { agent, panel, approvals, diffTitle, editors } = parts;
   const show = async (what: "new" | "list" | "input") => {
     await focusPanel();
     panel.tell({ type: "show", what });
@@ -35,8 +43,10 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.addSelection": () => attach([editors.part]),
     "oh.addFile": (clicked?: Uri, chosen?: Uri[]) => attach((chosen ?? [clicked]).map((uri) => uri && fileLink(uri))),
     "oh.addTerminalSelection": async () => attach([await terminalText("selection")]),
-    "oh.approve": () => approvals.answer("allow"),
-    "oh.reject": () => approvals.answer("reject"),
+    "oh.approve": (clicked?: Uri) => approvals.answer("allow", clicked),
+    "oh.reject": (clicked?: Uri) => approvals.answer("reject", clicked),
+    "oh.acceptChange": (clicked?: Uri) => told(() => diffTitle.settle("accept", clicked)),
+    "oh.revertChange": (clicked?: Uri) => told(() => diffTitle.settle("revert", clicked)),
     "oh.setKey": parts.askForKey,
     "oh.install": () => agent.install(),
     "oh.restart": () => agent.restart(),
@@ -66,12 +76,16 @@ async function focusPanel(): Promise<void> {
   await commands.executeCommand("oh.chat.focus");
 }
 
-/** Commands about the conversation in the panel; a refusal is told, as the panel tells those of its buttons. */
+/** Commands about the conversation in the panel. */
 async function ofPanel({ panel }: Parts, action: (conversationId: string) => Promise<unknown>): Promise<void> {
   const { conversationId } = panel;
-  if (conversationId === undefined) return;
+  if (conversationId !== undefined) await told(() => action(conversationId));
+}
+
+/** A refusal is told, as the panel tells those of its buttons. */
+export async function told(action: () => Promise<unknown>): Promise<void> {
   try {
-    await action(conversationId);
+    await action();
   } catch (error) {
     void window.showErrorMessage(`oh: ${error instanceof Error ? error.message : String(error)}`);
   }

@@ -45,7 +45,9 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     }
     const proposed = file.with({ scheme: DIFF_SCHEME, query: `approval=${approvalId}` });
     this.proposals.set(proposed.toString(), text);
-    await showDiff(file, proposed, `${name} (proposed)`);
+    // What has no text yet has no file to show either.
+    const now = change.op === "add" ? file.with({ scheme: DIFF_SCHEME }) : file;
+    await showDiff(now, proposed, `${name} (proposed)`);
   }
 
   /** One edit that is done, between its own two texts. */

@@ -6,6 +6,7 @@ import { Approvals } from "./approvals";
 import { openLink, registerCommands, showConversation } from "./commands";
 import { EditorContext } from "./context";
 import { Diffs } from "./diff";
+import { DiffTitle } from "./difftitle";
 import { Panel } from "./panel";
 import { trackProgress } from "./progress";
 import { askForKey } from "./settings";
@@ -18,8 +19,9 @@ export function activate(context: ExtensionContext): void {
   const diffs = new Diffs(agent);
   const panel = new Panel(context, agent, diffs, editors);
   const approvals = new Approvals(agent, diffs, panel);
+  const diffTitle = new DiffTitle(agent);
   context.subscriptions.push(
-    log, agent, editors, diffs, panel, approvals,
+    log, agent, editors, diffs, panel, approvals, diffTitle,
     new StatusItem(agent, approvals),
     agent.onStarted((conversationId) => showConversation(conversationId, panel)),
     approvals.onCount((count) => panel.showBadge(count)),
@@ -31,6 +33,6 @@ export function activate(context: ExtensionContext): void {
       else if (change.affectsConfiguration("ohDaemon")) void agent.sendSettings();
     }),
     ...trackProgress(agent),
-    ...registerCommands({ agent, panel, approvals, editors, askForKey: () => askForKey(context.secrets) }),
+    ...registerCommands({ agent, panel, approvals, diffTitle, editors, askForKey: () => askForKey(context.secrets) }),
   );
 }

@@ -73,10 +73,12 @@ async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     assert "not assignable" in json.dumps(vscode.llm.requests[0].body["messages"])
 
 
-async def test_the_changes_of_the_agent_are_shown_beside_the_users_work(vscode: VSCode) -> None:
+async def test_the_changes_of_the_agent_are_shown_and_settled_in_the_editors_own_diff(
+    vscode: VSCode,
+) -> None:
     view = call("edit", command="view", path="calc.py")
     edit = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
-    vscode.script(view, edit, say("Fixed."))
+    vscode.script(view, edit, say("Fixed."), view, edit, say("Again."))
     await vscode.open()
     await vscode.choose("mode", "full")
     await vscode.say("fix")
@@ -85,6 +87,20 @@ async def test_the_changes_of_the_agent_are_shown_beside_the_users_work(vscode: 
     diff = vscode.page.locator(".monaco-diff-editor").first
     await expect(diff).to_contain_text(re.compile(r"return\sa\s-\sb"))
     await expect(diff).to_contain_text(re.compile(r"return\sa\s\+\sb"))
+    tabs = vscode.page.locator(".tab")
+    await vscode.page.get_by_role("button", name="Revert the Agent's Changes of This File").click()
+    await expect(tabs).to_have_count(0)
+    assert "a - b" in (vscode.project / "calc.py").read_text()
+
+    await vscode.say("again")
+    await expect(vscode.panel.locator(".agent").last).to_have_text("Again.")
+    await vscode.panel.get_by_role("button", name="Open diff").last.click()
+    accept = vscode.page.get_by_role("button", name="Accept the Agent's Changes of This File")
+    await expect(accept).to_be_visible()
+    await vscode.page.keyboard.press("Control+Alt+Enter")
+    await expect(tabs).to_have_count(0)
+    await expect(vscode.panel.locator(".file").last).to_have_attribute("data-state", "accepted")
+    assert "a + b" in (vscode.project / "calc.py").read_text()
 
 
 async def test_files_selections_and_terminal_text_are_added_from_context_menus(
