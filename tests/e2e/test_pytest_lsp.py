@@ -127,6 +127,11 @@ async def test_code_actions_and_the_log_as_a_document_need_no_plugin(
     sent = {"conversationId": conversation, "content": text, "wait": "completed"}
     done = await editor.command("ohDaemon.send", {**sent, "delivery": "queue"})
     assert _field(done, "finalText") == "You are welcome."
+    shown = [(message.type, message.message) for message in editor.client.messages]
+    assert shown == [
+        (lsp.MessageType.Info, "It says one, because you typed so."),
+        (lsp.MessageType.Info, "You are welcome."),
+    ]
     log = await editor.client.workspace_text_document_content_async(
         lsp.TextDocumentContentParams(f"oh-log:/{conversation}")
     )

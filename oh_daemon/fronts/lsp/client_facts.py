@@ -20,7 +20,9 @@ class ClientFacts:
     """Fixed for the life of the connection."""
 
     protocol_major: int | None = None
-    """None for a client without our block: any LSP client."""
+    """None where it does not say."""
+    is_plain: bool = True
+    """Without our block: any LSP client, which understands none of our notifications."""
     name: str = ""
     is_panel: bool = False
     """It shows approvals itself when it sees the event."""
@@ -54,6 +56,7 @@ def parse_client_facts(params: Json) -> ClientFacts:
     client = _object(block, "client") or _object(params, "clientInfo")
     events = _object(block, "events")
     return ClientFacts(
+        is_plain=not block,
         protocol_major=_field(_object(block, "protocolVersion"), "major", int),
         name=_text(client, "name"),
         is_panel=_text(client, "kind") == "panel",

@@ -12,6 +12,7 @@ from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.turns import ErrorInfo
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
+from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.description import describe, describe_state
 from oh_daemon.fronts.lsp.asker import Asker
@@ -20,6 +21,8 @@ from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.outbox import DeltaStream, Outbox
 from oh_daemon.fronts.lsp.stdio import encode
 
+_ERROR, _INFO = 1, 3
+_MAX_SHOWN = 4_000
 _LISTED = {
     "conversation.created": "created",
     "conversation.updated": "updated",
@@ -68,10 +71,20 @@ class Publisher:
             # Another process asks about its conversations itself, and stops them.
             if isinstance(journal, Conversation):
                 self.asker.on_record(journal, record)
+                if self._facts.is_plain and kind == "turn.completed":
+                    self._show_end(record["event"]["turn"])
                 if self._facts.offers("window", "workDoneProgress"):
                     self._progress.on_record(journal, record)
         if kind in _LISTED:
             self._tell_lists(journal, _LISTED[kind])
+
+    def _show_end(self, turn: Json) -> None:
+        """What a turn came to, for a client that shows nothing of ours."""
+        error = turn.get("error")
+        told = error["message"] if error else turn.get("finalText")
+        if told:
+            message = {"type": _ERROR if error else _INFO, "message": shorten(told, _MAX_SHOWN)}
+            self._outbox.notify("window/showMessage", encode(message))
 
     def on_delta(
         self, journal: Journal, item_id: str, channel: str, offset: int, text: str
