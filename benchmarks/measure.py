@@ -79,6 +79,7 @@ def daemon(project: Path, home: Path, url: str) -> Generator[RawClient]:
     env = {
         "OH_DAEMON_HOME": str(home),
         "OH_DAEMON_MODEL": "openai/fake",
+        "OH_DAEMON_TITLES": "false",
         "OH_DAEMON_BASE_URL": url,
         "OH_DAEMON_API_KEY": "sk-bench",
     }

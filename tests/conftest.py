@@ -20,6 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Scripts of the fake model say what is answered to which request, so nothing else may ask.
+    os.environ["OH_DAEMON_TITLES"] = "false"
     if _is_controller(config):
         os.environ[RUN_VARIABLE] = uuid.uuid4().hex
 

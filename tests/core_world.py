@@ -149,6 +149,7 @@ def at_work(
     tool_choice: Any = "auto",
     condenser: Condenser = "pipeline",
     window: int | None = None,
+    titles: bool = False,
     **changes: Any,
 ) -> Generator[Work]:
     """An agent with these tools and `finish`, whose model follows the script."""
@@ -164,6 +165,7 @@ def at_work(
             policy=policy or Policy(),
             tool_choice=tool_choice,
             condenser=condenser,
+            titles=titles,
         )
         agent = Agent(conversation, runtime)
         agent.start()

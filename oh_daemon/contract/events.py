@@ -19,6 +19,7 @@ from oh_daemon.contract.items import (
     Item,
     ItemStatus,
     PauseReason,
+    Purpose,
     QueuedMessage,
     Risk,
     Scope,
@@ -252,7 +253,7 @@ class UsageUpdated(Contract):
     context_used: int = 0
     """Tokens of the prompt just sent."""
     context_size: int | None = None
-    purpose: Literal["condensation"] | None = None
+    purpose: Purpose | None = None
     """Absent for a step; only steps count against `maxSteps`."""
 
 

@@ -21,6 +21,8 @@ ConversationState = Literal[
 PauseReason = Literal[
     "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
 ]
+Purpose = Literal["condensation", "title"]
+"""Of a model call that is no step."""
 StopReason = Literal[
     "endTurn",
     "finished",

@@ -49,6 +49,8 @@ class Settings(Contract):
     `window` forgets them, `none` lets the turn fail."""
     instructions: str = ""
     """Text for the end of every system prompt."""
+    titles: bool = True
+    """Ask the model for a title of each new conversation, beside its first turn."""
     mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict)
     """MCP servers by name, each with a `command` (and `args`, `env`) or a `url` (and `headers`)."""
     max_open_conversations: Annotated[int, Field(ge=1)] = 256

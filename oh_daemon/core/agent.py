@@ -25,6 +25,7 @@ from oh_daemon.contract.items import NoticeItem, PauseReason, QueuedMessage
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.actions import Actions, ContextFor, no_context
 from oh_daemon.core.answer import Answering
+from oh_daemon.core.asides import Asides
 from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.condensing import Condensing
@@ -67,6 +68,8 @@ class Runtime:
     condenser: Condenser = "pipeline"
     context_for: ContextFor = no_context
     """What the project says about the places of an action, each time only what is new."""
+    titles: bool = False
+    """Whether a new conversation gets a title from the model."""
     before_step: Callable[[CancelToken], None] = lambda _cancel: None
     """Brings `tools` up to date; may wait for servers that are starting."""
 
@@ -80,6 +83,7 @@ class Agent:
         self._actions = Actions(conversation, runtime.tools, runtime.policy, runtime.context_for)
         view = View(conversation.state.agent["systemPrompt"])
         self._condensing = Condensing(conversation, view, runtime.condenser)
+        self.asides = Asides(conversation, self._model)
         self._thread: threading.Thread | None = None
         self.on_idle: Callable[[], None] = lambda: None
         """Called on this thread, without a lock, whenever a turn has come to rest."""
@@ -97,6 +101,7 @@ class Agent:
         with conversation.changed:
             conversation.is_closing = True
             conversation.cancel.cancel()
+            self.asides.close()
             conversation.changed.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(deadline_s)
@@ -142,6 +147,8 @@ class Agent:
             try:
                 with self._runtime.slots.taken(cancel):
                     self._begin_queued_turn()
+                    if self._runtime.titles:
+                        self.asides.begin_title()
                     rest = self._steps(cancel)
                     if rest is not None:
                         self._rest(rest)

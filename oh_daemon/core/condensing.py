@@ -14,6 +14,7 @@ from oh_daemon.contract.errors import ModelError, NetworkError, RateLimitError
 from oh_daemon.contract.items import CondensationItem
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.answer import retry_event
+from oh_daemon.core.asides import bill
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.condensation import (
     ASSUMED_WINDOW,
@@ -131,7 +132,8 @@ class Condensing:
             messages=[
                 {"role": "system", "content": asked},
                 {"role": "user", "content": f"<transcript>\n{transcript}\n</transcript>"},
-            ]
+            ],
+            purpose="condensation",
         )
         started = conversation.clock.monotonic()
         try:
@@ -147,13 +149,8 @@ class Condensing:
                 description=str(exc),
             )
             return None, [problem]
-        usage = e.UsageUpdated(
-            usage=answer.usage,
-            model=model.name,
-            latency_ms=int((conversation.clock.monotonic() - started) * 1000),
-            purpose="condensation",
-        )
-        return answer.text.strip() or None, [usage]
+        latency_s = conversation.clock.monotonic() - started
+        return answer.text.strip() or None, [bill(model, answer, latency_s, request.purpose)]
 
     def _on_retry(self, retry: Retry) -> None:
         self._conversation.append(retry_event(retry))

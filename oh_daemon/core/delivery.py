@@ -49,7 +49,11 @@ def title_of(content: Sequence[Part]) -> str:
     """The first line of a first message, shortened."""
     texts = (_typed(part) for part in content)
     line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= _MAX_TITLE else line[: _MAX_TITLE - 1] + "…"
+    return shortened(line)
+
+
+def shortened(title: str) -> str:
+    return title if len(title) <= _MAX_TITLE else title[: _MAX_TITLE - 1] + "…"
 
 
 def _typed(part: Part) -> str:

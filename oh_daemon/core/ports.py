@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from oh_daemon.contract.approvals import Subject
 from oh_daemon.contract.errors import ModelError, StorageError
-from oh_daemon.contract.items import Location, Risk, StopReason, ToolKind, Usage
+from oh_daemon.contract.items import Location, Purpose, Risk, StopReason, ToolKind, Usage
 from oh_daemon.core.cancel import CancelToken
 
 Json = dict[str, Any]
@@ -39,6 +39,8 @@ class ModelRequest:
     tools: Sequence[Json] = ()
     tool_choice: Literal["auto", "required"] = "auto"
     cache_key: str | None = None
+    purpose: Purpose | None = None
+    """What it is for, when it is no step of a turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class Conversation:
         self._on_question = on_question
         recipe = recipe_of(agent)
         settings = Settings.model_validate(
-            {"model": agent.llm.model, **agent.model_dump(include=_SETTINGS)}
+            {"model": agent.llm.model, "titles": False, **agent.model_dump(include=_SETTINGS)}
         )
         self._shared = Shared(
             settings=lambda _folder: Merged(settings, {}, ()),

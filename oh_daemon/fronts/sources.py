@@ -22,6 +22,7 @@ _VARIABLES = {
     "OH_DAEMON_MODE": "mode",
     "OH_DAEMON_MAX_STEPS": "maxSteps",
     "OH_DAEMON_MAX_COST_USD": "maxCostUsd",
+    "OH_DAEMON_TITLES": "titles",
     "OH_DAEMON_LOG_LEVEL": "logLevel",
 }
 _LLM_VARIABLES = {
@@ -30,7 +31,7 @@ _LLM_VARIABLES = {
     "OH_DAEMON_API_VERSION": "apiVersion",
 }
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-_NUMBERS = frozenset({"maxSteps", "maxCostUsd"})
+_NO_TEXT = frozenset({"maxSteps", "maxCostUsd", "titles"})
 
 
 @dataclass(slots=True)
@@ -80,7 +81,7 @@ def llm_settings(settings: Settings, model: str) -> LLMSettings:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {
-        key: _number(environment[name]) if key in _NUMBERS else environment[name]
+        key: _parse(environment[name]) if key in _NO_TEXT else environment[name]
         for name, key in _VARIABLES.items()
         if environment.get(name)
     }
@@ -88,7 +89,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     return {**values, "llm": llm} if llm else values
 
 
-def _number(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:

@@ -251,6 +251,7 @@ class Live:
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
             condenser=self._settings.condenser,
+            titles=self._settings.titles,
             context_for=self.workbench.context_for,
             before_step=self.refresh_tools,
         )

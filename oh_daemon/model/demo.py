@@ -46,7 +46,9 @@ class DemoModel:
         on_retry: Callable[[Retry], None],  # noqa: ARG002 - the port's shape.
         cancel: CancelToken,
     ) -> ModelAnswer:
-        """Answer with the next step of the script, at reading speed."""
+        """Answer with the next step of the script, at reading speed; it writes no titles."""
+        if request.purpose is not None:
+            return ModelAnswer(finish_reason="stop")
         task, results = _since_the_task(request.messages)
         script = _fix_the_price if "RULES.md" in task else _look_around
         text, tool, args = script(results)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 SCRIPT = Path(sys.executable).with_name("oh-daemon")
+NO_TITLES = {"OH_DAEMON_TITLES": "false"}
+"""Scripts of the fake model count requests."""
 _OURS = ("OH_DAEMON", "_API_KEY")
 
 
@@ -25,7 +27,7 @@ class Ran:
 def environment(home: Path, **more: str) -> dict[str, str]:
     """This process's, without any model or key of whoever runs the tests."""
     kept = {k: v for k, v in os.environ.items() if not any(word in k for word in _OURS)}
-    return {**kept, "HOME": str(home), "OH_DAEMON_HOME": str(home), **more}
+    return {**kept, "HOME": str(home), "OH_DAEMON_HOME": str(home), **NO_TITLES, **more}
 
 
 def start(

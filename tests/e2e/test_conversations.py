@@ -193,6 +193,25 @@ def test_a_conversation_is_renamed_and_put_away_also_when_it_is_closed(world: Wo
     assert titles[-1] == "Plan B"
 
 
+def test_a_new_conversation_gets_a_title_from_the_model_unless_the_user_says_no(
+    world: World,
+) -> None:
+    world.llm.play(lambda request: say("Done.") if "tools" in request else say("Prices by rule"))
+    world.variables["OH_DAEMON_TITLES"] = ""
+    client = world.daemon()
+    conversation = world.start(client, "Make the code follow RULES.md")
+    world.turn(client)
+    named = client.wait_for_event(lambda p: p["event"].get("title") == "Prices by rule")
+    assert named["conversationId"] == conversation
+    [listed] = client.request("conversation/list")["conversations"]
+    assert listed["title"] == "Prices by rule"
+    client.close()
+    silent = world.daemon(settings={"titles": False})
+    world.start(silent, "Another task")
+    world.turn(silent)
+    assert len([r for r in world.llm.requests if "tools" not in r.body]) == 1
+
+
 def test_tags_and_metadata_are_set_merged_and_cleared(world: World) -> None:
     world.script(say("Hi."))
     client = world.daemon()

@@ -14,6 +14,8 @@ export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "pa
 
 export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck";
 
+export type Purpose = "condensation" | "title";
+
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error";
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
@@ -1101,7 +1103,7 @@ export interface UsageUpdated {
   latencyMs: number;
   contextUsed: number;
   contextSize?: number;
-  purpose?: "condensation";
+  purpose?: Purpose;
 }
 
 /** Options as they are from the next step on; only those that changed. */

@@ -15,6 +15,8 @@
 
 ---@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck"
 
+---@alias oh.protocol.Purpose "condensation" | "title"
+
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error"
 
 ---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
@@ -971,7 +973,7 @@
 ---@field latencyMs integer
 ---@field contextUsed integer
 ---@field contextSize? integer
----@field purpose? "condensation"
+---@field purpose? oh.protocol.Purpose
 
 --- Options as they are from the next step on; only those that changed.
 ---@class (exact) oh.protocol.OptionsChanged

@@ -1,0 +1,97 @@
+"""Calls beside the turns: a title comes by itself, and no turn ever waits or fails for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from core_world import Work, at_work, records
+from fake_llm import Json, Step, error, hang, held, say, with_usage
+
+from oh_daemon.contract import events as e
+from oh_daemon.core.asides import clean_title
+
+TASK = "Make the tests pass, please.\nAll of them."
+FIRST_LINE = "Make the tests pass, please."
+
+
+def beside(title: Step, *steps: Step) -> Callable[[Json], Step]:
+    """`title` is the answer to a request without tools, `steps` are those of the turns."""
+    left = iter(steps)
+    return lambda request: next(left) if "tools" in request else title
+
+
+def titles(work: Work) -> list[str]:
+    events = (record["event"] for record in records(work.conversation))
+    return [event["title"] for event in events if event["type"] == "conversation.updated"]
+
+
+def test_the_model_names_a_conversation_and_its_cost_is_billed_but_counts_as_no_step() -> None:
+    used = {"prompt_tokens": 7, "completion_tokens": 3, "cost": 0.5}
+    script = beside(with_usage(say('"Fixing the tests."'), used), say("Done."), say("More."))
+    with at_work(script, titles=True) as work:
+        turn = work.run(TASK)
+        work.heard.event("conversation.updated", nth=2)
+        work.run("And now?")
+        state = work.conversation.state
+        assert (titles(work), state.title) == ([FIRST_LINE, "Fixing the tests"], "Fixing the tests")
+        assert (turn["nSteps"], state.usage["requests"], state.usage["inputTokens"]) == (1, 3, 207)
+        [asked] = [r for r in work.llm.requests if "tools" not in r.body]
+        assert TASK in asked.body["messages"][1]["content"]
+        [billed] = [u for u in usages(work) if u.get("purpose")]
+        assert (billed["purpose"], billed["usage"]["cost"]["amount"]) == ("title", 0.5)
+        assert state.context["used"] == 100
+
+
+def usages(work: Work) -> list[Json]:
+    events = (record["event"] for record in records(work.conversation))
+    return [event for event in events if event["type"] == "usage.updated"]
+
+
+def test_a_turn_and_a_close_do_not_wait_for_a_title_that_never_comes() -> None:
+    with at_work(beside(hang(), say("Done.")), titles=True) as work:
+        assert work.run(TASK)["status"] == "completed"
+        [asked] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
+        work.agent.close()
+        assert asked.closed.wait(30)
+        assert (titles(work), work.conversation.state.usage["requests"]) == ([FIRST_LINE], 1)
+
+
+def test_a_title_that_is_refused_leaves_the_first_line_and_the_turn_alone() -> None:
+    with at_work(beside(error(401), say("Done.")), titles=True) as work:
+        assert work.run(TASK)["finalText"] == "Done."
+        [asked] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
+        assert asked.answered.wait(30)
+        assert work.conversation.state.title == FIRST_LINE
+        assert "error.raised" not in [r["event"]["type"] for r in records(work.conversation)]
+
+
+def test_the_users_own_title_wins_whether_it_comes_before_or_while_the_model_thinks() -> None:
+    gate = threading.Event()
+    late = held(say("The model's title", n_chunks=2), gate)
+    with at_work(beside(late, say("Done.")), titles=True) as work:
+        work.run(TASK)
+        work.llm.wait_for_requests(2)
+        work.conversation.append(e.ConversationUpdated(title="Mine"))
+        gate.set()
+        work.heard.event("usage.updated", nth=2)
+        assert work.conversation.state.title == "Mine"
+    with at_work([say("Done.")], titles=True, title="Mine") as work:
+        work.run(TASK)
+        assert (len(work.llm.requests), work.conversation.state.title) == (1, "Mine")
+
+
+@pytest.mark.parametrize(
+    ("answer", "title"),
+    [
+        ("Fix the tests", "Fix the tests"),
+        ('"Fix the tests."', "Fix the tests"),
+        ("Title: **Fix the tests**\n\nI chose this because", "Fix the tests"),
+        ("<think>Hm.</think>\n\nFix the tests", "Fix the tests"),
+        ("  \n", ""),
+        ("x" * 80, "x" * 59 + "…"),
+    ],
+)
+def test_a_title_is_one_short_line_without_its_frame(answer: str, title: str) -> None:
+    assert clean_title(answer) == title
