@@ -40,7 +40,7 @@ class Method:
         return (self.params.__doc__ or "").partition("\n")[0]
 
 
-MODULES = ("messages", "daemon_messages", "composing", "inputs", "mcp", "to_client")
+MODULES = ("messages", "daemon_messages", "composing", "inputs", "mcp", "to_client", "branches")
 """Of the contract: those that define what methods take and give."""
 
 
@@ -59,6 +59,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("conversation/list", "ListParams", "ListResult"),
     Method("conversation/read", "ReadParams", "ReadResult"),
     Method("conversation/events", "EventsParams", "EventsResult"),
+    Method("conversation/export", "ExportParams", "ExportResult"),
     Method("conversation/sendMessage", "SendMessageParams", "SendMessageResult"),
     Method("conversation/pause", "PauseParams", "PauseResult"),
     Method("conversation/resume", "ResumeParams", "ResumeResult"),

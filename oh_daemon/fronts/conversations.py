@@ -108,7 +108,7 @@ class Conversations:
             return live
         self._require_room()
         opened = open_log(
-            self._place_of(conversation_id, folders),
+            self.place_of(conversation_id, folders),
             self.shared.commit,
             client=self.shared.client_name,
         )
@@ -140,7 +140,7 @@ class Conversations:
             return self.open(conversation_id, folders)
         except ConversationLockedError as locked:
             owner = locked.owner
-        followed = Followed(self._place_of(conversation_id, folders), owner, self.shared)
+        followed = Followed(self.place_of(conversation_id, folders), owner, self.shared)
         with ExitStack() as unless_locked:
             unless_locked.callback(followed.leave)
             try:
@@ -318,10 +318,10 @@ class Conversations:
             lines = live.conversation.log.read_range(1, live.conversation.state.seq)
             records = [orjson.loads(line) for line in lines]
             return fold(conversation_id, records), records, live.conversation.epoch
-        scan = scan_log(self._place_of(conversation_id, folders))
+        scan = scan_log(self.place_of(conversation_id, folders))
         return fold(conversation_id, scan.records), scan.records, scan.header.get("epoch", "")
 
-    def _place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
+    def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """The folder of its log. Raises `ConversationNotFoundError`."""
         for catalog in self._catalogs(folders):
             place = catalog.find(conversation_id)

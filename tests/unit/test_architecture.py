@@ -47,6 +47,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "acp": ("fronts/acp/",),
     "typer": ("fronts/cli/",),
     "rich": ("fronts/cli/",),
+    "markdown_it": ("fronts/export_page",),
     "tree_sitter": ("core/risk",),
     "tree_sitter_bash": ("core/risk",),
     **dict.fromkeys(("subprocess", "pty", "multiprocessing"), PROCESSES),

@@ -178,6 +178,12 @@ export interface EventsParams {
   types?: readonly string[];
 }
 
+/** All of a conversation as one text, without opening or locking it. */
+export interface ExportParams {
+  conversationId: string;
+  format?: "jsonl" | "markdown" | "html";
+}
+
 /** Start a turn, steer the running one, queue, or interrupt and start. */
 export interface SendMessageParams {
   conversationId: string;
@@ -1168,6 +1174,10 @@ export interface EventsResult {
   truncated: boolean;
 }
 
+export interface ExportResult {
+  text: string;
+}
+
 export interface SendMessageResult {
   messageId: string;
   disposition: "started" | "steered" | "queued" | "interruptedAndStarted";
@@ -1524,6 +1534,7 @@ export interface Requests {
   "conversation/list": [ListParams, ListResult];
   "conversation/read": [ReadParams, ReadResult];
   "conversation/events": [EventsParams, EventsResult];
+  "conversation/export": [ExportParams, ExportResult];
   "conversation/sendMessage": [SendMessageParams, SendMessageResult];
   "conversation/pause": [PauseParams, PauseResult];
   "conversation/resume": [ResumeParams, ResumeResult];

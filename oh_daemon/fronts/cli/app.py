@@ -1,4 +1,4 @@
-"""The command line: `run`, `demo`, `log`, `list`, `doctor`, `schema`. Parses, then calls.
+"""The command line: `run`, `demo`, `log`, `list`, `export`, `doctor`, `schema`. Parses, then calls.
 
 A command's result is the exit code of the process; what is wrong is said in one line.
 """
@@ -136,6 +136,20 @@ def list_conversations(workspace: Folder = Path(), as_json: AsJson = False) -> N
     from oh_daemon.fronts.cli.logs import print_list  # noqa: PLC0415
 
     print_list(workspace, as_json=as_json)
+
+
+@app.command("export")
+def export_conversation(
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],
+    workspace: Folder = Path(),
+    form: Annotated[
+        Literal["jsonl", "markdown", "html"], typer.Option("--format", help="Of the text.")
+    ] = "markdown",
+) -> None:
+    """Print a whole conversation: its log, Markdown, or a page for any browser."""
+    from oh_daemon.fronts.cli.logs import print_export  # noqa: PLC0415
+
+    print_export(workspace, conversation, form)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`oh-daemon log` and `oh-daemon list`: what lies in a folder's logs, for people and programs."""
+"""`oh-daemon log`, `list` and `export`: what lies in a folder's logs, for people and programs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from rich.table import Table
 
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.ports import Json
+from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.cli.render import print_record
+from oh_daemon.fronts.export import Format, render_export
 from oh_daemon.fronts.places import Places
+from oh_daemon.fronts.sources import secret_values
+from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.log_scan import LOG_NAME, read_log
 from oh_daemon.workspace.spawner import Spawner
@@ -30,6 +34,16 @@ def print_log(folder: Path, start_of_id: str, *, as_json: bool, follow: bool) ->
             _print_json(record)
         else:
             print_record(record, console)
+
+
+def print_export(folder: Path, start_of_id: str, form: Format) -> None:
+    """Print a conversation as one text, also while another process works on it."""
+    place = _find(folder, start_of_id)
+    masker = Masker(secret_values(os.environ))
+    read_blob = Blobs(place / "blobs").read
+    text = render_export(place.name, read_log(place), form, masker=masker, read_blob=read_blob)
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
 
 
 def print_list(folder: Path, *, as_json: bool) -> None:

@@ -16,6 +16,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_diary
 from oh_daemon.fronts.lsp import (
+    handlers_branches,
     handlers_changes,
     handlers_conversation,
     handlers_daemon,
@@ -83,6 +84,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
     """A handler for every method of the registry, and for some of LSP."""
     modules = (
         handlers_conversation,
+        handlers_branches,
         handlers_history,
         handlers_changes,
         handlers_terminal,

@@ -161,6 +161,11 @@
 ---@field limit? integer
 ---@field types? string[]
 
+--- All of a conversation as one text, without opening or locking it.
+---@class (exact) oh.protocol.ExportParams
+---@field conversationId string
+---@field format? "jsonl" | "markdown" | "html"
+
 --- Start a turn, steer the running one, queue, or interrupt and start.
 ---@class (exact) oh.protocol.SendMessageParams
 ---@field conversationId string
@@ -1028,6 +1033,9 @@
 ---@field epoch string
 ---@field truncated boolean
 
+---@class (exact) oh.protocol.ExportResult
+---@field text string
+
 ---@class (exact) oh.protocol.SendMessageResult
 ---@field messageId string
 ---@field disposition "started" | "steered" | "queued" | "interruptedAndStarted"
@@ -1334,6 +1342,7 @@ M.Requests = {
   ["conversation/list"] = true, -- oh.protocol.ListParams -> oh.protocol.ListResult
   ["conversation/read"] = true, -- oh.protocol.ReadParams -> oh.protocol.ReadResult
   ["conversation/events"] = true, -- oh.protocol.EventsParams -> oh.protocol.EventsResult
+  ["conversation/export"] = true, -- oh.protocol.ExportParams -> oh.protocol.ExportResult
   ["conversation/sendMessage"] = true, -- oh.protocol.SendMessageParams -> oh.protocol.SendMessageResult
   ["conversation/pause"] = true, -- oh.protocol.PauseParams -> oh.protocol.PauseResult
   ["conversation/resume"] = true, -- oh.protocol.ResumeParams -> oh.protocol.ResumeResult

@@ -1,0 +1,29 @@
+"""What of a log still counts: its records without those that a rollback took back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from oh_daemon.core.ports import Json
+
+
+def standing(records: Iterable[Json]) -> list[Json]:
+    """The records that no later `conversation.rolledBack` has taken back."""
+    kept: list[Json] = []
+    for record in records:
+        if record["event"]["type"] == "conversation.rolledBack":
+            while kept and kept[-1]["seq"] > record["event"]["toSeq"]:
+                kept.pop()
+        kept.append(record)
+    return kept
+
+
+def told(records: Iterable[Json]) -> Iterator[tuple[Literal["item", "turn"], Json]]:
+    """Items as they ended and turns as they ended, in order, without what was tried again."""
+    for record in standing(records):
+        event = record["event"]
+        if event["type"] == "turn.completed":
+            yield "turn", event["turn"]
+        elif event["type"] == "item.completed" and event["item"].get("reason") != "retried":
+            yield "item", event["item"]

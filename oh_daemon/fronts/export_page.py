@@ -1,0 +1,163 @@
+"""A conversation as one HTML page that needs nothing else: no script, no network, light and dark.
+
+What people, models and tools wrote is text: it is escaped, or rendered from Markdown without HTML
+and without images. The page's own policy forbids whatever should slip through.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+from oh_daemon.contract.errors import DaemonError
+from oh_daemon.core.ports import Json
+from oh_daemon.core.risk import display_escaped
+from oh_daemon.core.state import State
+from oh_daemon.core.timeline import told
+from oh_daemon.fronts import export
+from oh_daemon.fronts.export import ReadBlob
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_ICONS = {"command": "$", "fileChange": "±", "plan": "☰"}
+_BAD = {"failed", "rejected", "cancelled"}
+_DIFF = {"+": "add", "-": "del", "@": "at"}
+# HTML in Markdown stays text, and a picture would tell its server who reads the page.
+_MARKDOWN = MarkdownIt("js-default", {"html": False}).disable("image")
+
+
+def render_page(state: State, records: Sequence[Json], read_blob: ReadBlob) -> str:
+    """The page; `read_blob` gives the images that are kept beside the log."""
+    title = escape(export.heading(state))
+    style = Path(__file__).with_suffix(".css").read_text("utf-8")
+    chips = "".join(f"<li>{escape(fact)}</li>" for fact in export.facts(state))
+    body = "\n".join(_told(records, read_blob))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<ul class="facts">{chips}</ul>
+</header>
+<main>
+{body}
+</main>
+<footer>Written by oh-daemon. This page holds no scripts and loads nothing.</footer>
+</body>
+</html>
+"""
+
+
+def _told(records: Sequence[Json], read_blob: ReadBlob) -> Iterator[str]:
+    for kind, told_of in told(records):
+        if kind == "turn":
+            bad = " bad" if told_of["status"] == "failed" else ""
+            yield f'<p class="turn{bad}"><span>{escape(export.ending(told_of))}</span></p>'
+        else:
+            yield _item(told_of, read_blob)
+
+
+def _item(item: Json, read_blob: ReadBlob) -> str:
+    kind = item["kind"]
+    if kind == "userMessage":
+        said = "".join(_part(part, read_blob) for part in item["content"])
+        return f'<section class="you"><h2>You</h2>{said}</section>'
+    if kind == "agentMessage" or export.is_spoken(item):
+        text = item.get("text") or export.text_of(item.get("content", ()))
+        return f'<section class="agent">{_MARKDOWN.render(text)}</section>' if text else ""
+    if kind == "reasoning":
+        return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
+    if kind == "notice":
+        return f'<p class="note">{escape(item["title"])}</p>'
+    if kind == "condensation":
+        return _condensation(item)
+    return _call(item) if export.is_tool(item) else ""
+
+
+def _condensation(item: Json) -> str:
+    if not item.get("summary"):
+        return ""
+    inside = f'<div class="agent">{_MARKDOWN.render(item["summary"])}</div>'
+    return _folded("⇲", "Older steps, summarized", "", inside, "thinking")
+
+
+def _part(part: Json, read_blob: ReadBlob) -> str:
+    if part["type"] == "text":
+        return f'<p class="typed">{escape(part["text"])}</p>'
+    if part["type"] == "image" and (source := _source(part, read_blob)):
+        return f'<img alt="an image of this message" src="{source}">'
+    name, text = export.told_part(part)
+    chip = f'<span class="chip">{_safe(name)}</span>'
+    return f"<details><summary>{chip}</summary>{_pre(text)}</details>" if text else chip
+
+
+def _source(part: Json, read_blob: ReadBlob) -> str | None:
+    if part.get("mimeType") not in _IMAGES:
+        return None
+    data = part.get("data")
+    if data is None and "outputRef" in part:
+        try:
+            data = b64encode(read_blob(part["outputRef"])).decode()
+        except DaemonError:
+            return None  # It is no longer there; its place says that there was one.
+    return f"data:{part['mimeType']};base64,{escape(data)}" if data else None
+
+
+def _call(item: Json) -> str:
+    kind, patch = item["kind"], export.patches(item)
+    said = _pre(export.text_of(item.get("content", ())))
+    inside = _diff(patch) if patch else said
+    if kind == "plan" and item["status"] == "completed":
+        inside = _plan(item)
+    elif kind == "command" and "\n" in item["command"].strip():
+        inside = _pre(item["command"]) + inside
+    title = export.title_of_call(item).strip().partition("\n")[0]
+    has_failed = item["status"] in _BAD or item.get("exitCode")
+    look = " ".join(filter(None, (kind, "bad" if has_failed else "")))
+    is_open = bool(patch) or kind == "plan"
+    return _folded(
+        _ICONS.get(kind, "›"), title, export.outcome(item), inside, look, is_open=is_open
+    )
+
+
+def _folded(
+    icon: str, title: str, result: str, inside: str, look: str, *, is_open: bool = False
+) -> str:
+    shown = f"<i>{icon}</i><b>{_safe(title)}</b><em>{_safe(result)}</em>"
+    opened = " open" if is_open else ""
+    return f'<details class="call {look}"{opened}><summary>{shown}</summary>{inside}</details>'
+
+
+def _plan(item: Json) -> str:
+    rows = (f'<li class="{e["status"]}">{escape(e["text"])}</li>' for e in item["entries"])
+    return f'<ul class="entries">{"".join(rows)}</ul>'
+
+
+def _diff(patch: str) -> str:
+    """Each line is a block of its own, so that its color goes to the edge."""
+    lines = [line for line in patch.splitlines() if not line.startswith(("--- ", "+++ "))]
+    rows = (f'<span class="{_DIFF.get(line[:1], "same")}">{_safe(line)}\n</span>' for line in lines)
+    return f'<pre class="diff">{"".join(rows)}</pre>'
+
+
+def _pre(text: str) -> str:
+    return f"<pre>{_safe(text.rstrip())}</pre>" if text.strip() else ""
+
+
+def _safe(text: str) -> str:
+    """Escaped, and with hidden characters made visible: a command must look like what it is."""
+    return escape(display_escaped(text))

@@ -1,0 +1,115 @@
+"""A conversation is given to somebody else: as its log, as Markdown, as a page."""
+
+import json
+from base64 import b64decode, b64encode
+from html.parser import HTMLParser
+
+from command_line import SCRIPT, end, environment, start
+from fake_llm import call, say
+from world import KEY, World
+
+HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(1)> & \"quoted\" 'too'"
+MARKDOWN = f"""# Done
+- [a link](https://example.org/) and [another](javascript:alert(1))
+- ![a picture](https://example.org/spy.png)
+
+`code` and {HOSTILE}
+
+```python
+print("<b>")
+```
+"""
+PIXEL = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+LINKS = {"https://example.org/", "https://example.org/spy.png"}
+HARMLESS = {
+    "style",
+    "class",
+    "open",
+    "href",
+    "alt",
+    "lang",
+    "charset",
+    "name",
+    "content",
+    "http-equiv",
+}
+
+
+class Page(HTMLParser):
+    """What a browser would make of it: elements, their attributes, the text of all."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[tuple[str, str]] = set()
+        self.words = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {(name, value or "") for name, value in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_a_conversation_is_exported_in_three_forms(world: World) -> None:
+    (world.project / "a.txt").write_text("old\n")
+    world.script(
+        call("terminal", command=f"echo '{HOSTILE[:20]}'; echo {KEY}; (exit 3)"),
+        call("edit", command="view", path="a.txt"),
+        call("edit", command="replace", path="a.txt", old_text="old", new_text="<i>new</i>"),
+        say(MARKDOWN),
+    )
+    client = world.daemon()
+    named = {"conversationId": world.start(client, HOSTILE)}
+    world.turn(client)
+
+    page = client.request("conversation/export", {**named, "format": "html"})["text"]
+    seen = Page(page)
+    assert seen.tags.isdisjoint({"script", "img", "iframe", "link", "object", "svg"})
+    assert {name for name, _ in seen.attributes} <= HARMLESS
+    assert {value for name, value in seen.attributes if name == "href"} == LINKS
+    assert seen.words.count(HOSTILE) == 2  # The message and the answer.
+    for words in ("exit code 3", "+1 −1", "-old", "+<i>new</i>", 'print("<b>")', "4 steps"):
+        assert words in seen.words
+    assert "prefers-color-scheme: dark" in page
+    assert KEY not in page
+
+    text = client.request("conversation/export", {**named, "format": "markdown"})["text"]
+    assert f"> {HOSTILE}" in text
+    assert "```diff\n" in text
+    assert "**exit code 3**" in text
+
+    log = client.request("conversation/export", {**named, "format": "jsonl"})["text"]
+    conversation = named["conversationId"]
+    assert [json.loads(line) for line in log.splitlines()] == world.records_of(conversation)
+
+    env = environment(world.home, **world.environment)
+    argv = [SCRIPT, "export", conversation[:8], "--format", "html"]
+    ran = end(start(argv, world.project, env))
+    assert (ran.code, ran.out) == (0, page)
+    argv = [SCRIPT, "export", "nothing"]
+    ran = end(start(argv, world.project, env))
+    assert ran.code == 2
+    assert "no conversation begins with 'nothing'" in ran.err
+
+
+def test_an_image_of_a_message_is_in_the_page_and_a_late_secret_is_not(world: World) -> None:
+    world.script(say("The word is hunter-two-2."))
+    client = world.daemon()
+    image = {"type": "image", "mimeType": "image/png", "data": b64encode(PIXEL).decode()}
+    content = [{"type": "text", "text": "look"}, image]
+    started = client.request("conversation/start", {"content": content})
+    world.turn(client)
+    named = {"conversationId": started["conversation"]["id"]}
+    page = client.request("conversation/export", {**named, "format": "html"})["text"]
+    assert f"data:image/png;base64,{b64encode(PIXEL).decode()}" in page
+    assert "hunter-two-2" in page
+    client.request("secret/set", {"name": "WORD", "value": "hunter-two-2"})
+    page = client.request("conversation/export", {**named, "format": "html"})["text"]
+    assert "hunter-two-2" not in page
+    assert client.error("conversation/export", {"conversationId": "none"}).code == -31002
+    assert client.error("conversation/export", {**named, "format": "pdf"}).code == -32602
