@@ -4,7 +4,7 @@ model is the HTTP fake."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -135,6 +135,9 @@ class Work:
             ended = self.conversation.turn_ended(sent["messageId"], sent.get("turnId"))
         return ended.result(DEADLINE_S)
 
+    def switch(self, model: str) -> None:
+        self.conversation.append(e.OptionsChanged(values={"model": model}))
+
     def items(self, kind: str) -> list[Json]:
         return [item for item in self.conversation.state.items if item["kind"] == kind]
 
@@ -150,14 +153,19 @@ def at_work(
     condenser: Condenser = "pipeline",
     window: int | None = None,
     titles: bool = False,
+    others: Mapping[str, Json] | None = None,
     **changes: Any,
 ) -> Generator[Work]:
-    """An agent with these tools and `finish`, whose model follows the script."""
+    """An agent with these tools and `finish`, whose model follows the script.
+
+    `others` are settings of more models behind the same fake, by their names.
+    """
     conversation = new_conversation(log, **changes)
     heard = Heard()
     conversation.listeners.append(heard)
     with FakeLLM(script) as fake:
         models: dict[str, Model] = {"fake": retrying(fake, max_attempts, context_window=window)}
+        models |= {n: retrying(fake, **given) for n, given in (others or {}).items()}
         offered: dict[str, Tool] = {each.spec.name: each for each in (*tools, FinishTool())}
         runtime = Runtime(
             model_for=models.__getitem__,

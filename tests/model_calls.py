@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,8 @@ TOOL: Json = {
 
 def settings_for(fake: FakeLLM, **changes: Any) -> LLMSettings:
     given = {"model": "openai/fake", "api_key": KEY, "base_url": fake.url, **changes}
+    if given["model"].startswith("anthropic/"):
+        given["base_url"] = given["base_url"].removesuffix("/v1")
     return LLMSettings.model_validate(given)
 
 
@@ -55,3 +58,14 @@ def complete(
         on_retry=on_retry,
         cancel=cancel or CancelToken(),
     )
+
+
+def anthropic(kind: str, **fields: Any) -> bytes:
+    data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
+    return f"event: {kind}\ndata: {data}\n\n".encode()
+
+
+def anthropic_block(index: int, start: Json, *deltas: Json) -> bytes:
+    events = [anthropic("content_block_start", index=index, content_block=start)]
+    events += [anthropic("content_block_delta", index=index, delta=delta) for delta in deltas]
+    return b"".join([*events, anthropic("content_block_stop", index=index)])

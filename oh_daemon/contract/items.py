@@ -122,6 +122,8 @@ class ReasoningItem(ItemBase):
     batch: str | None = None
     blocks: tuple[dict[str, Any], ...] = ()
     """Provider blocks (signatures, encrypted text) that go back to the model unmodified."""
+    model: str | None = None
+    """The model that thought this; another one refuses its blocks and does not get them."""
 
 
 class ToolItemBase(ItemBase):

@@ -6,6 +6,7 @@ fails ends that item as `retried`; the partial text of an interrupted one stays 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,11 +88,16 @@ class Answering:
         """Reasoning and text as finished items, under the ids their deltas had."""
         events: list[Contract] = []
         if answer.reasoning or answer.thinking_blocks:
-            blocks = answer.thinking_blocks
-            events.append(self._completed("reasoning", answer.reasoning, blocks=blocks))
+            thought = {"blocks": self._loggable_blocks(answer), "model": answer.model}
+            events.append(self._completed("reasoning", answer.reasoning, **thought))
         if answer.text:
             events.append(self._completed("text", answer.text))
         return events
+
+    def _loggable_blocks(self, answer: ModelAnswer) -> tuple[Json, ...]:
+        """None when the log would mask a part of them: providers refuse a changed block."""
+        text = json.dumps(answer.thinking_blocks, ensure_ascii=False)
+        return answer.thinking_blocks if self._conversation.masker.mask(text) == text else ()
 
     def _completed(self, channel: str, text: str, **fields: Any) -> e.ItemCompleted:
         stream = self._streams.get(channel)

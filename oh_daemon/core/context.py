@@ -161,7 +161,7 @@ def _editor_part(shown: dict[str, str] | None) -> list[Json]:
 
 def _render_answer(items: Sequence[Json]) -> list[Json]:
     text = ""
-    blocks: list[Json] = []
+    thinking: Json | None = None
     calls: list[Json] = []
     results: list[Json] = []
     for item in items:
@@ -170,7 +170,7 @@ def _render_answer(items: Sequence[Json]) -> list[Json]:
         if item["kind"] == "agentMessage":
             text += item.get("text", "")
         elif item["kind"] == "reasoning":
-            blocks.extend(item.get("blocks", ()) if item["status"] == "completed" else ())
+            thinking = _thinking(item) if item["status"] == "completed" else None
         else:
             calls.append(_render_call(item["call"]))
             results.append(_render_result(item))
@@ -179,9 +179,15 @@ def _render_answer(items: Sequence[Json]) -> list[Json]:
     answer: Json = {"role": "assistant", "content": text or None}
     if calls:
         answer["tool_calls"] = calls
-    if blocks:
-        answer["thinking_blocks"] = blocks
+    if thinking is not None:
+        answer["thinking"] = thinking
     return [answer, *results]
+
+
+def _thinking(item: Json) -> Json:
+    """Beside OpenAI's form, since each provider wants it in another one and only its own."""
+    blocks = list(item.get("blocks", ()))
+    return {"model": item.get("model"), "text": item.get("text", ""), "blocks": blocks}
 
 
 def _render_call(call: Json) -> Json:

@@ -62,6 +62,8 @@ class ModelAnswer:
     finish_reason: Literal["stop", "tool_calls", "length", "content_filter", ""] = ""
     usage: Usage = field(default_factory=Usage)
     response_id: str | None = None
+    model: str | None = None
+    """The name of the model that answered: of a router, the one that it chose."""
 
 
 @dataclass(frozen=True, slots=True)

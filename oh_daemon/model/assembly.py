@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from json import dumps, loads
 from typing import Any, Literal
 
 from pydantic import InstanceOf, TypeAdapter
@@ -25,6 +26,12 @@ _FINISH: Mapping[str, FinishReason] = {
     "content_filter": "content_filter",
     "refusal": "content_filter",
 }
+_TEXT_OF_BLOCK: Mapping[str, str] = {
+    "thinking": "thinking",
+    "reasoning.text": "text",
+    "reasoning.summary": "summary",
+}
+"""Kinds of thinking that come in pieces, Anthropic's and OpenRouter's, and where their text is."""
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
@@ -72,6 +79,7 @@ class _Piece(TypedDict, total=False):
 class _Delta(TypedDict, total=False):
     tool_calls: list[_Piece] | None
     thinking_blocks: list[dict[str, Any]] | None
+    reasoning_details: list[dict[str, Any]] | None
 
 
 class _Choice(TypedDict, total=False):
@@ -116,8 +124,9 @@ class Assembly:
         if delta.get("refusal"):
             self._feed_text("text", delta["refusal"])
             self.finish_reason = "refusal"
-        for block in delta.get("thinking_blocks") or ():
-            self._feed_block(block)
+        for name in ("thinking_blocks", "reasoning_details"):
+            for block in delta.get(name) or ():
+                self._feed_block(block)
         for piece in delta.get("tool_calls") or ():
             self._feed_call(piece)
         self.finish_reason = self.finish_reason or choice.get("finish_reason")
@@ -132,7 +141,7 @@ class Assembly:
         return ModelAnswer(
             text=self._texts["text"].whole(),
             reasoning=self._texts["reasoning"].whole(),
-            thinking_blocks=tuple(self._blocks),
+            thinking_blocks=_valid_blocks(self._blocks),
             tool_calls=calls,
             finish_reason="tool_calls" if calls and finish == "stop" else finish,
             usage=usage,
@@ -147,14 +156,14 @@ class Assembly:
 
     def _feed_block(self, block: Json) -> None:
         """Thinking comes in pieces, and its signature last; the next piece is another block."""
+        block = {key: value for key, value in block.items() if value is not None}
         last = self._blocks[-1] if self._blocks else {}
-        is_open = last.get("type") == "thinking" and not last.get("signature")
-        if block.get("type") != "thinking" or not is_open:
-            self._blocks.append({key: value for key, value in block.items() if value is not None})
+        is_same = all(last.get(key) == block.get(key) for key in ("type", "index"))
+        name = _TEXT_OF_BLOCK.get(block.get("type", ""))
+        if name is None or not is_same or last.get("signature"):
+            self._blocks.append(block)
             return
-        last["thinking"] = last.get("thinking", "") + (block.get("thinking") or "")
-        if block.get("signature"):
-            last["signature"] = block["signature"]
+        self._blocks[-1] = {**last, **block, name: last.get(name, "") + block.get(name, "")}
 
     def _feed_call(self, piece: Json) -> None:
         function: Json = piece.get("function") or {}
@@ -171,6 +180,15 @@ class Assembly:
             self._calls.append(call)
         call.id = call.id or call_id
         return call
+
+
+def _valid_blocks(blocks: list[Json]) -> tuple[Json, ...]:
+    """None with half a surrogate pair: it can be in no log, and repaired it would be refused."""
+    try:
+        text = dumps(blocks, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+        return tuple(loads(text.decode("utf-16-le")))
+    except UnicodeDecodeError:
+        return ()
 
 
 def _valid(text: str) -> str:

@@ -5,21 +5,45 @@ An unknown model is one behind somebody's own endpoint: it is taken to call func
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json
 
-WINDOWS: Mapping[str, int] = {
-    "deepseek": 128_000,
-    "devstral": 128_000,
-    "glm-4": 128_000,
-    "gpt-oss": 131_072,
-    "kimi-k2": 262_144,
-    "qwen3": 262_144,
+
+@dataclass(frozen=True, slots=True)
+class Quirks:
+    """How a family of models, or who serves it, differs from OpenAI's chat."""
+
+    context_window: int | None = None
+    """In tokens, of models that people serve themselves."""
+    wants_cache_marks: bool = False
+    """The provider caches what is marked; the others cache without marks or not at all."""
+    wants_reasoning_text: bool = False
+    """Its own reasoning goes back as `reasoning_content`, which others refuse."""
+    needs_thinking_in_loop: bool = False
+    """While it thinks, it refuses a tool loop whose answers come without its thinking."""
+    call_ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
+    """The ids of tool calls that it takes, whoever made them."""
+
+
+_PLAIN = Quirks()
+QUIRKS: Mapping[str, Quirks] = {
+    "claude": Quirks(wants_cache_marks=True, needs_thinking_in_loop=True),
+    "deepseek": Quirks(128_000, wants_reasoning_text=True),
+    "devstral": Quirks(128_000, call_ids=re.compile(r"[A-Za-z0-9]{9}")),
+    # litellm keeps Gemini's signatures in the ids.
+    "gemini": Quirks(call_ids=re.compile(r".*", re.DOTALL)),
+    "glm-4": Quirks(128_000, wants_reasoning_text=True),
+    "gpt-oss": Quirks(131_072),
+    "kimi-k2": Quirks(262_144, wants_reasoning_text=True),
+    "minimax": Quirks(wants_reasoning_text=True),
+    "mistral": Quirks(call_ids=re.compile(r"[A-Za-z0-9]{9}")),
+    "qwen3": Quirks(262_144),
 }
-"""Input limits of models that people serve themselves, by a part of the name."""
+"""By a part of the model's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +53,38 @@ class Capabilities:
     context_window: int | None
     calls_functions: bool
     sees_images: bool
-    wants_cache_marks: bool
-    """The provider caches what is marked; the others cache without marks or not at all."""
     table_entry: str | None
     """The model's key in litellm's table, which has its prices."""
+    quirks: Quirks = _PLAIN
 
 
 def find_capabilities(settings: LLMSettings, table: Mapping[str, Json]) -> Capabilities:
     """Read `table`, litellm's `model_cost`."""
     key = find_entry(settings, table)
     entry = table[key] if key else {}
-    name = settings.model.lower()
+    quirks = _quirks(settings, entry)
     window = entry.get("max_input_tokens") or entry.get("max_tokens")
-    if not isinstance(window, int):
-        window = next((size for part, size in WINDOWS.items() if part in name), None)
     native = settings.native_tool_calling
     if native is None:
         native = key is None or bool(entry.get("supports_function_calling"))
     return Capabilities(
-        context_window=settings.context_window or window,
+        context_window=settings.context_window
+        or (window if isinstance(window, int) else quirks.context_window),
         calls_functions=native,
         sees_images=entry.get("supports_vision") is not False,
-        wants_cache_marks=settings.caching_prompt and "claude" in name,
         table_entry=key,
+        quirks=quirks,
+    )
+
+
+def _quirks(settings: LLMSettings, entry: Json) -> Quirks:
+    name = settings.model.lower()
+    quirks = next((quirks for part, quirks in QUIRKS.items() if part in name), _PLAIN)
+    thinks_as_it_likes = bool(entry.get("supports_adaptive_thinking"))
+    return replace(
+        quirks,
+        wants_cache_marks=quirks.wants_cache_marks and settings.caching_prompt,
+        needs_thinking_in_loop=quirks.needs_thinking_in_loop and not thinks_as_it_likes,
     )
 
 

@@ -15,9 +15,10 @@ import threading
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 from oh_daemon.contract.errors import ModelError, NetworkError
 from oh_daemon.contract.items import Usage
@@ -28,6 +29,7 @@ from oh_daemon.model.assembly import CHUNK, Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
 from oh_daemon.model.failures import Failure, explain, not_a_stream, unreachable
 from oh_daemon.model.io_loop import run_on_loop
+from oh_daemon.model.messages import lacks_thinking, prepare_messages
 from oh_daemon.model.retry import with_retries
 from oh_daemon.model.usage import read_usage
 
@@ -35,7 +37,7 @@ _OWN_CLIENT = frozenset({"openai", "anthropic", "gemini"})
 """Providers to which litellm lets us pass our HTTP client, which follows no redirects."""
 _SAME_NAME = {
     *("model", "base_url", "api_version", "custom_llm_provider"),
-    *("temperature", "top_p", "top_k", "reasoning_effort"),
+    *("temperature", "top_p", "top_k"),
 }
 """Settings that litellm takes as they are."""
 _KNOW_THEIR_CALLERS = frozenset(
@@ -157,7 +159,8 @@ class LiteLLM:
             raise explain(_failure_of(exc), settings) from None
         if assembly.finish_reason is None:
             raise unreachable(f"the answer of {self.name} ended before it was complete")
-        return assembly.answer(read_usage(assembly.usage, self._table_price))
+        answer = assembly.answer(read_usage(assembly.usage, self._table_price))
+        return replace(answer, model=self.name)
 
     async def _receive(
         self, request: ModelRequest, assembly: Assembly, patience: asyncio.Timeout
@@ -201,13 +204,14 @@ class LiteLLM:
             yield event
 
     def _parameters(self, request: ModelRequest) -> Json:
-        settings = self._settings
+        settings, can = self._settings, self._capabilities
         provider = self._provider()
         given: Json = {
-            "messages": prepare_messages(request.messages, self._capabilities),
+            "messages": prepare_messages(request.messages, self.name, can),
             "tools": list(request.tools) or None,
             "tool_choice": "required" if request.tool_choice == "required" else None,
             **settings.model_dump(include=_SAME_NAME, by_alias=False),
+            "reasoning_effort": self._effort(request.messages),
             "api_key": self._key(provider),
             "max_tokens": settings.max_output_tokens,
             "extra_headers": settings.extra_headers or None,
@@ -225,6 +229,13 @@ class LiteLLM:
             # Else litellm imports the mcp package for every request with tools, and needs it.
             "_skip_mcp_handler": True,
         }
+
+    def _effort(self, messages: Sequence[Json]) -> str | None:
+        """None where the model may not think before the tool loop under way has ended."""
+        needs_thinking = self._capabilities.quirks.needs_thinking_in_loop
+        if needs_thinking and lacks_thinking(messages, self.name):
+            return None
+        return self._settings.reasoning_effort
 
     def _key(self, provider: str) -> str | None:
         key = self._settings.api_key
@@ -277,38 +288,6 @@ class LiteLLM:
             retryable=True,
             hint="raise `llm.firstTokenTimeoutS` if the model needs longer",
         )
-
-
-def prepare_messages(messages: Sequence[Json], capabilities: Capabilities) -> list[Json]:
-    """The messages as this model takes them: images it can see, and marks where to cache."""
-    prepared = list(messages)
-    if not capabilities.sees_images:
-        prepared = [_without_images(message) for message in prepared]
-    if capabilities.wants_cache_marks and prepared:
-        # The system prompt (and the tools before it) stays; the last message ends the next prefix.
-        for n in {0, len(prepared) - 1}:
-            prepared[n] = _with_cache_mark(prepared[n])
-    return prepared
-
-
-def _without_images(message: Json) -> Json:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    note = {"type": "text", "text": "(an image, left out: this model does not see images)"}
-    parts = cast("list[Json]", content)
-    return {**message, "content": [note if p["type"] == "image_url" else p for p in parts]}
-
-
-def _with_cache_mark(message: Json) -> Json:
-    content = message.get("content")
-    if not content:
-        return message
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    parts: list[Json] = content
-    marked = {**parts[-1], "cache_control": {"type": "ephemeral"}}
-    return {**message, "content": [*parts[:-1], marked]}
 
 
 async def _litellm_chunks(stream: Any) -> AsyncGenerator[Json]:

@@ -68,11 +68,11 @@ def test_what_a_view_has_given_is_not_changed_by_what_comes():
 
 def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():
     block = {"type": "thinking", "thinking": "Hm.", "signature": "S"}
-    thought = {"kind": "reasoning", "id": "r", "status": "completed", "batch": "b1"}
-    [message] = render_batch([{**thought, "blocks": [block]}, spoken("Yes.")])
-    assert message["thinking_blocks"] == [block]
-    cut = {**thought, "blocks": [block], "status": "cancelled"}
-    assert "thinking_blocks" not in render_batch([cut, spoken("Yes.")])[0]
+    thought: Json = {"kind": "reasoning", "id": "r", "status": "completed", "batch": "b1"}
+    thought |= {"blocks": [block], "model": "claude", "text": "Hm."}
+    [message] = render_batch([thought, spoken("Yes.")])
+    assert message["thinking"] == {"model": "claude", "text": "Hm.", "blocks": [block]}
+    assert "thinking" not in render_batch([{**thought, "status": "cancelled"}, spoken("Yes.")])[0]
 
 
 def test_what_was_tried_again_or_said_nothing_is_left_out():

@@ -23,7 +23,7 @@ from fake_llm import (
     with_finish,
     with_usage,
 )
-from model_calls import HELLO, KEY, TOOL, ask, settings_for
+from model_calls import HELLO, KEY, TOOL, anthropic, anthropic_block, ask, settings_for
 from pydantic import ValidationError
 
 from oh_daemon.contract.errors import NetworkError
@@ -32,7 +32,8 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
-from oh_daemon.model.client import LiteLLM, prepare_messages
+from oh_daemon.model.client import LiteLLM
+from oh_daemon.model.messages import prepare_messages
 
 # litellm's own use of pydantic warns.
 pytestmark = [
@@ -49,21 +50,14 @@ CONVERSATION: list[Json] = [
         "tool_calls": [
             {"id": "call_1", "type": "function", "function": {"name": "a", "arguments": "{}"}}
         ],
-        "thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "S1"}],
+        "thinking": {
+            "model": "anthropic/claude-sonnet-4-5",
+            "text": "Hm.",
+            "blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "S1"}],
+        },
     },
     {"role": "tool", "tool_call_id": "call_1", "content": "seen"},
 ]
-
-
-def anthropic(kind: str, **fields: Any) -> bytes:
-    data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
-    return f"event: {kind}\ndata: {data}\n\n".encode()
-
-
-def anthropic_block(index: int, start: Json, *deltas: Json) -> bytes:
-    events = [anthropic("content_block_start", index=index, content_block=start)]
-    events += [anthropic("content_block_delta", index=index, delta=delta) for delta in deltas]
-    return b"".join([*events, anthropic("content_block_stop", index=index)])
 
 
 ANTHROPIC_USAGE = {
@@ -124,6 +118,7 @@ def test_an_answer_has_everything_that_was_streamed():
         finish_reason="tool_calls",
         usage=Usage(input_tokens=100, output_tokens=10, requests=1),
         response_id="chatcmpl-0",
+        model="openai/fake",
     )
     assert deltas == [ModelDelta("reasoning", "Let me see."), ModelDelta("text", "Two calls.")]
 
@@ -203,9 +198,7 @@ def test_an_api_version_reaches_the_endpoint():
 
 def test_thinking_blocks_and_cache_figures_of_another_dialect_are_kept():
     with FakeLLM([raw(ANTHROPIC_ANSWER + ANTHROPIC_END)]) as fake:
-        answer = ask(
-            fake, model="anthropic/claude-sonnet-4-5", base_url=fake.url.removesuffix("/v1")
-        )
+        answer = ask(fake, model="anthropic/claude-sonnet-4-5")
     assert answer.text == "A\u2028B [DONE]"
     assert answer.reasoning == "let me see"
     assert answer.thinking_blocks == (
@@ -223,7 +216,7 @@ def test_a_stream_of_another_dialect_that_stops_early_is_no_answer():
         FakeLLM([raw(ANTHROPIC_ANSWER)]) as fake,
         pytest.raises(NetworkError, match="ended before"),
     ):
-        ask(fake, model="anthropic/claude-sonnet-4-5", base_url=fake.url.removesuffix("/v1"))
+        ask(fake, model="anthropic/claude-sonnet-4-5")
 
 
 def test_claude_gets_cache_marks_and_its_thinking_back():
@@ -234,7 +227,6 @@ def test_claude_gets_cache_marks_and_its_thinking_back():
                 fake,
                 ModelRequest(CONVERSATION, [TOOL]),
                 model="anthropic/claude-sonnet-4-5",
-                base_url=fake.url.removesuffix("/v1"),
                 caching_prompt=is_caching,
             )
         marked, plain = (request.body for request in fake.requests)
@@ -253,8 +245,8 @@ def test_an_image_is_sent_as_it_is_and_left_out_for_a_blind_model():
     with FakeLLM([say("a")]) as fake:
         ask(fake, ModelRequest(messages))
         assert fake.requests[0].body["messages"] == messages
-    blind = Capabilities(None, True, False, False, None)
-    [message] = prepare_messages(messages, blind)
+    blind = Capabilities(None, calls_functions=True, sees_images=False, table_entry=None)
+    [message] = prepare_messages(messages, "fake", blind)
     assert [part["type"] for part in message["content"]] == ["text", "text"]
 
 
@@ -400,25 +392,28 @@ TABLE: dict[str, Json] = {
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"model": "openai/gpt-x"}, Capabilities(1000, True, True, False, "gpt-x")),
-        ({"model": "gpt-x", "context_window": 9}, Capabilities(9, True, True, False, "gpt-x")),
-        ({"model": "gemini/y"}, Capabilities(500, False, False, False, "gemini/y")),
+        ({"model": "openai/gpt-x"}, (1000, True, True, False, "gpt-x")),
+        ({"model": "gpt-x", "context_window": 9}, (9, True, True, False, "gpt-x")),
+        ({"model": "gemini/y"}, (500, False, False, False, "gemini/y")),
         (
             {"model": "y", "custom_llm_provider": "gemini", "native_tool_calling": True},
-            Capabilities(500, True, False, False, "gemini/y"),
+            (500, True, False, False, "gemini/y"),
         ),
-        ({"model": "vllm/Qwen3-Coder"}, Capabilities(262_144, True, True, False, None)),
-        ({"model": "bedrock/claude-z"}, Capabilities(None, True, True, True, None)),
+        ({"model": "vllm/Qwen3-Coder"}, (262_144, True, True, False, None)),
+        ({"model": "bedrock/claude-z"}, (None, True, True, True, None)),
         (
             {"model": "bedrock/claude-z", "caching_prompt": False},
-            Capabilities(None, True, True, False, None),
+            (None, True, True, False, None),
         ),
     ],
 )
 def test_capabilities_come_from_override_then_table_then_default(
-    given: Json, expected: Capabilities
+    given: Json, expected: tuple[object, ...]
 ):
-    assert find_capabilities(LLMSettings.model_validate(given), TABLE) == expected
+    can = find_capabilities(LLMSettings.model_validate(given), TABLE)
+    marks = can.quirks.wants_cache_marks
+    found = (can.context_window, can.calls_functions, can.sees_images, marks, can.table_entry)
+    assert found == expected
 
 
 def test_the_key_is_in_no_dump_and_no_repr():

@@ -679,6 +679,7 @@ export interface ReasoningItem {
   text: string;
   batch?: string;
   blocks: readonly Record<string, unknown>[];
+  model?: string;
 }
 
 export interface ToolCallItem {

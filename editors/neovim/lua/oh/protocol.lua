@@ -592,6 +592,7 @@
 ---@field text string
 ---@field batch? string
 ---@field blocks table<string, any>[]
+---@field model? string
 
 ---@class (exact) oh.protocol.ToolCallItem
 ---@field id string

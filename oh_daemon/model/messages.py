@@ -1,0 +1,99 @@
+"""The messages of a conversation as one model takes them; pure.
+
+They were made by any models: what this one refuses goes, what is its own comes back unmodified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import cast
+
+from oh_daemon.core.ports import Json
+from oh_daemon.model.capabilities import Capabilities
+
+
+def prepare_messages(messages: Sequence[Json], model: str, can: Capabilities) -> list[Json]:
+    """For chat completions: thinking, images that it can see, and marks where to cache."""
+    prepared = [_with_thinking(message, model, can) for message in taken_by(messages, can)]
+    if can.quirks.wants_cache_marks and prepared:
+        # The system prompt (and the tools before it) stays; the last message ends the next prefix.
+        for n in {0, len(prepared) - 1}:
+            prepared[n] = _with_cache_mark(prepared[n])
+    return prepared
+
+
+def taken_by(messages: Sequence[Json], can: Capabilities) -> list[Json]:
+    """What holds in every dialect: ids that the model takes, and no images for a blind one."""
+    taken = [_with_call_ids(message, can) for message in messages]
+    return taken if can.sees_images else [_without_images(message) for message in taken]
+
+
+def own_thinking(message: Json, model: str) -> Json | None:
+    """What this model itself thought for the answer; signatures of another one are refused."""
+    thinking: Json | None = message.get("thinking")
+    return thinking if thinking is not None and thinking["model"] == model else None
+
+
+def lacks_thinking(messages: Sequence[Json], model: str) -> bool:
+    """Whether the last answer called tools without this model's own thinking before it."""
+    answers = (message for message in reversed(messages) if message["role"] == "assistant")
+    last = next(answers, None)
+    if last is None or "tool_calls" not in last:
+        return False
+    thinking = own_thinking(last, model)
+    return not (thinking and thinking["blocks"])
+
+
+def _with_thinking(message: Json, model: str, can: Capabilities) -> Json:
+    if "thinking" not in message:
+        return message
+    sent = {key: value for key, value in message.items() if key != "thinking"}
+    thinking = own_thinking(message, model)
+    if thinking is None:
+        return sent
+    for name, heads in (
+        ("thinking_blocks", ("thinking", "redacted_thinking")),
+        ("reasoning_details", ("reasoning.",)),
+    ):
+        blocks = [block for block in thinking["blocks"] if block["type"].startswith(heads)]
+        if blocks:
+            sent[name] = blocks
+    if can.quirks.wants_reasoning_text and thinking["text"]:
+        sent["reasoning_content"] = thinking["text"]
+    return sent
+
+
+def _with_call_ids(message: Json, can: Capabilities) -> Json:
+    if "tool_call_id" in message:
+        return {**message, "tool_call_id": _call_id(message["tool_call_id"], can)}
+    if "tool_calls" in message:
+        calls = [{**call, "id": _call_id(call["id"], can)} for call in message["tool_calls"]]
+        return {**message, "tool_calls": calls}
+    return message
+
+
+def _call_id(call_id: str, can: Capabilities) -> str:
+    if can.quirks.call_ids.fullmatch(call_id):
+        return call_id
+    return sha256(call_id.encode()).hexdigest()[:9]
+
+
+def _without_images(message: Json) -> Json:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    note = {"type": "text", "text": "(an image, left out: this model does not see images)"}
+    parts = cast("list[Json]", content)
+    return {**message, "content": [note if p["type"] == "image_url" else p for p in parts]}
+
+
+def _with_cache_mark(message: Json) -> Json:
+    content = message.get("content")
+    if not content:
+        return message
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    parts: list[Json] = content
+    marked = {**parts[-1], "cache_control": {"type": "ephemeral"}}
+    return {**message, "content": [*parts[:-1], marked]}

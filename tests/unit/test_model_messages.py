@@ -1,0 +1,105 @@
+"""What one model gets of a conversation that any models had before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oh_daemon.contract.items import Usage
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.ports import Json
+from oh_daemon.model.assembly import Assembly
+from oh_daemon.model.capabilities import Capabilities, find_capabilities
+from oh_daemon.model.messages import lacks_thinking, prepare_messages
+
+SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "S"}
+ENCRYPTED = {"type": "reasoning.encrypted", "data": "xyz", "id": "rs_1", "index": 0}
+
+
+def capabilities(model: str, **table_entry: Any) -> Capabilities:
+    return find_capabilities(LLMSettings(model=model), {model: table_entry} if table_entry else {})
+
+
+def answer(model: str, *blocks: Json, call_id: str = "call_1", text: str = "Hm.") -> Json:
+    made = {"id": call_id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    thinking = {"model": model, "text": text, "blocks": list(blocks)}
+    return {"role": "assistant", "content": None, "tool_calls": [made], "thinking": thinking}
+
+
+@pytest.mark.parametrize(
+    ("model", "blocks", "sent"),
+    [
+        ("anthropic/claude-x", [SIGNED], {"thinking_blocks": [SIGNED]}),
+        ("openrouter/openai/gpt-x", [ENCRYPTED], {"reasoning_details": [ENCRYPTED]}),
+        ("deepseek/deepseek-x", [], {"reasoning_content": "Hm."}),
+        ("openai/gpt-x", [], {}),
+    ],
+)
+def test_thinking_goes_back_to_the_model_that_thought_it(
+    model: str, blocks: list[Json], sent: Json
+):
+    [message] = prepare_messages([answer(model, *blocks)], model, capabilities(model))
+    assert {k: v for k, v in message.items() if "thinking" in k or "reasoning" in k} == sent
+    [message] = prepare_messages([answer("other", *blocks)], model, capabilities(model))
+    assert message.keys() == {"role", "content", "tool_calls"}
+
+
+@pytest.mark.parametrize(
+    ("model", "call_id", "is_kept"),
+    [
+        ("openai/gpt-x", "toolu_01-a", True),
+        ("openai/gpt-x", "call_1__thought__a+b=", False),
+        ("openai/gpt-x", "c" * 65, False),
+        ("gemini/gemini-x", "call_1__thought__a+b=", True),
+        ("mistral/mistral-x", "toolu_01-a", False),
+        ("mistral/mistral-x", "a1B2c3D4e", True),
+    ],
+)
+def test_an_id_that_a_model_refuses_is_another_one_in_call_and_result(
+    model: str, call_id: str, is_kept: bool
+):
+    result = {"role": "tool", "tool_call_id": call_id, "content": "seen"}
+    can = capabilities(model)
+    called, seen = prepare_messages([answer("any", call_id=call_id), result], model, can)
+    [made] = called["tool_calls"]
+    assert made["id"] == seen["tool_call_id"]
+    assert (made["id"] == call_id) is is_kept
+    assert can.quirks.call_ids.fullmatch(made["id"])
+
+
+def test_a_tool_loop_that_another_model_began_lacks_thinking_until_it_has_ended():
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "seen"}
+    said = {"role": "assistant", "content": "Done."}
+    asked = {"role": "user", "content": "And now?"}
+    own, foreign = answer("me", SIGNED), answer("other", SIGNED)
+    assert not lacks_thinking([asked, own, result], "me")
+    assert lacks_thinking([asked, own, result, foreign, result], "me")
+    assert not lacks_thinking([asked, foreign, result, said, asked], "me")
+
+
+def test_reasoning_details_in_pieces_are_put_together_and_end_with_their_signature():
+    assembly = Assembly(lambda _: None)
+    text = {"type": "reasoning.text", "format": "f", "index": 0}
+    pieces: list[Json] = [
+        {**text, "text": "Let me", "signature": None},
+        {**text, "text": " see."},
+        {**text, "signature": "SIG"},
+        {**ENCRYPTED, "index": 1},
+    ]
+    for piece in pieces:
+        assembly.feed({"choices": [{"delta": {"reasoning_details": [piece]}}]})
+    assert assembly.answer(Usage()).thinking_blocks == (
+        {**text, "text": "Let me see.", "signature": "SIG"},
+        {**ENCRYPTED, "index": 1},
+    )
+
+
+def test_a_thinking_block_with_half_a_character_is_not_kept_and_a_split_one_is():
+    for pieces, kept in ((["\ud83d", "\ude00"], "\U0001f600"), (["\ud83d", "x"], None)):
+        assembly = Assembly(lambda _: None)
+        for piece in pieces:
+            block = {"type": "thinking", "thinking": piece}
+            assembly.feed({"choices": [{"delta": {"thinking_blocks": [block]}}]})
+        blocks = assembly.answer(Usage()).thinking_blocks
+        assert blocks == (() if kept is None else ({"type": "thinking", "thinking": kept},))

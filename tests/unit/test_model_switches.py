@@ -1,0 +1,107 @@
+"""Conversations whose model changes on the way, each with its own thinking and its own calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from core_world import SECRET, Work, at_work, tool
+from fake_llm import Json, Step, raw, reason
+from fake_llm import call as calling
+from model_calls import anthropic, anthropic_block
+
+# litellm's own use of pydantic warns.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+ECHO = tool("echo", lambda words: words, words={"type": "string"})
+CLAUDE: Json = {"model": "anthropic/claude-sonnet-4-5", "reasoning_effort": "low"}
+DONE = {"type": "text_delta", "text": "Done."}
+
+
+def claude(*blocks: bytes, stop: str) -> Step:
+    """An answer of Anthropic's API."""
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    message |= {"model": "claude", "usage": usage}
+    end = anthropic("message_delta", delta={"stop_reason": stop}, usage={"output_tokens": 20})
+    start = anthropic("message_start", message=message)
+    return raw(b"".join([start, *blocks, end, anthropic("message_stop")]))
+
+
+def thought(text: str) -> bytes:
+    return anthropic_block(
+        0,
+        {"type": "thinking", "thinking": ""},
+        {"type": "thinking_delta", "thinking": text},
+        {"type": "signature_delta", "signature": f"SIG({text})"},
+    )
+
+
+def tool_use(call_id: str, name: str, **args: Any) -> bytes:
+    piece = {"type": "input_json_delta", "partial_json": json.dumps(args)}
+    start = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return anthropic_block(1, start, piece)
+
+
+def thinking_sent(body: Json) -> list[Json]:
+    contents = [m["content"] for m in body["messages"] if m["role"] == "assistant"]
+    return [p for c in contents if isinstance(c, list) for p in c if p["type"] == "thinking"]
+
+
+@contextmanager
+def switching(script: Sequence[Step], **others: Json) -> Generator[Work]:
+    """Work in which the model may call `switch` to become another one."""
+    works: list[Work] = []
+
+    def switch(to: str) -> None:
+        works[0].switch(to)
+
+    with at_work(
+        script, ECHO, tool("switch", switch, to={"type": "string"}), others=others
+    ) as work:
+        works.append(work)
+        yield work
+
+
+def test_signed_thinking_goes_back_unmodified_and_to_its_own_model_only():
+    script = [
+        claude(thought("Hm \u2028."), tool_use("toolu_1", "echo", words="a"), stop="tool_use"),
+        claude(thought("Oh."), tool_use("toolu_2", "switch", to="fake"), stop="tool_use"),
+        reason("Private.", calling("switch", to="claude")),
+        claude(anthropic_block(0, {"type": "text", "text": ""}, DONE), stop="end_turn"),
+        claude(anthropic_block(0, {"type": "text", "text": ""}, DONE), stop="end_turn"),
+    ]
+    with switching(script, claude=CLAUDE) as work:
+        work.switch("claude")
+        assert [work.run()["status"], work.run("again")["status"]] == ["completed"] * 2
+        own, in_loop, foreign, back, later = (request.body for request in work.llm.requests)
+    signed = [
+        {"type": "thinking", "thinking": text, "signature": f"SIG({text})"}
+        for text in ("Hm \u2028.", "Oh.")
+    ]
+    assert thinking_sent(in_loop) == signed[:1]
+    assert not any(word in json.dumps(foreign) for word in ("Hm", "Oh.", "SIG"))
+    assert thinking_sent(later) == signed
+    assert "Private." not in json.dumps(back)
+    # Within a loop that another model took over, Claude would refuse to think.
+    assert ["thinking" in body for body in (own, in_loop, back, later)] == [True, True, False, True]
+
+
+def test_thinking_that_holds_a_secret_is_masked_in_the_log_and_not_sent_back_changed():
+    script = [
+        claude(
+            thought(f"It is {SECRET}."), tool_use("toolu_1", "echo", words="a"), stop="tool_use"
+        ),
+        claude(anthropic_block(0, {"type": "text", "text": ""}, DONE), stop="end_turn"),
+    ]
+    with switching(script, claude=CLAUDE) as work:
+        work.switch("claude")
+        assert work.run()["status"] == "completed"
+        assert work.items("reasoning")[0]["text"] == "It is <secret hidden>."
+        assert thinking_sent(work.llm.requests[1].body) == []
