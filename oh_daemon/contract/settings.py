@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.rules import Rule, read_rules
 
 Source = Literal["request", "client", "command line", "environment", "project", "user", "default"]
 
@@ -39,6 +40,9 @@ class Settings(Contract):
     """When to ask before an action: always, from medium risk on, or never."""
     mode: Literal["plan", "ask", "autoEdit", "full"] = "ask"
     """`plan` only reads, `autoEdit` lets edits in the workspace pass, `full` asks for nothing."""
+    rules: tuple[Rule, ...] = ()
+    """Calls to deny, ask about or allow, each `{"decision", "tool", "argv", "match"}`; those of
+    all sources count, and a project's may only deny or ask."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Model calls per turn; then the conversation pauses with reason `budget`."""
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
@@ -66,6 +70,8 @@ STRICTNESS: dict[str, tuple[str, ...]] = {
     "mode": ("full", "autoEdit", "ask", "plan"),
 }
 """Loosest first. Of these the strictest of project and user wins."""
+TIGHTENED = frozenset({"rules"})
+"""A project adds to these what is stricter."""
 NOT_FROM_PROJECT = frozenset(
     {
         *("model", "models", "llm", "mcpServers"),
@@ -103,8 +109,13 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
             if problem is not None:
                 problems.append(problem)
                 continue
-            values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
             sources[key] = layer.source
+            if key == "rules":
+                rules, wrong = read_rules(value, layer.source)
+                values[key] = (*values.get(key, ()), *rules)
+                problems += wrong
+            else:
+                values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
     for key in KEYS:
         sources.setdefault(key, "default")
     return Merged(Settings.model_validate(values), sources, tuple(problems))
@@ -116,6 +127,8 @@ def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> st
         near = difflib.get_close_matches(key, KEYS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(KEYS)}"
         return f"{layer.source}: unknown setting {key!r}{hint}"
+    if key == "rules" and isinstance(value, list | tuple):
+        return None  # Read one by one: a wrong one must not take the others with it.
     try:
         Settings.model_validate({key: value})
         if key == "llm":

@@ -46,6 +46,15 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Ruling:
+    """What rules or earlier answers say; `covers_high` says that it holds for high risk too."""
+
+    effect: Effect
+    rule: str
+    covers_high: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Gate:
     """Something to settle before an action, for instance trust in the folder.
 
@@ -66,9 +75,12 @@ def decide(
     options: dict[str, str],
     *,
     self_rating: Risk | None,
-    is_granted: bool,
+    ruling: Ruling | None = None,
 ) -> Verdict:
-    """Settle one action by the conversation's mode and approval options, strictest rule first."""
+    """Settle one action by rules, mode and approval option, strictest first.
+
+    `ruling` is what the user's rules or an earlier answer say.
+    """
     risk = highest_risk(intent.risk, self_rating if not spec.read_only else None)
     if risk == "unknown" and spec.read_only:
         risk = "low"
@@ -78,20 +90,25 @@ def decide(
     is_low = RISK_ORDER[risk] < RISK_ORDER["medium"]
     edits_freely = mode == "autoEdit" and spec.kind == "edit" and risk == "medium"
     floor = intent.outside_floor
+    ruled = ruling or Ruling("ask", "")
+    may_pass = ruled.effect == "allow" and (ruled.covers_high or risk in {"low", "medium"})
     rules: tuple[tuple[bool, Effect, str], ...] = (
+        (ruled.effect == "reject", "reject", ruled.rule),
         (mode == "plan" and intent.footprint.writes, "reject", "mode plan is read-only"),
         (floor and never_asks, "reject", "protected places are never touched without asking"),
         (floor, "ask", "protected place"),
+        (ruling is not None and ruled.effect == "ask", "ask", ruled.rule),
         (touches_nothing, "allow", "touches nothing"),
         (never_asks, "allow", "mode full" if mode == "full" else "approval askNever"),
-        (is_granted, "allow", "granted before"),
+        (may_pass, "allow", ruled.rule),
         (approval == "askAlways", "ask", "approval askAlways"),
         (is_low, "allow", "low risk"),
         (edits_freely, "allow", "mode autoEdit"),
     )
     for applies, effect, rule in rules:
         if applies:
-            return Verdict(effect, rule, risk, intent.reasons)
+            reasons = (rule, *intent.reasons) if rule == ruled.rule else intent.reasons
+            return Verdict(effect, rule, risk, reasons)
     return Verdict("ask", f"{risk} risk", risk, intent.reasons)
 
 

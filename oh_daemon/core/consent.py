@@ -14,9 +14,11 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputRequest
+from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import (
     RISK_ORDER,
     Gate,
+    Ruling,
     Verdict,
     approval_options,
     decide,
@@ -26,6 +28,7 @@ from oh_daemon.core.approval import (
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Intent, Json, Question, Tool, ToolSpec
+from oh_daemon.core.rules import ruling_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Policy:
     """What decides from outside: gates to pass, grants kept for a folder, somebody to ask."""
 
     gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
+    rules: Callable[[], Sequence[Rule]] = lambda: ()
     is_granted: Callable[[str], bool] = lambda _key: False
     save_grant: Callable[[str], None] = lambda _key: None
     can_ask: Callable[[], bool] = lambda: False
@@ -115,19 +119,32 @@ class Consent:
     def _apply_policy(
         self, item: Json, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
-        key = _key_of(intent.subject)
+        ruling = self._ruling(tool.spec, intent)
         verdict = decide(
             tool.spec,
             intent,
             self._conversation.state.options,
             self_rating=item.get("selfRating"),
-            is_granted=self._is_granted(key) or self._policy.is_granted(key),
+            ruling=ruling,
         )
         if verdict.effect == "ask":
-            self._ask(item, intent, digest, self._with_change(item, intent, verdict))
+            # An answer for longer than once would not count against a rule.
+            is_ruled = ruling is not None and ruling.effect == "ask"
+            asked = replace(intent, outside_floor=intent.outside_floor or is_ruled)
+            self._ask(item, asked, digest, self._with_change(item, intent, verdict))
             return None
         self._log_decision(item, verdict, digest)
         return intent if verdict.effect == "allow" else Rejection(f"Not allowed: {verdict.rule}.")
+
+    def _ruling(self, spec: ToolSpec, intent: Intent) -> Ruling | None:
+        """What the rules say; an earlier answer of the user allows what they leave open."""
+        rules = self._policy.rules()
+        ruling = ruling_of(rules, spec.name, intent.segments) if rules else None
+        if ruling is not None and ruling.effect != "allow":
+            return ruling
+        key = _key_of(intent.subject)
+        is_granted = self._is_granted(key) or self._policy.is_granted(key)
+        return Ruling("allow", "granted before", covers_high=True) if is_granted else ruling
 
     def _with_change(self, item: Json, intent: Intent, verdict: Verdict) -> Verdict:
         """Say it when this very action was allowed before: what passed a gate is not the action."""

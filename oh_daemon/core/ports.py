@@ -176,6 +176,8 @@ class Intent:
     """`kind` and the fields of that item kind, by their Python names."""
     question: Question | None = None
     """Put to the user, whose answer is the observation; it runs only when nobody can answer."""
+    segments: tuple[tuple[str, ...], ...] = ()
+    """A command's parts as their words, which rules are about."""
     outside_floor: bool = False
     """Asks even under askNever and saved grants: protected paths, paths outside the folders."""
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.risk_commands import Finding
-from oh_daemon.core.risk_paths import Ground
+from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_script import rate_code
 
 
@@ -26,6 +26,8 @@ class Rating(NamedTuple):
     reasons: tuple[str, ...]
     scripts: tuple[str, ...] = ()
     """Files of the workspace that it runs: what they hold is a part of what it does."""
+    segments: tuple[tuple[str, ...], ...] = ((UNKNOWN,),)
+    """Every command in it, as its words; also what it writes to, and that it goes on."""
 
 
 def rate_command(
@@ -46,9 +48,15 @@ def rate_command(
     if "fetch" in kinds and {"run", "unknown"} & {*kinds[kinds.index("fetch") :]}:
         findings.append(Finding("high", "runs code after it fetched something"))
     worst = max((Finding("low", ""), *findings), key=lambda found: RISK_ORDER[found.risk]).risk
-    reasons = (finding.reason for finding in findings if finding.risk == worst)
+    reasons = (found.reason for found in findings if found.risk == worst and found.reason)
     scripts = filter(None, (finding.script for finding in findings))
-    return Rating(worst, tuple(dict.fromkeys(reasons)), tuple(dict.fromkeys(scripts)))
+    segments = filter(None, (finding.words for finding in findings))
+    return Rating(
+        worst,
+        tuple(dict.fromkeys(reasons)),
+        tuple(dict.fromkeys(scripts)),
+        tuple(dict.fromkeys(segments)),
+    )
 
 
 def display_escaped(text: str) -> str:

@@ -21,6 +21,8 @@ class Finding(NamedTuple):
     reason: str
     kind: str = "text"
     script: str | None = None
+    words: tuple[str, ...] = ()
+    """A command as its words, or what else of a script a rule can name."""
 
 
 class Words(NamedTuple):
@@ -36,6 +38,7 @@ def rate_words(command: Words) -> Iterator[Finding]:
     if not command.words:
         return
     name, *args = command.words
+    yield Finding("low", "", words=(name, *args))
     program, kind = find_program(re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", name))
     if re.search(r"[\0*?$`]|\[.|[^ -~]", name):
         yield Finding("high", "which command runs is hidden")
@@ -70,7 +73,9 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     if kind == "unknown":
         # It may be a wrapper: the first known program in its arguments counts too.
         inner = (n for n, arg in enumerate(args) if find_program(arg)[1] != "unknown")
-        yield from rate_words(command._replace(words=args[next(inner, len(args)) :]))
+        guess = tuple(args[next(inner, len(args)) :])
+        for found in rate_words(command._replace(words=guess)):
+            yield found._replace(words=()) if found.words == guess else found
 
 
 def _operands(program: str, args: Sequence[str]) -> Sequence[str]:
@@ -145,7 +150,9 @@ def _interpreted(program: str, command: Words) -> Iterator[Finding]:
         yield from rate_paths(operands[1:], ground, writing=is_shell)
 
 
-_UNSEEN = Finding("high", "runs code that stands in the command or comes from data")
+_UNSEEN = Finding(
+    "high", "runs code that stands in the command or comes from data", words=(UNKNOWN,)
+)
 _NESTED: dict[str, Callable[[str, Words], Iterator[Finding]]] = {
     "wrap": _wrapped,
     "find": _searched,

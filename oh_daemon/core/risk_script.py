@@ -37,7 +37,7 @@ def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
     tree = Parser(_language()).parse(code.encode("utf-8", "surrogatepass"))
     # The grammar joins a line that is only a backslash with the wrong one.
     if tree.root_node.has_error or re.search(r"(^|\n)\s*\\\n", code):
-        yield Finding("high", "it cannot be understood as a shell command")
+        yield Finding("high", "it cannot be understood as a shell command", words=(UNKNOWN,))
         return
     script = _Script(ground)
     script.walk(tree.root_node)
@@ -72,7 +72,7 @@ class _Script:
         for child in node.children:
             before = self._ground
             if child.type == "&":
-                self.findings.append(Finding("medium", "goes on in the background"))
+                self.findings.append(Finding("medium", "goes on in the background", words=("&",)))
             elif child.is_named:
                 self.walk(child)
             if self._ground != before:
@@ -122,7 +122,9 @@ class _Script:
         if not targets:
             self._high("redirects to what is not known")
         elif not (operator.endswith("&") and re.fullmatch(r"\d+-?|-", targets[0])):
-            self.findings.append(rate_path(targets[0], self._ground, writing=operator != "<"))
+            found = rate_path(targets[0], self._ground, writing=operator != "<")
+            words = (operator, targets[0]) if found.risk != "low" else ()
+            self.findings.append(found._replace(words=words))
         return targets[1:]
 
     def visit_heredoc(self, node: Node) -> None:

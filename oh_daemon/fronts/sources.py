@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.settings import Layer, Merged, Settings, Source, merge_settings
+from oh_daemon.core.rules import check_rules
 
 SETTINGS_FILE = Path(".openhands") / "settings.json"
 _VARIABLES = {
@@ -66,7 +67,10 @@ class SettingsSources:
                 layers.append(project)
         layers.append(_from_file(self.user_file, "user", problems))
         merged = merge_settings(layers)
-        return Merged(merged.settings, merged.sources, (*problems, *merged.problems))
+        problems += merged.problems
+        rules, wrong = check_rules(merged.settings.rules)
+        settings = merged.settings.model_copy(update={"rules": rules})
+        return Merged(settings, merged.sources, (*problems, *merged.problems, *wrong))
 
 
 def secret_values(environment: Mapping[str, str]) -> list[str]:

@@ -295,12 +295,17 @@ class Live:
     def _policy(self) -> Policy:
         shared, documents = self._shared, self.workbench.documents
         if documents is None:
-            return Policy(can_ask=shared.can_ask, can_answer=shared.can_answer)
+            return Policy(
+                rules=lambda: shared.settings(None).settings.rules,
+                can_ask=shared.can_ask,
+                can_answer=shared.can_answer,
+            )
         home, conversation = documents.folders.folders[0], self.conversation
         return Policy(
             gates=lambda spec, intent: gates_of(
                 conversation, shared.trust, documents, spec, intent
             ),
+            rules=lambda: shared.settings(home).settings.rules,
             is_granted=lambda key: shared.is_granted(home, key),
             save_grant=lambda key: shared.save_grant(home, key),
             can_ask=shared.can_ask,

@@ -88,6 +88,7 @@ class TerminalTool:
             risk=rating.risk,
             reasons=rating.reasons,
             footprint=footprint,
+            segments=rating.segments,
             digest_material=(
                 args.get("terminal_id", ""),
                 str(bool(args.get("is_input"))),
@@ -132,12 +133,13 @@ class TerminalTool:
     def _rated(self, args: Json, cwd: Path) -> tuple[Rating, Footprint]:
         command, is_input = args["command"], args.get("is_input")
         if is_input and not command:
-            return Rating("low", ()), Footprint(writes=False, paths=frozenset())
+            return Rating("low", (), segments=()), Footprint(writes=False, paths=frozenset())
         if is_input and command in KEYS:
-            return Rating("low", ()), Footprint()
+            return Rating("low", (), segments=()), Footprint()
         rating = self._rate(command, cwd)
         if is_input and rating.risk == "low":
-            return Rating("medium", ("typed into a running program",)), Footprint()
+            typed = ("typed into a running program",)
+            return rating._replace(risk="medium", reasons=typed), Footprint()
         return rating, Footprint(writes=rating.risk != "low")
 
     def _result(self, outcome: CommandOutcome, terminal_id: str, note: str | None) -> ToolResult:

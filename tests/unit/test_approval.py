@@ -12,6 +12,7 @@ from oh_daemon.contract.approvals import (
 )
 from oh_daemon.contract.items import FileChange, Risk
 from oh_daemon.core.approval import (
+    Ruling,
     approval_options,
     decide,
     digest_of,
@@ -33,12 +34,14 @@ def _verdict(
     *,
     rated: Risk | None = None,
     granted: bool = False,
+    ruled: Ruling | None = None,
     floor: bool = False,
     footprint: Footprint | None = None,
     **options: str,
 ) -> tuple[str, str]:
     intent = Intent("make", _COMMAND, risk, footprint=footprint or Footprint(), outside_floor=floor)
-    verdict = decide(spec, intent, options, self_rating=rated, is_granted=granted)
+    ruling = Ruling("allow", "granted before", covers_high=True) if granted else ruled
+    verdict = decide(spec, intent, options, self_rating=rated, ruling=ruling)
     return verdict.effect, verdict.rule
 
 
@@ -50,6 +53,12 @@ def _verdict(
         (_verdict(risk="high"), ("ask", "high risk")),
         (_verdict(risk="unknown"), ("ask", "unknown risk")),
         (_verdict(_SEARCH, "unknown"), ("allow", "low risk")),
+        (_verdict(ruled=Ruling("allow", "r")), ("allow", "r")),
+        (_verdict(ruled=Ruling("allow", "r"), approval="askAlways"), ("allow", "r")),
+        (_verdict(ruled=Ruling("allow", "r"), risk="high"), ("ask", "high risk")),
+        (_verdict(ruled=Ruling("allow", "r"), floor=True), ("ask", "protected place")),
+        (_verdict(ruled=Ruling("ask", "r"), risk="low", mode="full"), ("ask", "r")),
+        (_verdict(ruled=Ruling("reject", "r"), risk="low", mode="full"), ("reject", "r")),
         (_verdict(risk="low", rated="high"), ("ask", "high risk")),
         (_verdict(risk="high", rated="low"), ("ask", "high risk")),
         (_verdict(_SEARCH, "low", rated="high"), ("allow", "low risk")),

@@ -171,7 +171,8 @@ def test_without_folders_nothing_is_inside() -> None:
 
 def test_the_reasons_are_those_of_the_worst_command() -> None:
     rating = rate("ls && make; sudo id")
-    assert rating == Rating("high", ("sudo reaches beyond the workspace, or cannot be undone",))
+    assert rating.reasons == ("sudo reaches beyond the workspace, or cannot be undone",)
+    assert rating.segments == (("ls",), ("make",), ("sudo", "id"))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.ports import Json
+from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.asker import chosen_option
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, parse_folder
@@ -170,7 +171,8 @@ def config_validate(
     _daemon: Daemon, params: m.ConfigValidateParams, _context: RequestContext
 ) -> m.ConfigValidateResult:
     merged = merge_settings([Layer(params.source, params.settings)])
-    return m.ConfigValidateResult(problems=merged.problems)
+    wrong_rules = check_rules(merged.settings.rules)[1]
+    return m.ConfigValidateResult(problems=(*merged.problems, *wrong_rules))
 
 
 def secret_set(daemon: Daemon, params: m.SecretSetParams, context: RequestContext) -> m.SecretNames:

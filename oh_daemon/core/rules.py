@@ -1,0 +1,129 @@
+"""What rules say about a call: pure, by whole words of each part of a command.
+
+To allow, a rule must meet every part word for word. To deny or to ask, one part that it meets is
+enough, options may stand in between, and words that only the shell knows may be any: then it asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from oh_daemon.contract.rules import Rule
+from oh_daemon.core.approval import Ruling
+from oh_daemon.core.risk import rate_command
+from oh_daemon.core.risk_paths import UNKNOWN
+from oh_daemon.core.risk_rules import find_program
+
+Segments = Sequence[Sequence[str]]
+
+
+def ruling_of(rules: Iterable[Rule], tool: str, segments: Segments) -> Ruling | None:
+    """The strictest that the rules say about this call, or None."""
+    fitting = [rule for rule in rules if fnmatchcase(tool, rule.tool)]
+    strict = [rule for rule in fitting if rule.decision != "allow"]
+    for rule in sorted(strict, key=lambda rule: rule.decision != "deny"):
+        if not rule.argv or any(_meets(rule, words) for words in segments):
+            return Ruling("reject" if rule.decision == "deny" else "ask", rule.name)
+    for rule in strict:
+        if any(_may_meet(rule, words) for words in segments):
+            return Ruling("ask", f"{rule.name}: it cannot be ruled out")
+    allowing = [rule for rule in fitting if rule.decision == "allow"]
+    used = [_allows(allowing, segments, words) for words in segments or [()]]
+    return Ruling("allow", used[0].name) if used[0] and all(used) else None
+
+
+def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> Rule | None:
+    """The rule that allows a part: by its own words, or by those of a part that it is the end of.
+
+    So `python -m pytest` needs no rule for pytest, and a rule for `timeout` allows nothing else.
+    """
+    for rule in rules:
+        if not rule.argv:
+            return rule
+        for whole in segments:
+            n_before = len(whole) - len(words)
+            is_end = n_before >= 0 and list(whole[n_before:]) == list(words)
+            if is_end and len(rule.argv) > n_before and _begins(rule, whole):
+                return rule
+    return None
+
+
+def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+    """Those whose examples hold, and what is wrong with the others."""
+    checked = [(rule, next(_wrong_examples(rule), None)) for rule in rules]
+    problems = (f"{rule.name}: {wrong}; it does not count" for rule, wrong in checked if wrong)
+    return tuple(rule for rule, wrong in checked if wrong is None), tuple(problems)
+
+
+def _meets_command(rule: Rule, command: str) -> bool:
+    ruling = ruling_of((rule,), "terminal", _segments(command))
+    return ruling is not None and ruling.effect == _EFFECTS[rule.decision]
+
+
+@lru_cache(maxsize=256)
+def _segments(command: str) -> Segments:
+    return rate_command(command, ()).segments
+
+
+_EFFECTS = {"deny": "reject", "ask": "ask", "allow": "allow"}
+
+
+def _wrong_examples(rule: Rule) -> Iterator[str]:
+    # The examples are commands, whatever tools the rule is for.
+    plain = rule.model_copy(update={"tool": "terminal"})
+    for command in rule.match:
+        if not _meets_command(plain, command):
+            yield f"it does not meet its example {command!r}"
+    for command in rule.not_match:
+        if _meets_command(plain, command):
+            yield f"it meets {command!r}, which it must not"
+
+
+def _begins(rule: Rule, words: Sequence[str]) -> bool:
+    return len(words) >= len(rule.argv) and all(
+        _is_known(word) and word in _choices(wanted)
+        for wanted, word in zip(rule.argv, _plain(words), strict=False)
+    )
+
+
+def _meets(rule: Rule, words: Sequence[str]) -> bool:
+    """The program, and the other words in their order, options or not in between.
+
+    What runs other programs, or may, is looked through.
+    """
+    plain = _plain(words)
+    runs_others = bool(plain) and find_program(plain[0])[1] in {"wrap", "high", "unknown"}
+    starts = range(len(plain)) if runs_others else range(min(1, len(plain)))
+    return any(_in_order(rule, plain[start:]) for start in starts)
+
+
+def _in_order(rule: Rule, words: Sequence[str]) -> bool:
+    if words[0].rpartition("/")[2] not in _choices(rule.argv[0]):
+        return False
+    rest = iter(words[1:])
+    return all(any(word in _choices(wanted) for word in rest) for wanted in rule.argv[1:])
+
+
+def _may_meet(rule: Rule, words: Sequence[str]) -> bool:
+    if not words or not _is_known(words[0]):
+        return True
+    is_program = words[0].rpartition("/")[2] in _choices(rule.argv[0])
+    return is_program and len(rule.argv) > 1 and not all(map(_is_known, words))
+
+
+def _plain(words: Sequence[str]) -> list[str]:
+    """The words with a program of the system by its name alone."""
+    return [re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", word) for word in words[:1]] + list(
+        words[1:]
+    )
+
+
+def _choices(wanted: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (wanted,) if isinstance(wanted, str) else wanted
+
+
+def _is_known(word: str) -> bool:
+    return UNKNOWN not in word and not re.search(r"[*?$`\[]", word)

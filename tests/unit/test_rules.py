@@ -1,0 +1,113 @@
+"""Rules about commands, by whole words of every part; and what of a source counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oh_daemon.contract.rules import Rule, read_rules
+from oh_daemon.contract.settings import Layer, merge_settings
+from oh_daemon.core.risk import rate_command
+from oh_daemon.core.rules import check_rules, ruling_of
+
+DENY_PUSH = Rule(decision="deny", argv=("git", "push"), match=("git push",))
+ASK_NPM = Rule(decision="ask", argv=("npm", ("install", "i")), match=("npm i",))
+ALLOW = [
+    Rule(decision="allow", argv=("python", "-m", "pytest"), match=("python -m pytest",)),
+    Rule(decision="allow", argv=("make", ("test", "lint")), match=("make test",)),
+    Rule(decision="allow", argv=("cd",), match=("cd src",)),
+    Rule(decision="allow", argv=("timeout",), match=("timeout --version",)),
+]
+RULES = [DENY_PUSH, ASK_NPM, *ALLOW]
+
+
+def _ruling(command: str, rules: list[Rule] = RULES) -> str | None:
+    segments = rate_command(command, ["/w"]).segments
+    ruling = ruling_of(rules, "terminal", segments)
+    return ruling and ruling.effect
+
+
+@pytest.mark.parametrize(
+    ("command", "effect"),
+    [
+        ("git push", "reject"),
+        ("/usr/bin/git push origin main", "reject"),
+        ("git -C sub --no-pager push", "reject"),
+        ("make test && (cd src; git push)", "reject"),
+        ("bash -c 'git push'", "reject"),
+        ("sudo git push", "reject"),
+        ("echo $(git push)", "reject"),
+        ("xargs git push", "reject"),
+        ("find . -exec git push ;", "reject"),
+        ("git $VERB", "ask"),
+        ("$X push", "ask"),
+        ("echo 'unbalanced", "ask"),
+        ("git pushy", None),
+        ("git status", None),
+        ("npm i left-pad", "ask"),
+        ("npm test", None),
+        ("make test", "allow"),
+        ("make testing", None),
+        ("make test && make lint", "allow"),
+        ("cd src && make test", "allow"),
+        ("make test && make install", None),
+        ("make test; rm -rf src", None),
+        ("make test > out.txt", None),
+        ("make test &", None),
+        ("make test $(rm x)", None),
+        ("python -m pytest -q tests", "allow"),
+        ("python -m pip install x", None),
+        ("timeout 5 rm x", None),
+        ("./make test", None),
+        ("make $X", None),
+    ],
+)
+def test_what_rules_say_about_a_command(command: str, effect: str | None):
+    assert _ruling(command) == effect
+
+
+def test_a_rule_for_a_tool_needs_no_words():
+    rules = [Rule(decision="deny", tool="shop__*"), Rule(decision="allow", tool="edit")]
+    effects = {
+        tool: ruling.effect
+        for tool in ("shop__buy", "edit", "terminal")
+        if (ruling := ruling_of(rules, tool, ()))
+    }
+    assert effects == {"shop__buy": "reject", "edit": "allow"}
+
+
+def test_a_rule_whose_example_fails_is_reported_and_does_not_count():
+    wrong = Rule(decision="deny", argv=("git", "push"), match=("git commit",))
+    too_wide = Rule(decision="allow", argv=("git",), match=("git log",), not_match=("git push",))
+    kept, problems = check_rules((DENY_PUSH, wrong, too_wide))
+    assert kept == (DENY_PUSH,)
+    assert "does not meet its example 'git commit'" in problems[0]
+    assert "meets 'git push', which it must not" in problems[1]
+
+
+def test_rules_of_all_sources_count_and_a_project_cannot_allow():
+    push: Any = {"decision": "deny", "argv": ["git", "push"], "match": ["git push"]}
+    allow = {"decision": "allow", "argv": ["make"], "match": ["make"]}
+    merged = merge_settings(
+        [
+            Layer("client", {"rules": [allow]}),
+            Layer("project", {"rules": [push, allow, {"decision": "deny", "argv": ["x"]}]}),
+            Layer("user", {"rules": [{**push, "argv": [["git", "hg"], "push"]}]}),
+        ]
+    )
+    assert [(rule.scope, rule.decision) for rule in merged.settings.rules] == [
+        ("user", "deny"),
+        ("project", "deny"),
+        ("user", "allow"),
+    ]
+    assert merged.problems == (
+        "project: rules.1: a project cannot allow; it is ignored",
+        "project: rules.2: Value error, a rule with argv needs match: commands that it must meet",
+    )
+
+
+def test_what_is_no_rule_is_named():
+    _, problems = read_rules(["git push", {"decision": "maybe"}], "user")
+    assert problems[0].startswith("user: rules.0: ")
+    assert problems[1].startswith("user: rules.1.decision: ")
