@@ -57,7 +57,8 @@ class LLMSettings(Contract):
     max_attempts: Annotated[int, Field(ge=1, le=20)] = 4
     """Of one model call, with growing pauses between them."""
     native_tool_calling: bool | None = None
-    """Whether the model calls functions; None: as far as known, and unknown models do."""
+    """Whether the model calls functions; None: as far as known, and unknown models do. One that
+    does not is told of the tools in its prompt and calls them in its text."""
     caching_prompt: bool = True
     """Mark what can be cached, where the provider wants marks."""
     context_window: Annotated[int, Field(ge=1)] | None = None

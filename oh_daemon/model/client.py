@@ -31,6 +31,7 @@ from oh_daemon.model.failures import Failure, explain, not_a_stream, unreachable
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.model.messages import lacks_thinking, prepare_messages
 from oh_daemon.model.retry import with_retries
+from oh_daemon.model.text_tools import STOP, ShownText, in_text, read_answer
 from oh_daemon.model.usage import read_usage
 
 _OWN_CLIENT = frozenset({"openai", "anthropic", "gemini"})
@@ -117,11 +118,12 @@ class LiteLLM:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Needs litellm's table, as `context_window` does."""
-        if self._capabilities.calls_functions:
+        if self._capabilities.calls_functions or self._settings.native_tool_calling is False:
             return ()
         warning = (
-            f"{self.name} is not known to call functions, which all tools need; it is tried "
-            "anyway. If it does, set `llm.nativeToolCalling` to true."
+            f"{self.name} is not known to call functions: it is told of the tools in its prompt "
+            "and calls them in its text. If it does call functions, set `llm.nativeToolCalling` "
+            "to true."
         )
         return (warning,)
 
@@ -147,7 +149,8 @@ class LiteLLM:
     ) -> ModelAnswer:
         await asyncio.to_thread(load_litellm)
         settings = self._settings
-        assembly = Assembly(on_delta)
+        has_functions = self._capabilities.calls_functions
+        assembly = Assembly(on_delta if has_functions else ShownText(on_delta).feed)
         patience = asyncio.timeout(settings.first_token_timeout_s)
         try:
             async with asyncio.timeout(settings.timeout_s), patience:
@@ -160,7 +163,8 @@ class LiteLLM:
         if assembly.finish_reason is None:
             raise unreachable(f"the answer of {self.name} ended before it was complete")
         answer = assembly.answer(read_usage(assembly.usage, self._table_price))
-        return replace(answer, model=self.name)
+        answer = replace(answer, model=self.name)
+        return answer if has_functions else read_answer(answer)
 
     async def _receive(
         self, request: ModelRequest, assembly: Assembly, patience: asyncio.Timeout
@@ -206,10 +210,11 @@ class LiteLLM:
     def _parameters(self, request: ModelRequest) -> Json:
         settings, can = self._settings, self._capabilities
         provider = self._provider()
+        is_native = can.calls_functions
+        messages = request.messages if is_native else in_text(request.messages, request.tools)
         given: Json = {
-            "messages": prepare_messages(request.messages, self.name, can),
-            "tools": list(request.tools) or None,
-            "tool_choice": "required" if request.tool_choice == "required" else None,
+            "messages": prepare_messages(messages, self.name, can),
+            **(_native_tools(request) if is_native else {"stop": list(STOP)}),
             **settings.model_dump(include=_SAME_NAME, by_alias=False),
             "reasoning_effort": self._effort(request.messages),
             "api_key": self._key(provider),
@@ -288,6 +293,14 @@ class LiteLLM:
             retryable=True,
             hint="raise `llm.firstTokenTimeoutS` if the model needs longer",
         )
+
+
+def _native_tools(request: ModelRequest) -> Json:
+    is_required = request.tool_choice == "required"
+    return {
+        "tools": list(request.tools) or None,
+        "tool_choice": "required" if is_required else None,
+    }
 
 
 async def _litellm_chunks(stream: Any) -> AsyncGenerator[Json]:

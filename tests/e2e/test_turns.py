@@ -291,14 +291,14 @@ def test_close_while_running_needs_a_word_what_to_do(world: World) -> None:
 
 def test_what_is_known_of_a_model_is_said_once_to_the_client(world: World) -> None:
     world.script(say("One."), say("Two."))
-    client = world.daemon(settings={"llm": {"nativeToolCalling": False}})
-    conversation = world.start(client)
+    client = world.daemon()
+    conversation = world.start(client, options={"model": "openai/ollama/codellama"})
     world.turn(client)
     world.send(client, conversation, "again")
     world.turn(client, nth=2)
     [notice] = items(client, "notice")
     assert notice["severity"] == "warning"
-    assert "openai/fake is not known to call functions" in notice["title"]
+    assert "openai/ollama/codellama is not known to call functions" in notice["title"]
 
 
 def test_a_conversation_is_condensed_on_request_and_goes_on_with_the_summary(world: World) -> None:

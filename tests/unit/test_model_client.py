@@ -23,7 +23,7 @@ from fake_llm import (
     with_finish,
     with_usage,
 )
-from model_calls import HELLO, KEY, TOOL, anthropic, anthropic_block, ask, settings_for
+from model_calls import HELLO, KEY, TOOL, anthropic, anthropic_block, ask
 from pydantic import ValidationError
 
 from oh_daemon.contract.errors import NetworkError
@@ -374,13 +374,21 @@ def test_cost_comes_from_the_settings_or_the_table():
     assert 0 < listed.amount < 0.01
 
 
-def test_a_model_that_is_not_known_to_call_functions_is_tried_with_a_warning():
-    with FakeLLM([call("terminal")]) as fake:
-        model = LiteLLM(settings_for(fake, native_tool_calling=False))
-        assert "nativeToolCalling" in model.warnings[0]
-        assert ask(fake, native_tool_calling=False).tool_calls
-        assert fake.requests[0].body["tools"] == [TOOL]
-        assert LiteLLM(settings_for(fake)).warnings == ()
+def test_a_model_that_is_not_known_to_call_functions_calls_them_in_its_text():
+    said = 'Look: <tool_call>{"name": "terminal", "arguments": {}}</tool_call>'
+    with FakeLLM([say(said)]) as fake:
+        answer = ask(fake, native_tool_calling=False)
+        body = fake.requests[0].body
+    assert (answer.text, answer.tool_calls) == ("Look:", (ToolCall("", "terminal", "{}"),))
+    assert "tools" not in body
+    assert body["stop"] == ["<tool_result"]
+    assert '"terminal"' in body["messages"][0]["content"]
+    unknown, told = (
+        LLMSettings(model="ollama/codellama", native_tool_calling=is_native)
+        for is_native in (None, False)
+    )
+    assert "nativeToolCalling" in LiteLLM(unknown).warnings[0]
+    assert LiteLLM(told).warnings == ()
 
 
 TABLE: dict[str, Json] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from core_world import SECRET, Work, at_work, tool
-from fake_llm import Json, Step, raw, reason
+from fake_llm import Json, Step, calls, raw, reason, say
 from fake_llm import call as calling
 from model_calls import anthropic, anthropic_block
 
@@ -105,3 +105,41 @@ def test_thinking_that_holds_a_secret_is_masked_in_the_log_and_not_sent_back_cha
         assert work.run()["status"] == "completed"
         assert work.items("reasoning")[0]["text"] == "It is <secret hidden>."
         assert thinking_sent(work.llm.requests[1].body) == []
+
+
+def written(*calls_made: Json) -> str:
+    return "\n".join(f"<tool_call>\n{json.dumps(made)}\n</tool_call>" for made in calls_made)
+
+
+def test_a_conversation_goes_from_functions_to_text_and_back():
+    in_text = [{"name": "echo", "arguments": {"words": word}} for word in "bc"]
+    back = {"name": "switch", "arguments": {"to": "fake"}}
+    script = [
+        calls(calling("echo", words="a"), calling("switch", to="plain")),
+        say(f"Two.\n{written(*in_text)}", n_chunks=9),
+        say(written(back)),
+        calling("echo", words="d"),
+        say("Done."),
+    ]
+    with switching(script, plain={"native_tool_calling": False}) as work:
+        assert work.run()["status"] == "completed"
+        bodies = [request.body for request in work.llm.requests]
+        items = work.items("toolCall")
+        shown = "".join(text for channel, _, text in work.heard.deltas if channel == "text")
+    assert [item["args"].get("words") for item in items] == ["a", None, "b", "c", None, "d"]
+    assert len({item["call"]["id"] for item in items}) == 6
+    assert ["tools" in body for body in bodies] == [True, False, False, True, True]
+    assert "Two.\nDone." in shown
+    assert "tool_call" not in shown
+    assert [m["role"] for m in bodies[2]["messages"]] == ["system", "user"] + [
+        "assistant",
+        "user",
+    ] * 2
+    assert bodies[2]["messages"][5]["content"] == (
+        '<tool_result of="echo">\nb\n</tool_result>\n\n<tool_result of="echo">\nc\n</tool_result>'
+    )
+    # What was called in text is a function call for the model that calls functions.
+    told = bodies[4]["messages"]
+    made = [call["function"]["name"] for m in told for call in m.get("tool_calls", ())]
+    assert made == ["echo", "switch", "echo", "echo", "switch", "echo"]
+    assert "<tool_" not in json.dumps(told)

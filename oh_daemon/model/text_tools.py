@@ -1,0 +1,186 @@
+"""Tools for a model that calls no functions: told in its prompt, called in its text; pure.
+
+The log knows native calls only, so the model of a conversation may change either way at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
+
+_CALL, _CALL_END, _RESULT = "<tool_call>", "</tool_call>", "<tool_result"
+_THINK, _THINK_END = "<think>", "</think>"
+STOP = (_RESULT,)
+"""Where the provider should end an answer: such a model goes on and makes up the results."""
+_HOW = f"""\
+# Tools
+
+You act by calling tools. A call is written in your answer like this:
+
+{_CALL}
+{{"name": "NAME", "arguments": {{"ARGUMENT": "VALUE"}}}}
+{_CALL_END}
+
+It holds one JSON object; line breaks and quotes in its strings are escaped. Write as many calls as
+you need one after the other, then end your answer: they run, and the next message has a
+{_RESULT}> for each. Never write a result yourself. These are the tools, with their arguments as
+JSON Schema:
+"""
+_ENDS = {
+    "text": re.compile("|".join(map(re.escape, (_CALL, _RESULT, _THINK)))),
+    "reasoning": re.compile(re.escape(_THINK_END)),
+}
+"""What ends the text, or the thinking, that some models write into it."""
+_LONGEST = max(map(len, (_CALL, _RESULT, _THINK, _THINK_END)))
+_FENCE = re.compile(r"\s*(?:```\w*\s+)?")
+_CLOSING = re.compile(rf"\s*(?:```\s*)?{_CALL_END}")
+_NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
+    """The same conversation without any message or field that is about functions.
+
+    Users and the model take turns in it, as the templates of many such models demand.
+    """
+    told, names = list[Json](), dict[str, str]()
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            names[call["id"]] = call["function"]["name"]
+        rendered = _render(message, names)
+        if told and told[-1]["role"] == rendered["role"] == "user":
+            rendered = _joined(told.pop(), rendered)
+        told.append(rendered)
+    if tools:
+        how: Json = {"role": "system", "content": _describe(tools)}
+        has_prompt = bool(told) and told[0]["role"] == "system"
+        told[:1] = [_joined(told[0], how)] if has_prompt else [how, *told[:1]]
+    return told
+
+
+def _describe(tools: Sequence[Json]) -> str:
+    return "\n".join([_HOW, *(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)])
+
+
+def _render(message: Json, names: dict[str, str]) -> Json:
+    if message["role"] == "tool":
+        head = f"{_RESULT} of={json.dumps(names[message['tool_call_id']])}>\n"
+        parts = [_text(head), *_parts(message["content"]), _text("\n</tool_result>")]
+        return {"role": "user", "content": _plain(parts)}
+    if "tool_calls" not in message:
+        return message
+    calls = "\n".join(_render_call(call["function"]) for call in message["tool_calls"])
+    kept = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**kept, "content": f"{message['content'] or ''}\n{calls}".lstrip()}
+
+
+def _render_call(function: Json) -> str:
+    name = json.dumps(function["name"])
+    return f'{_CALL}\n{{"name": {name}, "arguments": {function["arguments"]}}}\n{_CALL_END}'
+
+
+def _joined(first: Json, second: Json) -> Json:
+    parts = [*_parts(first["content"]), _text("\n\n"), *_parts(second["content"])]
+    return {**first, "content": _plain(parts)}
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _parts(content: str | list[Json]) -> list[Json]:
+    return [_text(content)] if isinstance(content, str) else content
+
+
+def _plain(parts: list[Json]) -> str | list[Json]:
+    """One text where that is enough: some endpoints take no list."""
+    is_text = all(part["type"] == "text" for part in parts)
+    return "".join(part["text"] for part in parts) if is_text else parts
+
+
+class ShownText:
+    """Passes on the deltas of an answer but for its calls and what comes after them."""
+
+    def __init__(self, on_delta: Callable[[ModelDelta], None]) -> None:
+        self._on_delta = on_delta
+        self._channel: Literal["text", "reasoning"] = "text"
+        self._held: str = ""
+        self._is_over = False
+
+    def feed(self, delta: ModelDelta) -> None:
+        if delta.channel == "reasoning":
+            self._on_delta(delta)
+        elif not self._is_over:
+            self._held += delta.text
+            self._show()
+
+    def _show(self) -> None:
+        while mark := _ENDS[self._channel].search(self._held):
+            self._emit(mark.start())
+            self._held = self._held[len(mark[0]) :]
+            self._is_over = mark[0] in {_CALL, _RESULT}
+            if self._is_over:
+                return
+            self._channel = "reasoning" if mark[0] == _THINK else "text"
+        start = self._held.rfind("<")
+        is_open = start >= 0 and len(self._held) - start < _LONGEST
+        self._emit(start if is_open else len(self._held))
+
+    def _emit(self, end: int) -> None:
+        if end:
+            self._on_delta(ModelDelta(self._channel, self._held[:end]))
+            self._held = self._held[end:]
+
+
+def read_answer(answer: ModelAnswer) -> ModelAnswer:
+    """The answer with the calls that its text holds, as if they had been native."""
+    said, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
+    rest = answer.text
+    while mark := _ENDS["text"].search(rest):
+        said.append(rest[: mark.start()])
+        rest = rest[mark.end() :]
+        if mark[0] == _RESULT:
+            rest = ""
+        elif mark[0] == _THINK:
+            thought, _, rest = rest.partition(_THINK_END)
+            thoughts.append(thought)
+        else:
+            call, rest = _read_call(rest)
+            calls.append(call)
+    is_done = answer.finish_reason == "stop"
+    return replace(
+        answer,
+        text="".join([*said, rest]).strip(),
+        reasoning="\n".join(filter(None, thoughts)),
+        tool_calls=(*answer.tool_calls, *calls),
+        finish_reason="tool_calls" if calls and is_done else answer.finish_reason,
+    )
+
+
+def _read_call(rest: str) -> tuple[ToolCall, str]:
+    """The call at the start and what follows it; its id comes with the others'.
+
+    A closing tag inside of a string ends nothing, so the JSON is read before the tag is looked for.
+    """
+    body = rest[_FENCE.match(rest).end() :]  # pyright: ignore[reportOptionalMemberAccess] - any.
+    value: Any = None
+    try:
+        value, end = _DECODER.raw_decode(body)
+        rest = body[end:]
+        if closing := _CLOSING.match(rest):
+            rest = rest[closing.end() :]
+    except ValueError:
+        body, _, rest = rest.partition(_CALL_END)
+    match value:
+        case {"name": str(name), "arguments": str(arguments)}:
+            return ToolCall("", name, arguments), rest
+        case {"name": str(name)}:
+            return ToolCall("", name, json.dumps(value.get("arguments", {}))), rest
+        case _:
+            found = _NAME.search(body)
+            return ToolCall("", found[1] if found else "", body), rest
