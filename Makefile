@@ -41,7 +41,9 @@ BROWSERS := chromium-headless-shell chromium google-chrome
 HOST := $(CODE_SERVER)/node_modules/.made-$(call hash,$(CODE_SERVER)/package-lock.json)
 NPM := npm --no-fund --no-audit --ignore-scripts --loglevel=error
 
-.PHONY: help setup system editors browser vsix pictures demo test test-full check coverage bench bench-vscode fix lock schema picture wheel clean
+MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
+
+.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full check coverage bench bench-vscode fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -49,10 +51,10 @@ help: ## list the targets
 demo: $(READY) ## fix a small project with the built-in script; needs no key
 	@.venv/bin/oh-daemon demo
 
-test: check editors ## the gate, then all tests but the long loops
+test: check editors mcp-servers ## the gate, then all tests but the long loops
 	$(PYTEST) $(TEST_ARGS)
 
-test-full: check editors ## the gate, then all tests with the long loops
+test-full: check editors mcp-servers ## the gate, then all tests with the long loops
 	$(PYTEST) --full $(TEST_ARGS)
 
 check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architecture, generated documents
@@ -108,6 +110,9 @@ setup: $(DEV) ## only make the development environment
 system:
 	@.ci/system-packages $(PROGRAMS)
 
+# Servers from npm that the tests of MCP call; the one from PyPI is in requirements-dev.lock.
+mcp-servers: system $(MCP_SERVERS)
+
 # What the tests of the panel drive: a VS Code with the extension, and a browser to show it.
 editors: system browser $(HOST) $(EXTENSION)/oh.vsix
 
@@ -124,7 +129,7 @@ $(EXTENSION)/oh.vsix: $(DEV) $(MODULES) $(VSIX_SOURCES) $(DAEMON_SOURCES)
 	@rm -f $(EXTENSION)/daemon/.gitignore
 	@cd $(EXTENSION) && npm run --silent package >/dev/null
 
-$(MODULES) $(LUA_FORMAT):
+$(MODULES) $(LUA_FORMAT) $(MCP_SERVERS):
 	@echo "installing what $(@D:/node_modules=)/package-lock.json lists"
 	@cd $(@D:/node_modules=) && $(NPM) ci && touch $(CURDIR)/$@
 
@@ -138,7 +143,7 @@ $(HOST):
 
 clean: ## remove what was made here
 	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage \
-		$(EXTENSION)/{node_modules,dist,daemon,oh.vsix,LICENSE} $(CODE_SERVER)/node_modules
+		$(EXTENSION)/{node_modules,dist,daemon,oh.vsix,LICENSE} $(CODE_SERVER)/node_modules tests/mcp_servers/node_modules
 LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 
 $(VENV):

@@ -1,18 +1,34 @@
 """A real MCP server for tests, and some that behave badly.
 
-python tests/mcp_server.py [http PORT | noisy | dies | changes | many]
+python tests/mcp_server.py [http PORT | sse PORT | redirects PORT TARGET | says WORD... |
+    resources | noisy | dies | many]
 """
 
+import asyncio
 import json
 import os
 import sys
 import threading
+from base64 import b64encode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    EmbeddedResource,
+    ImageContent,
+    ToolAnnotations,
+)
+from pydantic import BaseModel
 
 server = MCPServer("shop")
+
+
+class Answer(BaseModel):
+    password: str
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
@@ -34,6 +50,76 @@ def hang() -> str:
     """Answers when the process ends."""
     threading.Event().wait()
     return "never"
+
+
+cancelled = asyncio.Event()
+
+
+@server.tool()
+async def wait(context: Context) -> str:
+    """Tells of progress until the client cancels the call."""
+    try:
+        while True:
+            await context.report_progress(1, 2)
+            await asyncio.sleep(0.1)
+    finally:
+        cancelled.set()
+
+
+@server.tool()
+async def was_cancelled() -> str:
+    """Answers once the call of `wait` was."""
+    await cancelled.wait()
+    return "yes"
+
+
+@server.tool()
+async def pry(context: Context) -> str:
+    """Ask the client for what is none of a server's business."""
+    asked = {
+        "roots": context.session.list_roots,  # pyright: ignore[reportDeprecated] - servers do it.
+        "sampling": lambda: context.session.create_message([], max_tokens=1),  # pyright: ignore[reportDeprecated]
+        "elicitation": lambda: context.elicit("Your password?", Answer),
+    }
+    told: list[str] = []
+    for what, ask in asked.items():
+        try:
+            told.append(f"{what}: {await ask()}")
+        except MCPError as exc:
+            told.append(f"{what}: refused, {exc}")
+    return "; ".join(told)
+
+
+@server.tool()
+def deafen() -> str:
+    """Hear nothing from now on, and stay."""
+    os.close(0)
+    return "what?"
+
+
+@server.tool()
+def headers(context: Context) -> str:
+    """What the client sent beside its message."""
+    assert context.headers
+    return json.dumps(dict(context.headers))
+
+
+@server.tool()
+def show() -> list[Any]:
+    """What is no text."""
+    picture, catalog = (b64encode(head + b"0" * 60_000) for head in (b"\x89PNG", b"%PDF"))
+    file = BlobResourceContents(uri="shop://catalog", blob=catalog.decode())
+    return [
+        ImageContent(type="image", mime_type="image/png", data=picture.decode()),
+        AudioContent(type="audio", mime_type="audio/wav", data="UklGRg=="),
+        EmbeddedResource(type="resource", resource=file),
+        ImageContent(type="image", mime_type="image/png", data="no base64"),
+    ]
+
+
+def hours() -> str:
+    """When it is open."""
+    return "always"
 
 
 @server.tool()
@@ -67,18 +153,48 @@ def noisy() -> None:
     sys.stderr.write("log line\n" * 20_000)
 
 
+def die() -> None:
+    sys.stderr.write("no licence was found\n")
+    sys.exit(3)
+
+
+def offer_resources() -> None:
+    server.resource("shop://hours")(hours)
+
+
+def redirect(port: int, target: str) -> None:
+    """Send whoever comes to another address."""
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", target)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_POST  # noqa: N815 - the name that the library calls.
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Elsewhere) as listening:
+        sys.stderr.write("running on\n")
+        listening.serve_forever()
+
+
 def main(*words: str) -> None:
     match words:
         case ("http", port):
             server.run("streamable-http", host="127.0.0.1", port=int(port))
             return
-        case ("dies",):
-            sys.stderr.write("no licence was found\n")
-            sys.exit(3)
-        case ("noisy",):
-            noisy()
-        case ("many",):
-            many()
+        case ("sse", port):
+            server.run("sse", host="127.0.0.1", port=int(port))
+            return
+        case ("redirects", port, target):
+            redirect(int(port), target)
+            return
+        case ("says", *given):
+            server.add_tool(lambda: " ".join(given), name="words", description="What it got.")
+        case (word,):
+            kinds = {"dies": die, "noisy": noisy, "many": many, "resources": offer_resources}
+            kinds[word]()
         case _:
             pass
     server.run("stdio")

@@ -94,7 +94,7 @@ class ConversationInfo(Contract):
 
 
 class ToolFilter(Contract):
-    """Names of tools. Without `allow` all are offered; `deny` wins."""
+    """Names of tools, with `*` for any. Without `allow` all are offered; `deny` wins."""
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.live_text import LiveText
-from oh_daemon.core.observation import presentable, with_context
+from oh_daemon.core.observation import presentable, with_blobs, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.recovery import ITEM, withdrawn
@@ -189,6 +189,7 @@ class Actions:
         output = LiveText(conversation, item_id, "output")
         result = _call(action, ToolContext(conversation.id, item_id, cancel, output.write))
         output.close()
+        result = with_blobs(result, conversation.log.put_blob)
         if not result.is_error:
             result = with_context(result, self._context_for(action.intent.locations))
         elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)

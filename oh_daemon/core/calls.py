@@ -7,6 +7,7 @@ what cannot be repaired becomes an error that tells the model what to write inst
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -106,8 +107,12 @@ def _is_strict_object(text: str) -> bool:
 
 def schema_problem(spec: ToolSpec, args: Json) -> str | None:
     """What is wrong with `args`, naming the field; None when they fit."""
-    validator = _validator(json.dumps(spec.input_schema, sort_keys=True))
-    errors = sorted(validator.iter_errors(args), key=lambda error: list(error.absolute_path))
+    validator, broken = _validator(json.dumps(spec.input_schema, sort_keys=True))
+    try:
+        errors = sorted(validator.iter_errors(args), key=lambda error: list(error.absolute_path))
+    except broken as exc:
+        reason = str(exc)[:200]
+        return f"The tool {spec.name} cannot be used, since its schema is broken: {reason}."
     if not errors:
         return None
     shown = "; ".join(
@@ -118,11 +123,17 @@ def schema_problem(spec: ToolSpec, args: Json) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def _validator(schema: str) -> Any:
+def _validator(schema: str) -> tuple[Any, tuple[type[Exception], ...]]:
+    """It, and what it raises for a schema that refers to itself, to nothing, or is none at all."""
     # jsonschema takes 60 ms to import, which `initialize` must not pay.
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - a slow import, see above.
+    from jsonschema.exceptions import UnknownType  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
-    return Draft202012Validator(json.loads(schema))
+    broken = (RecursionError, re.error, UnknownType, Unresolvable)
+    # Without a registry of its own it would fetch whatever address a schema names.
+    return Draft202012Validator(json.loads(schema), registry=Registry[Any]()), broken
 
 
 def render_tool(spec: ToolSpec) -> Json:

@@ -206,7 +206,11 @@ def _content_text(part: Json) -> str:
             return part["text"]
         case "resource":
             resource: Json = part["resource"] if isinstance(part.get("resource"), dict) else {}
-            return str(resource.get("text", "(a resource without text)"))
+            kind = resource.get("mimeType", "unknown type")
+            return str(resource.get("text", f"(a file of {kind}, {resource.get('uri')})"))
+        case "resource_link":
+            name = part.get("title") or part.get("name", "")
+            return f"<resource uri={part['uri']!r} name={name!r}/>"
         case kind:
             return f"({kind} content, not shown to the model)"
 

@@ -7,7 +7,8 @@ of the wrong form or of many megabytes would end each turn from then on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,8 @@ from oh_daemon.core.prompt import ContextFile, render_context_file
 
 MAX_TEXT_CHARS = 64 << 10
 _MAX_PART_CHARS = 16 << 20
+_MAX_INLINE_CHARS = 32 << 10
+"""Longer base64 is a blob: each line of the log is read for every request."""
 
 
 def presentable(result: ToolResult) -> ToolResult:
@@ -25,6 +28,28 @@ def presentable(result: ToolResult) -> ToolResult:
     meta: Any = json.loads(_rendered(result.meta))
     parts = tuple(_part(part) for part in content)
     return replace(result, content=parts, meta=meta if isinstance(meta, dict) else {})
+
+
+def with_blobs(result: ToolResult, put_blob: Callable[[bytes], str]) -> ToolResult:
+    """The same result, whose large images, sounds and files lie beside the log."""
+    return replace(result, content=tuple(_kept(part, put_blob) for part in result.content))
+
+
+def _kept(part: Json, put_blob: Callable[[bytes], str]) -> Json:
+    match part:
+        case {"type": "image" | "audio", "data": str(data)} if len(data) > _MAX_INLINE_CHARS:
+            return {**_without(part, "data"), "outputRef": put_blob(b64decode(data))}
+        case {"type": "resource", "resource": {"blob": str(data)} as resource} if (
+            len(data) > _MAX_INLINE_CHARS
+        ):
+            kept = {**_without(resource, "blob"), "outputRef": put_blob(b64decode(data))}
+            return {**part, "resource": kept}
+        case _:
+            return part
+
+
+def _without(part: Json, key: str) -> Json:
+    return {name: value for name, value in part.items() if name != key}
 
 
 def with_context(result: ToolResult, files: Sequence[ContextFile]) -> ToolResult:
@@ -52,13 +77,23 @@ def _part(part: object) -> Json:
             return {**found, "text": shorten(text, MAX_TEXT_CHARS)}
         case str(text):
             return {"type": "text", "text": shorten(text, MAX_TEXT_CHARS)}
-        case {"type": "resource", "resource": dict()} as found if _is_bearable(rendered):
+        case {"type": "resource", "resource": {"text": str(text)} as resource} as found:
+            return {**found, "resource": {**resource, "text": shorten(text, MAX_TEXT_CHARS)}}
+        case {"type": "resource", "resource": {"blob": str(data)}} as found if _is_bearable(data):
             return found
-        case {"type": "image" | "audio" | "resource_link"} as found if _is_bearable(rendered):
+        case {"type": "image" | "audio", "data": str(data)} as found if _is_bearable(data):
             return found
+        case {"type": "resource_link", "uri": str()} as found if len(rendered) <= MAX_TEXT_CHARS:
+            return found
+        case {"type": "image" | "audio" | "resource" as kind}:
+            return {"type": "text", "text": f"({kind}: broken, or larger than 12 MiB)"}
         case _:
             return {"type": "text", "text": shorten(rendered, MAX_TEXT_CHARS)}
 
 
-def _is_bearable(rendered: str) -> bool:
-    return len(rendered) <= _MAX_PART_CHARS
+def _is_bearable(data: str) -> bool:
+    """Whether it is base64 of a size that a log can have."""
+    try:
+        return len(data) <= _MAX_PART_CHARS and bool(b64decode(data, validate=True))
+    except ValueError:
+        return False

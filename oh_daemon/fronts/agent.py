@@ -21,11 +21,13 @@ from pydantic import (
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.ports import Model, ToolSpec
 from oh_daemon.fronts.models import DEMO, connect
 from oh_daemon.fronts.wiring import Recipe
+from oh_daemon.mcp_servers.offer import tool_name
 from oh_daemon.tools.function import FunctionTool
 
 BuiltinName = Literal["terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish"]
@@ -115,6 +117,8 @@ class Agent(_Loadable):
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     tool_choice: Literal["auto", "required"] = "auto"
     """`required` holds for the first request of a turn."""
+    mcp_servers: Mapping[str, McpServerSettings] = Field(default_factory=dict[str, Any])
+    """In the form of the setting `mcpServers`; their tools are offered whatever `tools` names."""
     condenser: Condenser = "pipeline"
     """What to do when the conversation fills the model's window; see the setting of this name."""
 
@@ -123,10 +127,11 @@ def recipe_of(agent: Agent) -> Recipe:
     """The agent as the wiring takes it."""
     own = [tool.bound() for tool in agent.tools if isinstance(tool, Tool)]
     builtin = [name for name in agent.tools if isinstance(name, str)]
-    allowed = (*builtin, *(tool.spec.name for tool in own)) if builtin else None
+    of_servers = [f"{tool_name(server, '')}*" for server in agent.mcp_servers]
+    named = (*builtin, *(tool.spec.name for tool in own), *of_servers)
     return Recipe(
         instructions=agent.instructions,
-        tool_filter=ToolFilter(allow=allowed),
+        tool_filter=ToolFilter(allow=named if builtin else None),
         more_tools=own,
         tool_choice=agent.tool_choice,
         options={"model": agent.llm.model, "approval": agent.approval},

@@ -198,8 +198,7 @@ class Conversations:
     def _make(
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
     ) -> Live:
-        if self.shared.mcp is not None:
-            self.shared.mcp.begin()
+        self.shared.mcp.begin()
         clock, masker = self.shared.clock, self.shared.masker
         conversation = Conversation(state, log, epoch=epoch, clock=clock, masker=masker)
         conversation.listeners.extend(self.shared.listeners)

@@ -33,13 +33,16 @@ from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, model_for, recip
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
+from oh_daemon.mcp_servers.connections import Surroundings
+from oh_daemon.mcp_servers.servers import McpServers
+from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
 logger = logging.getLogger(__name__)
 
 _FOREVER_S = 10.0**9
-_SETTINGS = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions"}
+_SETTINGS = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
 """Fields of an agent that are settings."""
 
 
@@ -146,15 +149,21 @@ class Conversation:
         settings = Settings.model_validate(
             {"model": agent.llm.model, "titles": False, **agent.model_dump(include=_SETTINGS)}
         )
+        environment = workspace.environment if isinstance(workspace, Workspace) else os.environ
+        masker, spawner = Masker([key.get_secret_value()] if key else []), Spawner()
+        cwd = folders[0] if folders else Path.cwd()
+        surroundings = Surroundings(spawner, environment, masker.add, cwd)
         self._shared = Shared(
             settings=lambda _folder: Merged(settings, {}, ()),
+            mcp=_mcp_servers(settings, surroundings),
+            spawner=spawner,
             model_for=model_for(agent.llm),
             default_model=lambda: agent.llm.model,
             trust=TrustBook(trusted=dict.fromkeys(folders, True)),
             user_folder=Path(os.devnull),
             client_name="python",
-            masker=Masker([key.get_secret_value()] if key else []),
-            environment=workspace.environment if isinstance(workspace, Workspace) else os.environ,
+            masker=masker,
+            environment=environment,
             can_ask=lambda: agent.approval != "askNever",
             can_answer=lambda _question: on_question is not None,
             listeners=(self._calls,),
@@ -264,6 +273,7 @@ class Conversation:
         self._release()
 
     def _release(self) -> None:
+        self._shared.mcp.close()
         self._shared.spawner.close()
         self._shared.commit.close()
         self._calls.close()
@@ -273,6 +283,13 @@ class Conversation:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+
+def _mcp_servers(settings: Settings, surroundings: Surroundings) -> McpServers:
+    """A program counts on the tools of its servers, so a step waits until none is starting."""
+    servers = McpServers(run_on_loop, lambda: settings.mcp_servers, surroundings)
+    servers.wait_s = threading.TIMEOUT_MAX
+    return servers
 
 
 class _Callbacks:

@@ -17,7 +17,8 @@ from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import SettingsSources, secret_values
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Shared
-from oh_daemon.mcp_servers.servers import McpServers, Surroundings
+from oh_daemon.mcp_servers.connections import Surroundings
+from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.user_state import UserState
 from oh_daemon.workspace.spawner import Spawner

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -79,6 +80,7 @@ class Shared:
     trust: TrustBook
     user_folder: Path
     """Home of conversations that have no folder."""
+    mcp: McpServers
     client_name: str = ""
     commit: CommitThread = field(default_factory=CommitThread)
     spawner: Spawner = field(default_factory=Spawner)
@@ -92,7 +94,6 @@ class Shared:
     servers: LanguageServers | None = None
     seen_in_editor: Callable[[Folders], dict[str, str]] = lambda _folders: {}
     """What of these folders the user looks at, as the model is told."""
-    mcp: McpServers | None = None
     can_ask: Callable[[], bool] = lambda: False
     can_answer: Callable[[Question], bool] = lambda _question: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
@@ -152,7 +153,8 @@ class Workbench:
         self.tools.update(
             (name, tool)
             for name, tool in found.items()
-            if name not in wanted.deny and (wanted.allow is None or name in wanted.allow)
+            if not _is_named(name, wanted.deny)
+            and (wanted.allow is None or _is_named(name, wanted.allow))
         )
 
     def _workspace_tools(self, shared: Shared, log: EventLog, folders: Folders) -> list[Tool]:
@@ -213,6 +215,10 @@ class Workbench:
             documents.remember(path)
         for change in item.get("changes", ()):
             documents.history.remember(FileChange.model_validate(change))
+
+
+def _is_named(tool: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
 def _paths_of(item: Json) -> list[Path]:
@@ -314,8 +320,6 @@ class Live:
 
     def refresh_tools(self, cancel: CancelToken) -> None:
         """Take in what MCP servers offer now, and tell of those that failed."""
-        if self._shared.mcp is None:
-            return
         if self.workbench.take_mcp_tools(self._shared.mcp.tools(cancel)):
             self._log_agent()
         for server in self._shared.mcp.infos():

@@ -74,7 +74,18 @@ def _problem(tool: Json, text: str, digest: str, *, is_full: bool) -> str | None
     if not isinstance(tool.get("inputSchema"), dict) or not tool.get("name"):
         return "it has no name or no input schema"
     if hashlib.sha256(text.encode()).hexdigest() != digest:
-        return "it changed since it was first offered; mcp/restart takes the new one"
+        says = shown(str(tool.get("description")))[:200]
+        return f"it changed since it was first offered; mcp/restart takes the new one: {says!r}"
+    return _schema_problem(tool["inputSchema"])
+
+
+def _schema_problem(schema: Json) -> str | None:
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms.
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except (SchemaError, RecursionError) as exc:
+        return f"its input schema is none: {str(exc).splitlines()[0][:200]}"
     return None
 
 

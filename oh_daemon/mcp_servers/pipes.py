@@ -26,7 +26,7 @@ async def piped(
 ) -> AsyncGenerator[tuple[Any, Any]]:
     """Streams of messages from and to the process that `spawn` starts with these descriptors.
 
-    `said` gets the lines of its stderr; `on_end` hears that it says nothing more. Raises
+    `said` gets the lines of its stderr; `on_end` hears that it says or hears nothing more. Raises
     `ToolError` when it cannot be started.
     """
     import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
@@ -46,13 +46,13 @@ async def piped(
             os.close(descriptor)
     writer = await _writer(our_in)
     (out, out_pipe), (err, err_pipe) = await _reader(our_out), await _reader(our_err)
-    reading = asyncio.create_task(_read_messages(out, to_session))
-    reading.add_done_callback(lambda _: on_end())
-    tasks = [
-        reading,
-        asyncio.create_task(_read_words(err, said)),
+    talking = [
+        asyncio.create_task(_read_messages(out, to_session)),
         asyncio.create_task(_write_messages(writer, from_session)),
     ]
+    for task in talking:
+        task.add_done_callback(lambda _: on_end())
+    tasks = [*talking, asyncio.create_task(_read_words(err, said))]
     try:
         yield from_process, to_process
     finally:
@@ -126,4 +126,7 @@ async def _write_messages(writer: asyncio.StreamWriter, from_session: Any) -> No
         async for sent in from_session:
             text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
             writer.write(text.encode() + b"\n")
-            await writer.drain()
+            try:
+                await writer.drain()
+            except ConnectionError:
+                return

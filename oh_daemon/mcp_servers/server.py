@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.mcp_servers.offer import Offered, choose_tools
 
@@ -25,8 +26,21 @@ MAX_RESTARTS = 2
 _BACKOFF_S = 1.0
 _MAX_PAGES = 50
 _LIST_CHANGED = "notifications/tools/list_changed"
+_CONNECTION_CLOSED = -32_000
+"""What the mcp package answers for a server that is dead, though its object looks alive."""
 
-Connect = Callable[[deque[str], Callable[[], None]], AbstractAsyncContextManager[Any]]
+T = TypeVar("T")
+
+
+class RunOnLoop(Protocol):
+    """Runs a coroutine on the io loop and blocks for its result."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, T], cancel: CancelToken) -> T: ...
+
+
+Connect = Callable[
+    [McpServerSettings, deque[str], Callable[[], None]], AbstractAsyncContextManager[Any]
+]
 """Opens a transport of the mcp package; gets the ring for stderr and who hears of the end."""
 
 
@@ -43,6 +57,7 @@ class Server:
         self.name = name
         self.settings = settings
         self.offered: tuple[Offered, ...] = ()
+        self.has_resources = False
         self.info = McpServerInfo(name=name, status="disabled")
         self._connect = connect
         self._on_change = on_change
@@ -70,6 +85,19 @@ class Server:
 
     async def call(self, tool: str, args: Json) -> Json:
         """One call; the result in MCP's form. Raises `ToolError`."""
+        return await self._ask(lambda client: client.call_tool(tool, args))
+
+    async def read_resource(self, uri: str) -> Json:
+        """What is at `uri`, in MCP's form. Raises `ToolError`."""
+        return await self._ask(lambda client: client.read_resource(uri))
+
+    async def resources(self) -> list[Json]:
+        """Its resources, then its templates, as far as it lists them. Raises `ToolError`."""
+        listed = await self._ask(lambda client: client.list_resources())
+        templates = await self._ask(lambda client: client.list_resource_templates())
+        return [*listed["resources"], *templates["resourceTemplates"]]
+
+    async def _ask(self, ask: Callable[[Any], Awaitable[Any]]) -> Json:
         from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - see `_session`.
 
         if self._client is None:
@@ -77,12 +105,15 @@ class Server:
             raise ToolError(f"the MCP server {self.name!r} is {self.info.status}{why}")
         try:
             async with asyncio.timeout(self.settings.timeout_s):
-                result = await self._client.call_tool(tool, args)
+                result = await ask(self._client)
         except TimeoutError:
             raise ToolError(
                 f"{self.name!r} gave no answer within {self.settings.timeout_s:g} s"
             ) from None
         except MCPError as exc:
+            if exc.code == _CONNECTION_CLOSED:
+                self._ended.set()
+                raise ToolError(f"{self.name!r} is gone; it is started again") from exc
             raise ToolError(f"{self.name!r} refused the call: {exc}") from exc
         answer: Json = result.model_dump(mode="json", by_alias=True, exclude_none=True)
         return answer
@@ -110,12 +141,13 @@ class Server:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self.settings.start_timeout_s):
-                    transport = self._connect(self._said, self._ended.set)
+                    transport = self._connect(self.settings, self._said, self._ended.set)
                     client = Client(transport, message_handler=self._on_message, cache=None)
                     await stack.enter_async_context(client)
                     await self._list_tools(client)
                 logger.info("MCP server %s runs with %d tools", self.name, len(self.offered))
                 self._client, self._has_run = client, True
+                self.has_resources = client.server_capabilities.resources is not None
                 self._say("running")
                 listening = asyncio.create_task(self._listen(client))
                 try:
@@ -174,7 +206,7 @@ class Server:
         self, status: Literal["disabled", "starting", "running", "failed"], error: str | None = None
     ) -> None:
         if status in {"disabled", "failed"}:
-            self.offered = ()
+            self.offered, self.has_resources = (), False
         tools = tuple(tool.spec.name for tool in self.offered)
         self.info = self.info.model_copy(update={"status": status, "error": error, "tools": tools})
         self._on_change()

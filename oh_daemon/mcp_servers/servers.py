@@ -3,47 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import threading
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
 
 from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.mcp_servers.pipes import piped
-from oh_daemon.mcp_servers.server import Server
-from oh_daemon.workspace.spawner import Process, Spawner, clean_env
-
-T = TypeVar("T")
-_WAIT_S = 10.0
-"""How long a conversation's step waits for servers that are starting."""
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-class RunOnLoop(Protocol):
-    """Runs a coroutine on the io loop and blocks for its result."""
-
-    def __call__(self, coroutine: Coroutine[Any, Any, T], cancel: CancelToken) -> T: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What servers are started with."""
-
-    spawner: Spawner
-    variables: Mapping[str, str]
-    """For `${NAME}`: the environment and what the editor has lent."""
-    on_secret: Callable[[str], None]
-    """Hears each value that was put in for a name, so that it is masked."""
-    cwd: Path
+from oh_daemon.core.ports import (
+    Footprint,
+    Intent,
+    Json,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
+from oh_daemon.mcp_servers.connections import Surroundings
+from oh_daemon.mcp_servers.resources import ResourceTool
+from oh_daemon.mcp_servers.server import RunOnLoop, Server
 
 
 class McpServers:
@@ -63,6 +42,8 @@ class McpServers:
         self._switched: dict[str, bool] = {}
         self.on_change: Callable[[], None] = lambda: None
         """Called from the io loop whenever a server's status or tools are others."""
+        self.wait_s = 10.0
+        """How long a step waits for servers that are starting; their own limit may be shorter."""
 
     def begin(self) -> None:
         """Start what the settings name, end what they no longer name; does not wait for them."""
@@ -76,7 +57,7 @@ class McpServers:
         for name in [n for n, s in self._servers.items() if wanted.get(n) != s.settings]:
             await self._servers.pop(name).stop()
         for name in wanted.keys() - self._servers.keys():
-            server = Server(name, wanted[name], self._connector(wanted[name]), self._tell)
+            server = Server(name, wanted[name], self._surroundings.connect, self._tell)
             self._servers[name] = server
             if self._switched.get(name, server.settings.enabled):
                 await server.start()
@@ -85,16 +66,21 @@ class McpServers:
         """How each stands, by name."""
         return tuple(self._servers[name].info for name in sorted(self._servers))
 
-    def tools(self, cancel: CancelToken) -> tuple[McpTool, ...]:
+    def tools(self, cancel: CancelToken) -> tuple[Tool, ...]:
         """Those of the servers that run, once none is starting any more, sorted by name."""
         with cancel.notifying(self._changed), self._changed:
-            self._changed.wait_for(lambda: cancel.is_cancelled or not self._is_starting(), _WAIT_S)
+            self._changed.wait_for(
+                lambda: cancel.is_cancelled or not self._is_starting(), self.wait_s
+            )
         cancel.raise_if_cancelled()
-        found = [
+        servers = list(self._servers.values())
+        found: list[Tool] = [
             McpTool(tool.spec, server, tool.own_name, self._run)
-            for server in list(self._servers.values())
+            for server in servers
             for tool in server.offered
         ]
+        if readable := {server.name: server for server in servers if server.has_resources}:
+            found.append(ResourceTool(readable, self._run))
         return tuple(sorted(found, key=lambda tool: tool.spec.name))
 
     def _is_starting(self) -> bool:
@@ -132,56 +118,6 @@ class McpServers:
         with self._changed:
             self._changed.notify_all()
         self.on_change()
-
-    def _connector(self, settings: McpServerSettings) -> Any:
-        def connect(
-            said: deque[str], on_end: Callable[[], None]
-        ) -> AbstractAsyncContextManager[Any]:
-            if settings.command is None:
-                return self._dialled(settings)
-            return piped(lambda fds: self._spawned(settings, fds), said, on_end)
-
-        return connect
-
-    def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
-        around = self._surroundings
-        own = {name: self._filled(value) for name, value in settings.env.items()}
-        argv = [settings.command or "", *map(self._filled, settings.args)]
-        return around.spawner.spawn(
-            argv, cwd=around.cwd, env=clean_env(os.environ) | own, fds=list(fds)
-        )
-
-    @asynccontextmanager
-    async def _dialled(self, settings: McpServerSettings) -> AsyncGenerator[Any]:
-        """Redirects lead nowhere but to the same origin, which the mcp package sees to."""
-        import httpx2  # noqa: PLC0415 - comes with mcp, which takes a second.
-        from mcp.client.sse import sse_client  # noqa: PLC0415
-        from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
-
-        url = settings.url or ""
-        headers = {name: self._filled(value) for name, value in settings.headers.items()}
-        if settings.transport == "sse":
-            async with sse_client(url, headers=headers) as streams:
-                yield streams
-            return
-        patience = httpx2.Timeout(30.0, read=settings.timeout_s)
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=patience) as http,
-            streamable_http_client(url, http_client=http) as streams,
-        ):
-            yield streams
-
-    def _filled(self, text: str) -> str:
-        """With the values of `${NAME}`; one that is not known stays as it is written."""
-
-        def value(found: re.Match[str]) -> str:
-            known = self._surroundings.variables.get(found[1])
-            if known is None:
-                return found[0]
-            self._surroundings.on_secret(known)
-            return known
-
-        return _VARIABLE.sub(value, text)
 
 
 @dataclass(frozen=True, slots=True)

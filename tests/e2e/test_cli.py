@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import mcp_server
 import pytest
 from command_line import SCRIPT, Ran, end, environment, start
 from fake_llm import Step, call, error, hang, say, with_usage
@@ -58,6 +59,15 @@ def test_json_prints_the_lines_of_the_log_and_nothing_else(world: World) -> None
     assert {p["conversationId"] for p in printed} == {log.parent.name}
     assert all(p["epoch"] for p in printed)
     assert printed[-1]["event"]["type"] == "turn.completed"
+    assert ran.code == 0
+
+
+def test_the_users_mcp_servers_are_there(world: World) -> None:
+    settings = {"mcpServers": {"shop": mcp_server.settings()}}
+    (world.home / "settings.json").write_text(json.dumps(settings))
+    ran = task(world, call("shop__price", item="tea"), say("Done."), args=("--json",))
+    done = [e["event"]["item"] for e in events(ran) if e["event"]["type"] == "item.completed"]
+    assert "tea costs 3 coins" in str([item for item in done if item["kind"] == "toolCall"])
     assert ran.code == 0
 
 

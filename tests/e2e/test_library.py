@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mcp_server
 import pytest
 from fake_llm import FakeLLM, call, error, hang, say
 from pydantic import SecretStr, ValidationError
@@ -21,6 +22,7 @@ from oh_daemon.contract.errors import (
     InvalidStateError,
     StorageError,
 )
+from oh_daemon.contract.mcp import McpServerSettings
 
 KEY = SecretStr("sk-library-0123456789")
 Status = ConversationStatus
@@ -107,6 +109,19 @@ def test_a_tool_that_cannot_work_is_refused(fields: dict[str, Any], complaint: s
 
 
 # Tools
+
+
+def test_tools_of_mcp_servers_are_offered_beside_the_named_ones(fake: FakeLLM, llm: LLM) -> None:
+    servers = {"shop": McpServerSettings.model_validate(mcp_server.settings())}
+    agent = Agent(llm=llm, tools=("think",), mcp_servers=servers)
+    assert Agent.from_json(agent.model_dump_json(), {}).mcp_servers == servers
+    fake.add(call("shop__price", item="tea"), say("ok"))
+    with Conversation(agent) as conversation:
+        conversation.run("go")
+    offered = [tool["function"]["name"] for tool in fake.requests[-1].body["tools"]]
+    assert {"think", "shop__order"} <= set(offered)
+    assert "finish" not in offered
+    assert results(fake) == ["tea costs 3 coins"]
 
 
 def test_both_spellings_of_a_tools_schema_are_taken() -> None:

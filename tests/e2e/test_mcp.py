@@ -1,50 +1,11 @@
 """Tools of real MCP servers in a conversation, and servers that behave badly."""
 
-import socket
-import subprocess
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Any
-
 import mcp_server
 import psutil
 import pytest
 from fake_llm import call, say
-from raw_client import RawClient
+from mcp_world import Json, daemon, offered, stand, told
 from world import World, content_of, items, text
-
-Json = dict[str, Any]
-
-
-def daemon(world: World, *, status: str = "running", **servers: Json) -> RawClient:
-    """A daemon whose servers have come to this status."""
-    client = world.daemon(settings={"mcpServers": servers})
-    client.request("mcp/list")
-    told(client, lambda server: server["status"] == status)
-    return client
-
-
-def stand(client: RawClient, name: str = "shop") -> Json:
-    servers = client.request("mcp/list")["servers"]
-    return next(server for server in servers if server["name"] == name)
-
-
-def told(client: RawClient, is_wanted: Callable[[Json], bool]) -> Json:
-    """The server in the first `mcp/statusChanged` that is wanted."""
-
-    def is_found(message: Json) -> bool:
-        return message.get("method") == "mcp/statusChanged" and any(
-            map(is_wanted, message["params"]["servers"])
-        )
-
-    return client.wait_for(is_found)["params"]["servers"][0]
-
-
-def offered(world: World) -> list[str]:
-    """What the last request offers the model of MCP servers."""
-    tools = world.llm.requests[-1].body.get("tools", ())
-    return [t["function"]["name"] for t in tools if "__" in t["function"]["name"]]
 
 
 def test_a_tool_of_a_server_is_offered_runs_and_answers(world: World) -> None:
@@ -61,14 +22,18 @@ def test_a_tool_of_a_server_is_offered_runs_and_answers(world: World) -> None:
     assert stand(client)["status"] == "running"
 
 
-def test_a_secret_is_put_in_by_its_name_and_masked_in_what_comes_back(world: World) -> None:
-    world.script(call("shop__price", item="tea"), say("Hm."))
+def test_a_secret_is_put_in_by_its_name_and_masked_and_a_place_is_not(world: World) -> None:
+    world.script(call("shop__price", item="tea"), call("shop__words"), say("Hm."))
     world.variables["COINS"] = "hush-9876543210"
-    client = daemon(world, shop=mcp_server.settings(env={"PRICE": "${COINS}"}))
+    settings = mcp_server.settings("says", "${COINS}", "${HOME}/notes", "${UNKNOWN}")
+    client = daemon(world, shop={**settings, "env": {"PRICE": "${COINS}"}})
     conversation = world.start(client)
     world.turn(client)
-    assert content_of(items(client, "toolCall")[0]).startswith("tea costs <")
-    assert b"hush-9876543210" not in world.log_of(conversation).read_bytes()
+    price, words = items(client, "toolCall")
+    assert content_of(price) == "tea costs <secret hidden> coins"
+    assert content_of(words) == f"<secret hidden> {world.home}/notes ${{UNKNOWN}}"
+    logs = [world.log_of(conversation), world.home / "daemon.log"]
+    assert not [log for log in logs if b"hush-9876543210" in log.read_bytes()]
 
 
 def test_only_what_changes_something_asks(world: World) -> None:
@@ -196,6 +161,39 @@ def test_a_tool_that_changes_after_it_was_offered_is_taken_back(world: World) ->
     assert "changed since it was first offered" in stand(client)["leftOut"][0]
 
 
+def test_an_interrupted_call_is_cancelled_at_the_server_though_it_tells_of_progress(
+    world: World,
+) -> None:
+    world.script(call("shop__wait"))
+    client = daemon(world, shop=mcp_server.settings())
+    conversation = world.start(client)
+    client.wait_for_event(lambda p: p["event"].get("status") == "running")
+    client.request("conversation/interrupt", {"conversationId": conversation})
+    world.script(call("shop__was_cancelled"), say("It was."))
+    world.send(client, conversation, "And now?")
+    world.turn(client, nth=2)
+    assert content_of(items(client, "toolCall")[-1]) == "yes"
+
+
+def test_a_server_that_hears_nothing_more_is_started_again(world: World) -> None:
+    steps = [call("shop__deafen"), *[call("shop__price", item="tea")] * 2]
+    world.script(*steps, say("Back."))
+    client = daemon(world, shop=mcp_server.settings())
+    world.start(client)
+    world.turn(client)
+    assert "tea costs" in content_of(items(client, "toolCall")[-1])
+
+
+def test_what_a_server_asks_of_its_client_is_refused(world: World) -> None:
+    world.script(call("shop__pry"), say("Refused."))
+    client = daemon(world, shop=mcp_server.settings())
+    world.start(client)
+    world.turn(client)
+    told_to_server = content_of(items(client, "toolCall")[0])
+    for what in ("roots", "sampling", "elicitation"):
+        assert f"{what}: refused" in told_to_server
+
+
 def test_a_server_is_switched_off_and_on(world: World) -> None:
     world.script(say("One."), say("Two."), say("Three."))
     client = daemon(world, shop=mcp_server.settings())
@@ -212,32 +210,6 @@ def test_a_server_is_switched_off_and_on(world: World) -> None:
     assert "shop__price" in offered(world)
     answer = client.error("mcp/restart", {"server": "shoe"})
     assert "no MCP server 'shoe'; known: shop" in str(answer)
-
-
-def test_a_server_behind_an_address_works_and_gets_its_headers(world: World) -> None:
-    world.script(call("shop__price", item="tea"), say("Three coins."))
-    with serving() as port:
-        url = f"http://127.0.0.1:{port}/mcp"
-        client = daemon(world, shop={"url": url, "headers": {"X-Key": "k"}})
-        world.start(client)
-        world.turn(client)
-    assert "tea costs 3 coins" in content_of(items(client, "toolCall")[0])
-
-
-@contextmanager
-def serving() -> Generator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    argv = [sys.executable, mcp_server.__file__, "http", str(port)]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr
-        for line in process.stderr:
-            if "Uvicorn running" in line:
-                break
-        try:
-            yield port
-        finally:
-            process.kill()
 
 
 def test_a_repository_cannot_name_servers(world: World) -> None:

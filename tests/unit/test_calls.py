@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
 from typing import Any
 
 import pytest
 from core_world import tool
 
-from oh_daemon.core.calls import ParsedCall, parse_call, render_tool
-from oh_daemon.core.ports import Json, ToolCall
+from oh_daemon.core.calls import ParsedCall, parse_call, render_tool, schema_problem
+from oh_daemon.core.ports import Json, ToolCall, ToolSpec
 from oh_daemon.tools.finish import FinishTool
 
 TERMINAL = tool("terminal", lambda command: command, command={"type": "string"})
@@ -68,6 +70,31 @@ def test_an_error_names_the_place_and_the_way_out(name: str, arguments: str, kin
     assert call.error_kind == kind
     assert words in str(call.error)
     assert isinstance(json.loads(call.arguments), dict)
+
+
+BROKEN: list[Json] = [
+    {"$ref": "#"},
+    {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
+    {"type": "object", "properties": {"a": {"$ref": "#/none"}}},
+    {"type": "object", "properties": {"a": {"type": "wrong"}}},
+    {"type": "object", "properties": {"a": {"pattern": "("}}},
+]
+
+
+@pytest.mark.parametrize("schema", BROKEN)
+def test_a_broken_schema_of_a_foreign_tool_is_said(schema: Json):
+    spec = ToolSpec("foreign", "Of some server.", schema)
+    problem = schema_problem(spec, {"a": "x"})
+    assert problem
+    assert problem.startswith("The tool foreign cannot be used")
+
+
+def test_no_address_in_a_schema_is_fetched():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/schema"
+        spec = ToolSpec("foreign", "Of some server.", {"$ref": url})
+        assert "Unresolvable" in (schema_problem(spec, {}) or "")
+        assert select.select([listening], [], [], 0)[0] == []
 
 
 def test_the_models_own_rating_is_taken_from_the_arguments():

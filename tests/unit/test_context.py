@@ -145,7 +145,11 @@ def test_an_image_makes_the_message_a_list():
     ("part", "shown"),
     [
         ({"type": "resource", "resource": {"text": "A"}}, "A"),
-        ({"type": "resource"}, "(a resource without text)"),
+        ({"type": "resource"}, "(a file of unknown type, None)"),
+        (
+            {"type": "resource_link", "uri": "shop://a", "name": "A"},
+            "<resource uri='shop://a' name='A'/>",
+        ),
         ({"type": "image"}, "(image content, not shown to the model)"),
     ],
 )

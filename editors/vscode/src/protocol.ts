@@ -118,7 +118,7 @@ export interface CommandPart {
   prompt?: string;
 }
 
-/** Names of tools. Without `allow` all are offered; `deny` wins. */
+/** Names of tools, with `*` for any. Without `allow` all are offered; `deny` wins. */
 export interface ToolFilter {
   allow?: readonly string[];
   deny?: readonly string[];

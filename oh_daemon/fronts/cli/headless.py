@@ -105,6 +105,8 @@ def _compose(
         return _can_ask(request)
 
     shared, _ = share_for_user(sources, places, {request.workspace: True})
+    # Nobody looks on: better late than without a tool that the task may need.
+    shared.mcp.wait_s = threading.TIMEOUT_MAX
     shared = replace(
         shared,
         client_name="oh-daemon run",

@@ -16,33 +16,29 @@ Folders = Sequence[Path]
 
 @on_worker
 def mcp_list(daemon: Daemon, _params: m.McpListParams, _folders: Folders) -> m.McpServers:
-    if daemon.shared.mcp is not None:
-        daemon.shared.mcp.begin()
+    daemon.shared.mcp.begin()
     return _servers(daemon.shared)
 
 
 @on_worker
 def set_enabled(daemon: Daemon, params: m.McpSetEnabledParams, _folders: Folders) -> m.McpServers:
-    if daemon.shared.mcp is not None:
-        daemon.shared.mcp.set_enabled(params.server, enabled=params.enabled)
+    daemon.shared.mcp.set_enabled(params.server, enabled=params.enabled)
     return _servers(daemon.shared)
 
 
 @on_worker
 def restart(daemon: Daemon, params: m.McpRestartParams, _folders: Folders) -> m.McpServers:
-    if daemon.shared.mcp is not None:
-        daemon.shared.mcp.restart(params.server)
+    daemon.shared.mcp.restart(params.server)
     return _servers(daemon.shared)
 
 
 def _servers(shared: Shared) -> m.McpServers:
-    return m.McpServers(servers=shared.mcp.infos() if shared.mcp else ())
+    return m.McpServers(servers=shared.mcp.infos())
 
 
 def tell_changes(shared: Shared, outbox: Outbox) -> None:
     """From now on the client hears whenever a server starts, fails or has other tools."""
-    if shared.mcp is not None:
-        shared.mcp.on_change = lambda: outbox.notify("mcp/statusChanged", encode(_servers(shared)))
+    shared.mcp.on_change = lambda: outbox.notify("mcp/statusChanged", encode(_servers(shared)))
 
 
 HANDLERS: dict[str, Handler] = {

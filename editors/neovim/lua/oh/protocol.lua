@@ -109,7 +109,7 @@
 ---@field args? string
 ---@field prompt? string
 
---- Names of tools. Without `allow` all are offered; `deny` wins.
+--- Names of tools, with `*` for any. Without `allow` all are offered; `deny` wins.
 ---@class (exact) oh.protocol.ToolFilter
 ---@field allow? string[]
 ---@field deny? string[]

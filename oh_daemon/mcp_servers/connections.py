@@ -1,0 +1,84 @@
+"""How a server is reached: as a process of ours, over streamable HTTP, or over server-sent events.
+
+What `${NAME}` stands for is put in here, at the last moment, and masked from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.mcp_servers.pipes import piped
+from oh_daemon.workspace.spawner import Process, Spawner, clean_env
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_IDLE_S = 86_400.0
+"""A stream of server-sent events may be silent for as long as nobody calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What servers are started with."""
+
+    spawner: Spawner
+    variables: Mapping[str, str]
+    """For `${NAME}`: the environment and what the editor has lent."""
+    on_secret: Callable[[str], None]
+    """Hears each value that was put in for a name, so that it is masked."""
+    cwd: Path
+
+    def connect(
+        self, settings: McpServerSettings, said: deque[str], on_end: Callable[[], None]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transport of the mcp package; `said` gets a process's stderr, `on_end` its end."""
+        if settings.command is None:
+            return self._dialled(settings)
+        return piped(lambda fds: self._spawned(settings, fds), said, on_end)
+
+    def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
+        own = {name: self._filled(value) for name, value in settings.env.items()}
+        argv = [settings.command or "", *map(self._filled, settings.args)]
+        return self.spawner.spawn(
+            argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds)
+        )
+
+    @asynccontextmanager
+    async def _dialled(self, settings: McpServerSettings) -> AsyncGenerator[Any]:
+        """Redirects lead nowhere but to the same origin, which the mcp package sees to."""
+        import httpx2  # noqa: PLC0415 - comes with mcp, which takes a second.
+        from mcp.client.sse import sse_client  # noqa: PLC0415
+        from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+        url = settings.url or ""
+        headers = {name: self._filled(value) for name, value in settings.headers.items()}
+        if settings.transport == "sse":
+            async with sse_client(url, headers=headers, sse_read_timeout=_IDLE_S) as streams:
+                yield streams
+            return
+        patience = httpx2.Timeout(30.0, read=settings.timeout_s)
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=patience) as http,
+            streamable_http_client(url, http_client=http) as streams,
+        ):
+            yield streams
+
+    def _filled(self, text: str) -> str:
+        """With the values of `${NAME}`; one that is not known stays as it is written."""
+
+        def value(found: re.Match[str]) -> str:
+            known = self.variables.get(found[1])
+            if known is None:
+                return found[0]
+            # A place such as `${HOME}` is no secret, and masked it would be missed everywhere.
+            if not (known.startswith("/") and Path(known).exists()):
+                self.on_secret(known)
+            return known
+
+        return _VARIABLE.sub(value, text)

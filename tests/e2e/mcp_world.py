@@ -1,0 +1,63 @@
+"""Daemons with MCP servers, and servers that listen on a port."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import mcp_server
+from raw_client import RawClient
+from world import World
+
+Json = dict[str, Any]
+
+
+def daemon(world: World, *, status: str = "running", **servers: Json) -> RawClient:
+    """A daemon whose servers have come to this status."""
+    client = world.daemon(settings={"mcpServers": servers})
+    client.request("mcp/list")
+    told(client, lambda server: server["status"] == status)
+    return client
+
+
+def stand(client: RawClient, name: str = "shop") -> Json:
+    servers = client.request("mcp/list")["servers"]
+    return next(server for server in servers if server["name"] == name)
+
+
+def told(client: RawClient, is_wanted: Callable[[Json], bool]) -> Json:
+    """The server in the first `mcp/statusChanged` that is wanted."""
+
+    def is_found(message: Json) -> bool:
+        return message.get("method") == "mcp/statusChanged" and any(
+            map(is_wanted, message["params"]["servers"])
+        )
+
+    return client.wait_for(is_found)["params"]["servers"][0]
+
+
+def offered(world: World) -> list[str]:
+    """What the last request offers the model of MCP servers."""
+    tools = world.llm.requests[-1].body.get("tools", ())
+    return [t["function"]["name"] for t in tools if "__" in t["function"]["name"]]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+@contextmanager
+def serving(transport: str = "http", port: int | None = None, *words: str) -> Generator[int]:
+    """One of `mcp_server.py` on a port of this machine, which it listens on by now."""
+    port = port or free_port()
+    argv = [sys.executable, mcp_server.__file__, transport, str(port), *words]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr
+            next(line for line in process.stderr if "running on" in line)
+            yield port
+        finally:
+            process.kill()
