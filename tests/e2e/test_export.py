@@ -57,8 +57,9 @@ class Page(HTMLParser):
 
 def test_a_conversation_is_exported_in_three_forms(world: World) -> None:
     (world.project / "a.txt").write_text("old\n")
+    (world.project / "key").write_text(f"{KEY}\n")
     world.script(
-        call("terminal", command=f"echo '{HOSTILE[:20]}'; echo {KEY}; (exit 3)"),
+        call("terminal", command=f"echo '{HOSTILE[:20]}'; cat key; (exit 3)"),
         call("edit", command="view", path="a.txt"),
         call("edit", command="replace", path="a.txt", old_text="old", new_text="<i>new</i>"),
         say(MARKDOWN),
