@@ -25,7 +25,7 @@ from oh_daemon.contract.items import (
     Scope,
     Usage,
 )
-from oh_daemon.contract.turns import AgentInfo, ErrorInfo, Turn
+from oh_daemon.contract.turns import AgentInfo, ErrorInfo, ForkOrigin, Turn
 
 LOG_VERSION = 1
 
@@ -41,6 +41,7 @@ class ConversationCreated(Contract):
     max_steps: int
     max_cost_usd: float | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+    forked_from: ForkOrigin | None = None
 
 
 class AgentChanged(Contract):

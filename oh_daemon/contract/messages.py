@@ -14,7 +14,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.content import Part
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import ConversationState, Delivery, PauseReason, QueuedMessage, Usage
-from oh_daemon.contract.turns import Turn
+from oh_daemon.contract.turns import ForkOrigin, Turn
 
 ConversationId = Annotated[str, Field(min_length=1, max_length=128)]
 Content = Annotated[tuple[Part, ...], Field(min_length=1, max_length=64)]
@@ -91,6 +91,7 @@ class ConversationInfo(Contract):
     queue_length: int
     pending_count: int
     lock: LockInfo
+    forked_from: ForkOrigin | None = None
 
 
 class ToolFilter(Contract):

@@ -60,6 +60,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("conversation/read", "ReadParams", "ReadResult"),
     Method("conversation/events", "EventsParams", "EventsResult"),
     Method("conversation/export", "ExportParams", "ExportResult"),
+    Method("conversation/fork", "ForkParams", "ForkResult"),
     Method("conversation/sendMessage", "SendMessageParams", "SendMessageResult"),
     Method("conversation/pause", "PauseParams", "PauseResult"),
     Method("conversation/resume", "ResumeParams", "ResumeResult"),

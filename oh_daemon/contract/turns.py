@@ -37,6 +37,13 @@ class Turn(Contract):
     final_text: str | None = None
 
 
+class ForkOrigin(Contract):
+    """The conversation that another one is a branch of, and the last event that both have."""
+
+    id: str
+    seq: int
+
+
 class AgentInfo(Contract):
     """What answers in this conversation, exactly as the model gets it."""
 

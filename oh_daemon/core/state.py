@@ -31,6 +31,7 @@ class State:
     max_steps: int = 100
     max_cost_usd: float | None = None
     metadata: Json = field(default_factory=dict[str, object])
+    forked_from: Json | None = None
     status: str = "idle"
     status_reason: str | None = None
     created_at: str = ""
@@ -114,6 +115,7 @@ def _created(state: State, event: Json, record: Json) -> None:
     state.max_steps = event["maxSteps"]
     state.max_cost_usd = event.get("maxCostUsd")
     state.metadata = event.get("metadata", {})
+    state.forked_from = event.get("forkedFrom")
 
 
 def _agent_changed(state: State, event: Json, _record: Json) -> None:
@@ -191,7 +193,8 @@ def _condense_requested(state: State, event: Json, _record: Json) -> None:
 
 
 def _item_started(state: State, event: Json, _record: Json) -> None:
-    _put_item(state, event["item"])
+    # A copy, since it will be updated, and the record must stay as it is in the log.
+    _put_item(state, dict(event["item"]))
 
 
 def _item_updated(state: State, event: Json, record: Json) -> None:

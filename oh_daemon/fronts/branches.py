@@ -1,16 +1,30 @@
-"""What is made of a conversation as a whole, whoever has it open: an export.
+"""What is made of a conversation as a whole, whoever has it open: an export, a branch.
 
-Nothing here changes the conversation itself.
+Nothing here changes the conversation itself. It blocks, for some milliseconds per megabyte of log.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import orjson
+
+from oh_daemon.contract.branches import ForkParams
+from oh_daemon.contract.errors import ConversationNotFoundError, InvalidStateError
+from oh_daemon.core.forking import fork_records
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.export import Format, ReadBlob, render_export
-from oh_daemon.store.blobs import Blobs
+from oh_daemon.fronts.wiring import Live
+from oh_daemon.store.blobs import Blobs, share_blobs
+from oh_daemon.store.catalog import Catalog
+from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.event_log import open_log
+
+_BLOB_NAME = re.compile(rb"\b[0-9a-f]{64}\b")
 
 
 def export(
@@ -34,3 +48,48 @@ def _blobs_of(
     if live is not None:
         return live.conversation.log.read_blob
     return Blobs(conversations.place_of(conversation_id, folders) / "blobs").read
+
+
+def fork(
+    conversations: Conversations,
+    params: ForkParams,
+    folders: Sequence[Path],
+    *,
+    at_work: bool = True,
+) -> Live:
+    """Begin a conversation with the first part of another, and open it.
+
+    Raises `InvalidParamsError`, `ConversationNotFoundError`, `InvalidStateError` for one that is in
+    memory only, and `StorageError`.
+    """
+    _, records, _ = conversations.read(params.conversation_id, folders)
+    try:
+        place = conversations.place_of(params.conversation_id, folders)
+    except ConversationNotFoundError as exc:
+        raise InvalidStateError(
+            "the conversation is in memory only, so no branch of it can be kept; start one with a "
+            "folder and without `ephemeral`"
+        ) from exc
+    shared = conversations.shared
+    begun = fork_records(records, params, shared.clock.now())
+    forked_id = write_fork(place, begun, shared.commit)
+    return conversations.open(forked_id, [place.parents[2]], at_work=at_work)
+
+
+def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> str:
+    """Put a new log beside the one in `source`, its blobs first; the result is its id."""
+    catalog, forked_id = Catalog(source.parents[1]), new_id()
+    place = catalog.create(forked_id)
+    lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
+    try:
+        log = open_log(place, commit, create=True).log
+        try:
+            names = {name.decode() for name in _BLOB_NAME.findall(lines)}
+            share_blobs(source / "blobs", place / "blobs", names)
+            log.append(lines)
+        finally:
+            log.close()
+    except BaseException:
+        catalog.remove(forked_id, permanent=True)
+        raise
+    return forked_id

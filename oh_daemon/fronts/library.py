@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.events import Decision, InputRequested, Record
 from oh_daemon.contract.inputs import InputRequest
@@ -30,6 +31,7 @@ from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, model_for, recipe_of
+from oh_daemon.fronts.branches import fork
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
@@ -141,7 +143,7 @@ class Conversation:
         called where callbacks are. Without it a question ends the turn and is its final text.
         """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
-        folders = [Path(path).absolute()] if path is not None else []
+        folders = self._folders = [Path(path).absolute()] if path is not None else []
         key = agent.llm.api_key
         self._calls = _Callbacks()
         self._on_question = on_question
@@ -265,6 +267,16 @@ class Conversation:
         conversation = self._live.conversation
         lines = conversation.log.read_range(1, conversation.state.seq)
         return tuple(Record.model_validate_json(line) for line in lines)
+
+    def fork(self, at_item: str | None = None, title: str | None = None) -> str:
+        """Begin another conversation with all that is said here, or the part up to an item.
+
+        Returns its id, to be opened with any agent. Raises `UserError` for one without a workspace.
+        """
+        params = ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
+        forked = fork(self._conversations, params, self._folders, at_work=False)
+        self._conversations.close(forked.id)
+        return forked.id
 
     def close(self) -> None:
         """End the thread, the shells and the log. Events so far are delivered first."""

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -81,6 +81,31 @@ class Blobs:
             ) from exc
         except OSError as exc:
             raise StorageError(f"cannot read output {sha256!r}: {exc.strerror}") from exc
+
+
+def share_blobs(ours: Path, theirs: Path, names: Iterable[str]) -> None:
+    """Give those that are there to another conversation. Blobs never change, so a link will do.
+
+    Both are folders of blobs. Raises `StorageError`.
+    """
+    try:
+        for name in names:
+            if (ours / name).is_file() and not (theirs / name).exists():
+                link_or_copy(ours / name, theirs / name)
+        sync_path(theirs)
+    except OSError as exc:
+        raise storage_error(theirs, exc) from exc
+
+
+def link_or_copy(source: Path | str, target: Path | str) -> None:
+    """A second name for a file that never changes; a copy where there can be none."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        temp = Path(f"{target}.tmp")
+        shutil.copyfile(source, temp, follow_symlinks=False)
+        sync_path(temp)
+        temp.rename(target)
 
 
 def _hash_of(path: Path) -> str:

@@ -49,6 +49,7 @@ def summary_of(state: State) -> Json:
         "archived": state.archived,
         "tags": list(state.tags),
         "metadata": state.metadata,
+        "forkedFrom": state.forked_from,
         "queueLength": len(state.queue),
         "pendingCount": len(state.pending),
     }

@@ -184,6 +184,13 @@ export interface ExportParams {
   format?: "jsonl" | "markdown" | "html";
 }
 
+/** Begin another conversation that has the first part of this one; this one stays as it is. */
+export interface ForkParams {
+  conversationId: string;
+  atItemId?: string;
+  title?: string;
+}
+
 /** Start a turn, steer the running one, queue, or interrupt and start. */
 export interface SendMessageParams {
   conversationId: string;
@@ -585,6 +592,7 @@ export interface ConversationInfo {
   queueLength: number;
   pendingCount: number;
   lock: LockInfo;
+  forkedFrom?: ForkOrigin;
 }
 
 /** What model calls took. `cost` is absent when any of them had no known price. */
@@ -612,6 +620,12 @@ export interface ContextInfo {
 export interface LockInfo {
   mine: boolean;
   pid?: number;
+}
+
+/** The conversation that another one is a branch of, and the last event that both have. */
+export interface ForkOrigin {
+  id: string;
+  seq: number;
 }
 
 /** A setting of one conversation that a client may show as a picker. */
@@ -857,6 +871,7 @@ export interface ConversationCreated {
   maxSteps: number;
   maxCostUsd?: number;
   metadata: Record<string, unknown>;
+  forkedFrom?: ForkOrigin;
 }
 
 /** What answers in this conversation, exactly as the model gets it. */
@@ -1177,6 +1192,10 @@ export interface EventsResult {
 
 export interface ExportResult {
   text: string;
+}
+
+export interface ForkResult {
+  conversation: ConversationInfo;
 }
 
 export interface SendMessageResult {
@@ -1536,6 +1555,7 @@ export interface Requests {
   "conversation/read": [ReadParams, ReadResult];
   "conversation/events": [EventsParams, EventsResult];
   "conversation/export": [ExportParams, ExportResult];
+  "conversation/fork": [ForkParams, ForkResult];
   "conversation/sendMessage": [SendMessageParams, SendMessageResult];
   "conversation/pause": [PauseParams, PauseResult];
   "conversation/resume": [ResumeParams, ResumeResult];

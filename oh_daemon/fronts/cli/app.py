@@ -1,4 +1,4 @@
-"""The command line: `run`, `demo`, `log`, `list`, `export`, `doctor`, `schema`. Parses, then calls.
+"""The command line: every command with its options. Parses, then calls.
 
 A command's result is the exit code of the process; what is wrong is said in one line.
 """
@@ -150,6 +150,21 @@ def export_conversation(
     from oh_daemon.fronts.cli.logs import print_export  # noqa: PLC0415
 
     print_export(workspace, conversation, form)
+
+
+@app.command("fork")
+def fork_conversation(
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],
+    workspace: Folder = Path(),
+    at: Annotated[
+        str | None, typer.Option(metavar="ITEM", help="The last item that both have.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Of the new one.")] = None,
+) -> None:
+    """Begin a conversation with the first part of another; prints its id."""
+    from oh_daemon.fronts.cli.logs import print_fork  # noqa: PLC0415
+
+    print_fork(workspace, conversation, at, title)
 
 
 @app.command()

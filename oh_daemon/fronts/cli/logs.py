@@ -1,4 +1,4 @@
-"""`oh-daemon log`, `list` and `export`: what lies in a folder's logs, for people and programs."""
+"""`oh-daemon log`, `list`, `export` and `fork`: what lies in a folder's logs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
 from rich.console import Console
 from rich.table import Table
 
+from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.core.forking import fork_records
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
+from oh_daemon.fronts.branches import write_fork
 from oh_daemon.fronts.cli.render import print_record
 from oh_daemon.fronts.export import Format, render_export
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import secret_values
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.catalog import Catalog
+from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.log_scan import LOG_NAME, read_log
 from oh_daemon.workspace.spawner import Spawner
 
@@ -44,6 +49,16 @@ def print_export(folder: Path, start_of_id: str, form: Format) -> None:
     text = render_export(place.name, read_log(place), form, masker=masker, read_blob=read_blob)
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
+
+
+def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str | None) -> None:
+    """Begin a conversation with the first part of another, and print its id."""
+    place, commit = _find(folder, start_of_id), CommitThread()
+    params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    forked_id = write_fork(place, fork_records(read_log(place), params, now), commit)
+    commit.close()
+    sys.stdout.write(f"{forked_id}\n")
 
 
 def print_list(folder: Path, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The methods about a conversation as a whole: export.
+"""The methods about a conversation as a whole: export, fork.
 
 Each works on a thread, since it reads the log from its start.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from oh_daemon.contract import branches as m
 from oh_daemon.contract.errors import PayloadTooLargeError
 from oh_daemon.fronts import branches
+from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker
 
 _MAX_EXPORT_CHARS = 32 << 20
@@ -26,6 +27,13 @@ def export(daemon: Daemon, params: m.ExportParams, folders: list[Path]) -> m.Exp
     return m.ExportResult(text=text)
 
 
+def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> m.ForkResult:
+    live = branches.fork(daemon.conversations, params, folders)
+    daemon.publisher.on_forked(live.conversation)
+    return m.ForkResult(conversation=describe(live.conversation))
+
+
 HANDLERS: dict[str, Handler] = {
     "conversation/export": on_worker(export),
+    "conversation/fork": on_worker(fork),
 }

@@ -56,6 +56,11 @@ class Publisher:
         self.subscribed.discard(journal.id)
         self._tell_lists(journal, "updated")
 
+    def on_forked(self, journal: Journal) -> None:
+        """It has begun, with the first part of another one."""
+        self.subscribe(journal)
+        self._tell_lists(journal, "created")
+
     def on_deleted(self, journal: Journal) -> None:
         self.unsubscribe(journal)
         gone = describe_state(journal.state, lock={"mine": False})

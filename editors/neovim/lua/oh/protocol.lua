@@ -166,6 +166,12 @@
 ---@field conversationId string
 ---@field format? "jsonl" | "markdown" | "html"
 
+--- Begin another conversation that has the first part of this one; this one stays as it is.
+---@class (exact) oh.protocol.ForkParams
+---@field conversationId string
+---@field atItemId? string
+---@field title? string
+
 --- Start a turn, steer the running one, queue, or interrupt and start.
 ---@class (exact) oh.protocol.SendMessageParams
 ---@field conversationId string
@@ -508,6 +514,7 @@
 ---@field queueLength integer
 ---@field pendingCount integer
 ---@field lock oh.protocol.LockInfo
+---@field forkedFrom? oh.protocol.ForkOrigin
 
 --- What model calls took. `cost` is absent when any of them had no known price.
 ---@class (exact) oh.protocol.Usage
@@ -531,6 +538,11 @@
 ---@class (exact) oh.protocol.LockInfo
 ---@field mine boolean
 ---@field pid? integer
+
+--- The conversation that another one is a branch of, and the last event that both have.
+---@class (exact) oh.protocol.ForkOrigin
+---@field id string
+---@field seq integer
 
 --- A setting of one conversation that a client may show as a picker.
 ---@class (exact) oh.protocol.Option
@@ -758,6 +770,7 @@
 ---@field maxSteps integer
 ---@field maxCostUsd? number
 ---@field metadata table<string, any>
+---@field forkedFrom? oh.protocol.ForkOrigin
 
 --- What answers in this conversation, exactly as the model gets it.
 ---@class (exact) oh.protocol.AgentInfo
@@ -1036,6 +1049,9 @@
 
 ---@class (exact) oh.protocol.ExportResult
 ---@field text string
+
+---@class (exact) oh.protocol.ForkResult
+---@field conversation oh.protocol.ConversationInfo
 
 ---@class (exact) oh.protocol.SendMessageResult
 ---@field messageId string
@@ -1344,6 +1360,7 @@ M.Requests = {
   ["conversation/read"] = true, -- oh.protocol.ReadParams -> oh.protocol.ReadResult
   ["conversation/events"] = true, -- oh.protocol.EventsParams -> oh.protocol.EventsResult
   ["conversation/export"] = true, -- oh.protocol.ExportParams -> oh.protocol.ExportResult
+  ["conversation/fork"] = true, -- oh.protocol.ForkParams -> oh.protocol.ForkResult
   ["conversation/sendMessage"] = true, -- oh.protocol.SendMessageParams -> oh.protocol.SendMessageResult
   ["conversation/pause"] = true, -- oh.protocol.PauseParams -> oh.protocol.PauseResult
   ["conversation/resume"] = true, -- oh.protocol.ResumeParams -> oh.protocol.ResumeResult

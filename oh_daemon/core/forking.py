@@ -1,0 +1,106 @@
+"""A branch of a conversation: the records that its log begins with. Pure.
+
+Invariant: what comes out folds to a conversation at rest in which every tool call has its result,
+wherever the cut is and whatever runs in the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from oh_daemon.contract.base import Contract
+from oh_daemon.contract.branches import ForkParams
+from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.contract.events import LOG_VERSION, ConversationCreated, ConversationUpdated
+from oh_daemon.contract.turns import ForkOrigin
+from oh_daemon.core.ports import Json
+from oh_daemon.core.recovery import ended_turn
+from oh_daemon.core.state import ENDED, State, fold
+from oh_daemon.core.timeline import standing
+
+_TOLD = {"turn.started", "turn.completed", "changes.updated", "changes.reviewed"}
+"""What a branch has beside items. Waiting messages, approvals, requests and costs stay behind."""
+
+
+def fork_records(records: Sequence[Json], params: ForkParams, now: str) -> list[Json]:
+    """The records up to an item (included; without one, all), as the beginning of another log.
+
+    Items that have not ended are left out. Raises `InvalidParamsError` for an unknown item.
+    """
+    conversation_id, at_item_id = params.conversation_id, params.at_item_id
+    valid = standing(records)
+    state = fold(conversation_id, valid)
+    if at_item_id is None:
+        kept_items = state.items
+    elif at_item_id in state.positions:
+        kept_items = state.items[: state.positions[at_item_id] + 1]
+    else:
+        raise InvalidParamsError.at(
+            "atItemId", f"names no item of this conversation: {at_item_id!r}", "unknown"
+        )
+    kept_ids = {item["id"] for item in kept_items if item["status"] in ENDED}
+    end = _end(valid, at_item_id, kept_ids)
+    told = [record for record in valid[1:] if _is_told(record, kept_ids, end)]
+    origin = ForkOrigin(id=conversation_id, seq=end)
+    events = [_creation(valid[0], state, origin, now), *told]
+    named = ConversationUpdated(title=params.title or f"{state.title} (fork)")
+    events += [*_closing(conversation_id, events, now), _record(named, now)]
+    return _numbered(events)
+
+
+def _end(records: Sequence[Json], at_item_id: str | None, kept_ids: set[str]) -> int:
+    """The seq of the last event that can belong to the branch: those right after the item do."""
+    passed = at_item_id is None
+    for place, record in enumerate(records):
+        event, item_id = record["event"], record.get("itemId")
+        goes_on = event["type"] == "turn.started" or (
+            event["type"].startswith("item.") and item_id not in kept_ids
+        )
+        if goes_on and at_item_id is not None and (passed or item_id == at_item_id):
+            return records[place - 1]["seq"]
+        passed |= event["type"] == "item.completed" and item_id == at_item_id
+    return records[-1]["seq"]
+
+
+def _is_told(record: Json, kept_ids: set[str], end: int) -> bool:
+    kind = record["event"]["type"]
+    if kind.startswith("item."):
+        return record.get("itemId") in kept_ids
+    return kind in _TOLD and record["seq"] <= end
+
+
+def _creation(first: Json, state: State, origin: ForkOrigin, now: str) -> Json:
+    """The agent and the options are those of now; what was granted is not passed on."""
+    created = ConversationCreated.model_validate(
+        {
+            **first["event"],
+            "title": state.title,
+            "agent": state.agent,
+            "options": state.options,
+            "metadata": state.metadata,
+            "forkedFrom": origin,
+        }
+    )
+    return _record(created, now)
+
+
+def _closing(conversation_id: str, records: Iterable[Json], now: str) -> list[Json]:
+    """The end of a turn that the cut goes through, so that it can be resumed."""
+    state = fold(conversation_id, _numbered(records))
+    if state.turn is None:
+        return []
+    ended = ended_turn(state, now, "interrupted", "cancelled")
+    return [{**_record(ended, now), "turnId": state.turn["id"]}]
+
+
+def _record(event: Contract, now: str) -> Json:
+    return {"ts": now, "event": event.model_dump(mode="json", exclude_none=True)}
+
+
+def _numbered(records: Iterable[Json]) -> list[Json]:
+    """As log lines of their own. A repeated request to the original is none to the branch."""
+    kept = ("ts", "turnId", "itemId", "event")
+    return [
+        {"v": LOG_VERSION, "seq": seq, **{key: record[key] for key in kept if key in record}}
+        for seq, record in enumerate(records, 1)
+    ]
