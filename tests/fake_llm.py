@@ -313,6 +313,12 @@ class FakeLLM:
             done = [say("")] * len(self._requests)
             self._script = script if callable(script) else [*done, *script]
 
+    def forget(self) -> None:
+        """Begin anew: no script, and no request has come."""
+        with self._changed:
+            self._script = ()
+            self._requests.clear()
+
     def close(self) -> None:
         self._is_closed.set()
         with contextlib.suppress(OSError):

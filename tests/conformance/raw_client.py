@@ -169,6 +169,12 @@ class RawClient:
         """
         self._handlers[method] = handler
 
+    def forget(self) -> None:
+        """For the next test on this connection: no message has come, nothing can be answered."""
+        with self._changed:
+            self.messages.clear()
+            self._handlers.clear()
+
     # Waiting
 
     @property

@@ -1,4 +1,4 @@
-"""One world per test."""
+"""One world per test. In a module that is marked `one_daemon` they share a daemon."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,15 +7,28 @@ from pathlib import Path
 
 import pytest
 from fake_llm import FakeLLM
-from world import World
+from world import Common, World
+
+
+@pytest.fixture(scope="module")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Common]:
+    with ExitStack() as stack:
+        llm = stack.enter_context(FakeLLM())
+        yield Common(tmp_path_factory.mktemp("home"), llm, stack)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     project, home = tmp_path / "project", tmp_path / "home"
     project.mkdir()
-    home.mkdir()
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     with ExitStack() as stack:
+        if request.node.get_closest_marker("one_daemon"):
+            common: Common = request.getfixturevalue("common")
+            world = World(project, common.home, common.llm, stack, common=common)
+            stack.callback(common.take_back, world)
+            yield world
+            return
+        home.mkdir()
         llm = stack.enter_context(FakeLLM())
         yield World(project, home, llm, stack)

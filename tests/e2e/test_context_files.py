@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
 from editor import Editor
 from fake_llm import call, say
 from world import World, items
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 

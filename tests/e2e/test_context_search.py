@@ -8,6 +8,8 @@ from fake_llm import call, say
 from raw_client import NoAnswer, RawClient
 from world import World
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 
 

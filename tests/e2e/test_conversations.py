@@ -7,6 +7,8 @@ import pytest
 from fake_llm import call, calls, hang, say
 from world import World, items, text
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 
 

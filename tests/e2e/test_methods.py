@@ -11,6 +11,8 @@ from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
 
 from oh_daemon.contract.protocol import COMMANDS, METHODS
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 
 

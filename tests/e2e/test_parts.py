@@ -10,6 +10,8 @@ from fake_llm import call, held, say
 from raw_client import RawClient
 from world import World, items, text
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 
 

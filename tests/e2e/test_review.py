@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from editor import Editor
 from fake_llm import Step, call, say
 from raw_client import RawClient
 from world import World
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 LINES = [f"line {n}" for n in range(12)]

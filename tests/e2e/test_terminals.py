@@ -9,6 +9,8 @@ from fake_llm import call, say
 from raw_client import RawClient
 from world import KEY, World, content_of, items
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 
 

@@ -3,9 +3,12 @@
 import threading
 from typing import Any
 
+import pytest
 from fake_llm import Step, call, calls, hang, held, say
 from raw_client import RawClient
 from world import World, content_of, items, text, wait_for_status
+
+pytestmark = pytest.mark.one_daemon
 
 
 def test_a_message_runs_a_turn_to_its_end(world: World) -> None:

@@ -1,5 +1,7 @@
 """A project, a model that follows a script, and the real daemon between them."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Sequence
@@ -22,6 +24,49 @@ def text(words: str) -> list[Json]:
 
 
 @dataclass
+class Common:
+    """One daemon for the tests of a module, one after the other: its start takes two seconds."""
+
+    home: Path
+    llm: FakeLLM
+    stack: ExitStack
+    client: RawClient | None = None
+
+    def lend(self, world: World) -> RawClient:
+        """The daemon with only this project open, as if it had just been initialized for it."""
+        if self.client is None or self.client.process.poll() is not None:
+            argv, env = PRODUCT, world.environment
+            self.client = self.stack.enter_context(RawClient.start(argv, self.home, env))
+            self.client.initialize([], features={"approvalRequests": True})
+        _change_folders(self.client, added=[world.project])
+        trust = {"folder": world.project.as_uri(), "trusted": "full"}
+        self.client.request("workspace/setTrust", trust)
+        self.client.forget()
+        return self.client
+
+    def take_back(self, world: World) -> None:
+        """Close what the test left open. One that it ended is started anew for the next."""
+        self.llm.forget()
+        client = self.client
+        if client is None or client.process.poll() is not None or client not in world.daemons:
+            return
+        for conversation in client.request("daemon/status")["conversations"]:
+            left = {"conversationId": conversation["id"], "ifRunning": "interrupt"}
+            client.request("conversation/close", left)
+        _change_folders(client, removed=[world.project])
+
+
+def _change_folders(
+    client: RawClient, *, added: Sequence[Path] = (), removed: Sequence[Path] = ()
+) -> None:
+    event = {
+        name: [{"uri": folder.as_uri(), "name": folder.name} for folder in folders]
+        for name, folders in (("added", added), ("removed", removed))
+    }
+    client.notify("workspace/didChangeWorkspaceFolders", {"event": event})
+
+
+@dataclass
 class World:
     """What one test has: a folder, a home, a scripted model, and daemons that it starts."""
 
@@ -32,6 +77,8 @@ class World:
     daemons: list[RawClient] = field(default_factory=list[RawClient])
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """More for the environment of its daemons."""
+    common: Common | None = None
+    """Of a module that is marked `one_daemon`; the first plain daemon of each test is this one."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -63,6 +110,10 @@ class World:
         self, *, trusted: bool | None = True, folders: Sequence[Path] | None = None, **ours: Any
     ) -> RawClient:
         """A daemon, initialized, with this project open; `ours` is laid over our block."""
+        is_plain = trusted and folders is None and not ours and not self.variables
+        if self.common is not None and is_plain and not self.daemons:
+            self.daemons.append(self.common.lend(self))
+            return self.daemons[0]
         client = self.raw()
         features = {"approvalRequests": True, **ours.pop("features", {})}
         trust = [{"folder": self.project.as_uri(), "trusted": trusted}]
