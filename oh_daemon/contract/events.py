@@ -42,6 +42,8 @@ class ConversationCreated(Contract):
     max_cost_usd: float | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     forked_from: ForkOrigin | None = None
+    parent_id: str | None = None
+    """The conversation that this one, a sub-agent's, works for."""
 
 
 class AgentChanged(Contract):
@@ -255,7 +257,8 @@ class UsageUpdated(Contract):
     """Tokens of the prompt just sent."""
     context_size: int | None = None
     purpose: Purpose | None = None
-    """Absent for a step; only steps count against `maxSteps`."""
+    """Absent for a step; only steps count against `maxSteps`. That of a `subagent` is in the log of
+    its own conversation too."""
 
 
 class OptionsChanged(Contract):

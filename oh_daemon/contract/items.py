@@ -21,7 +21,7 @@ ConversationState = Literal[
 PauseReason = Literal[
     "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
 ]
-Purpose = Literal["condensation", "title"]
+Purpose = Literal["condensation", "title", "subagent"]
 """Of a model call that is no step."""
 StopReason = Literal[
     "endTurn",
@@ -181,6 +181,15 @@ class PlanItem(ToolItemBase):
     entries: Annotated[tuple[PlanEntry, ...], Field(max_length=200)] = ()
 
 
+class SubagentItem(ItemBase):
+    """A sub-agent at work; what it does is in the log of its own conversation."""
+
+    kind: Literal["subagent"] = "subagent"
+    conversation_id: str
+    agent: str
+    title: str
+
+
 class NoticeItem(ItemBase):
     kind: Literal["notice"] = "notice"
     severity: Literal["info", "warning", "error"] = "info"
@@ -212,6 +221,7 @@ Item = Annotated[
     | CommandItem
     | FileChangeItem
     | PlanItem
+    | SubagentItem
     | NoticeItem
     | CondensationItem,
     Field(discriminator="kind"),

@@ -92,6 +92,8 @@ class ConversationInfo(Contract):
     pending_count: int
     lock: LockInfo
     forked_from: ForkOrigin | None = None
+    parent_id: str | None = None
+    """Of a sub-agent: the conversation that it works for."""
 
 
 class ToolFilter(Contract):
@@ -194,6 +196,8 @@ class ListParams(Contract):
     """Part of a title, any case."""
     archived: bool = False
     """List those that were put away instead of the others."""
+    parent_id: ConversationId | None = None
+    """List the sub-agents of this conversation; they are in no other list."""
     cursor: str | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = 50
 

@@ -40,7 +40,10 @@ class Method:
         return (self.params.__doc__ or "").partition("\n")[0]
 
 
-MODULES = ("messages", "daemon_messages", "composing", "inputs", "mcp", "to_client", "branches")
+MODULES = (
+    *("messages", "daemon_messages", "composing", "inputs", "agents", "mcp", "to_client"),
+    "branches",
+)
 """Of the contract: those that define what methods take and give."""
 
 
@@ -84,6 +87,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("terminal/write", "TerminalWriteParams", "Empty"),
     Method("terminal/kill", "TerminalKillParams", "Empty"),
     Method("tool/list", "ToolListParams", "ToolListResult"),
+    Method("agent/list", "AgentListParams", "AgentListResult"),
     Method("context/search", "ContextSearchParams", "ContextSearchResult"),
     Method("command/list", "CommandListParams", "CommandListResult"),
     Method("model/list", "ModelListParams", "ModelListResult"),

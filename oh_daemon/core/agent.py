@@ -245,7 +245,8 @@ class Agent:
             ),
             tools=[render_tool(tool.spec) for tool in self._runtime.tools.values()],
             tool_choice=self._runtime.tool_choice if is_first else "auto",
-            cache_key=conversation.id,
+            # A sub-agent shares the start of the prompt with its parent.
+            cache_key=conversation.state.parent_id or conversation.id,
         )
         return Answering(conversation, self._runtime.tools, model).ask(request, cancel)
 

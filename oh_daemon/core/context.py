@@ -136,9 +136,20 @@ def render_batch(items: Sequence[Json]) -> list[Json]:
     if first["kind"] == "notice":
         note = first.get("note")
         return [{"role": "user", "content": f"<note>{note}</note>"}] if note else []
+    if first["kind"] == "subagent":
+        return _render_subagent(first)
     if first["kind"] == "condensation":
         return []
     return _render_answer(items)
+
+
+def _render_subagent(item: Json) -> list[Json]:
+    """Its result is that of the call, unless the daemon ended before there was one."""
+    if item.get("reason") != "outcomeUnknown":
+        return []
+    name, resume = f"{item['agent']} ({item['title']})", item["conversationId"]
+    note = f"The sub-agent {name} was cut off; a task with resume {resume!r} goes on with it."
+    return [{"role": "user", "content": f"<note>{note}</note>"}]
 
 
 def told_of_editor(items: Sequence[Json]) -> dict[str, str]:
@@ -257,7 +268,9 @@ def _part_text(part: Json) -> str:
         case "text":
             return part["text"]
         case "resource":
-            return f"<resource uri={part['uri']!r}>\n{part['text']}\n</resource>"
+            # What the agent of another conversation says is not what the user says.
+            tag = "message" if part["uri"].startswith(LOG_SCHEME) else "resource"
+            return f"<{tag} uri={part['uri']!r}>\n{part['text']}\n</{tag}>"
         case "resourceLink" if part["uri"].startswith(LOG_SCHEME) and "text" in part:
             return f"<conversation uri={part['uri']!r}>\n{part['text']}\n</conversation>"
         case "resourceLink":

@@ -37,5 +37,25 @@ class Slots:
                 self._free += 1
                 self._changed.notify_all()
 
+    @contextmanager
+    def lent(self, cancel: CancelToken) -> Generator[None]:
+        """Give back the slot that one's turn holds, while it waits for other turns.
+
+        It is taken again in line, but after a cancel at once: then that turn ends and frees it.
+        """
+        with self._changed:
+            self._free += 1
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            ticket = object()
+            with cancel.notifying(self._changed), self._changed:
+                self._waiting.append(ticket)
+                self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
+                self._waiting.remove(ticket)
+                self._free -= 1
+                self._changed.notify_all()
+
     def _is_next(self, ticket: object) -> bool:
         return self._free > 0 and self._waiting[0] is ticket

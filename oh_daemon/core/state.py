@@ -23,6 +23,8 @@ class State:
     conversation_id: str
     seq: int = 0
     title: str = ""
+    parent_id: str | None = None
+    """Of a sub-agent: the conversation that it works for."""
     archived: bool = False
     tags: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -116,6 +118,7 @@ def _created(state: State, event: Json, record: Json) -> None:
     state.max_cost_usd = event.get("maxCostUsd")
     state.metadata = event.get("metadata", {})
     state.forked_from = event.get("forkedFrom")
+    state.parent_id = event.get("parentId")
 
 
 def _agent_changed(state: State, event: Json, _record: Json) -> None:

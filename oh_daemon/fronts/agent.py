@@ -30,7 +30,9 @@ from oh_daemon.fronts.wiring import Recipe
 from oh_daemon.mcp_servers.offer import tool_name
 from oh_daemon.tools.function import FunctionTool
 
-BuiltinName = Literal["terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish"]
+BuiltinName = Literal[
+    "terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish", "delegate"
+]
 BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
 
 

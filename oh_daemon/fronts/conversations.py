@@ -35,6 +35,7 @@ from oh_daemon.core.state import State, fold
 from oh_daemon.fronts.description import describe, describe_state, plan_update
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import require_sight
+from oh_daemon.fronts.sub_agents import equipped
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.store.catalog import Catalog, summary_of
 from oh_daemon.store.event_log import open_log
@@ -87,6 +88,7 @@ class Conversations:
                 max_steps=params.max_steps or settings.max_steps,
                 max_cost_usd=params.max_cost_usd or settings.max_cost_usd,
                 metadata=params.metadata,
+                parent_id=recipe.parent.id if recipe.parent else None,
             )
             live.conversation.append(created, cause=cause)
         return self._add(live, at_work=at_work)
@@ -202,6 +204,7 @@ class Conversations:
         clock, masker = self.shared.clock, self.shared.masker
         conversation = Conversation(state, log, epoch=epoch, clock=clock, masker=masker)
         conversation.listeners.extend(self.shared.listeners)
+        recipe = equipped(self, conversation, folders, recipe)
         return Live(self.shared, recipe, conversation, folders)
 
     def _add(self, live: Live, *, at_work: bool) -> Live:
@@ -275,9 +278,11 @@ class Conversations:
             raise ConversationBusyError(
                 f"conversation {conversation_id!r} is {status}; interrupt it first"
             )
+        folders = [*_paths(live.conversation.state.folders), *folders]
+        for child in self.listed(folders, conversation_id):
+            self.delete(child.id, folders, permanent=permanent)
         self.close(conversation_id)
-        own = _paths(live.conversation.state.folders)
-        self._remove(conversation_id, [*own, *folders], permanent=permanent)
+        self._remove(conversation_id, folders, permanent=permanent)
         return live.conversation
 
     def _remove(self, conversation_id: str, folders: Sequence[Path], *, permanent: bool) -> None:
@@ -298,8 +303,10 @@ class Conversations:
             each.close(deadline_s / 2)
             self._keep_summary(each)
 
-    def listed(self, folders: Sequence[Path]) -> list[m.ConversationInfo]:
-        """All conversations of these folders, newest first, without opening any."""
+    def listed(
+        self, folders: Sequence[Path], parent_id: str | None = None
+    ) -> list[m.ConversationInfo]:
+        """The conversations of these folders (or of a parent), newest first, opening none."""
         found: dict[str, m.ConversationInfo] = {}
         for catalog in self._catalogs(folders):
             for summary in catalog.summaries():
@@ -308,7 +315,8 @@ class Conversations:
                 found[info.id] = info
         for live in self.all_live():
             found[live.id] = describe(live.conversation)
-        return sorted(found.values(), key=lambda info: info.updated_at, reverse=True)
+        wanted = (info for info in found.values() if info.parent_id == parent_id)
+        return sorted(wanted, key=lambda info: info.updated_at, reverse=True)
 
     def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
         """State, records and epoch of any conversation, without opening or locking it."""

@@ -20,13 +20,14 @@ from typing import Any, Self
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.branches import ForkParams
-from oh_daemon.contract.content import TextPart
+from oh_daemon.contract.content import Part, ResourcePart, TextPart
 from oh_daemon.contract.events import Decision, InputRequested, Record
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Delivery
 from oh_daemon.contract.settings import Merged, Settings
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
@@ -116,8 +117,10 @@ class Snapshot:
     title: str
     usage: Json
     pending: tuple[Approval, ...]
+    """Also those of sub-agents."""
 
 
+_ASKING = frozenset({"approval.requested", "approval.resolved"})
 EventCallback = Callable[[Record], object]
 QuestionCallback = Callable[[InputRequest], str | None]
 
@@ -192,16 +195,27 @@ class Conversation:
         return conversations.open(known_id, folders, recipe=recipe, at_work=False)
 
     def register_callback(self, callback: EventCallback) -> Callable[[], None]:
-        """Call `callback` with each event from now on; the result unregisters it."""
+        """Call `callback` with each event from now on; the result unregisters it.
+
+        Approvals that sub-agents ask for come too.
+        """
         return self._calls.add(callback)
 
     def start_thread(self) -> None:
         """Let the agent work; messages sent before wait for this."""
         self._live.agent.start()
 
-    def send_message(self, text: str, delivery: Delivery = "auto") -> str:
-        """Start a turn, or steer the running one; returns the message's id at once."""
-        return self._live.conversation.send((TextPart(text=text),), delivery=delivery)["messageId"]
+    def send_message(
+        self, text: str, delivery: Delivery = "auto", *, sender: Conversation | None = None
+    ) -> str:
+        """Start a turn, or steer the running one; returns the message's id at once.
+
+        With a `sender` it is told as what that conversation says, and not the user.
+        """
+        part: Part = TextPart(text=text)
+        if sender is not None:
+            part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
+        return self._live.conversation.send((part,), delivery=delivery)["messageId"]
 
     def run(self, message: str | None = None, timeout_s: float | None = None) -> Turn:
         """Send `message`, or resume, and wait until the turn has ended or is on hold.
@@ -236,7 +250,8 @@ class Conversation:
     def respond(self, approval: Approval, *, allow: bool, feedback: str | None = None) -> None:
         """Answer an approval of `state.pending`, for this once."""
         decision = Decision(effect="allow" if allow else "reject")
-        self._live.conversation.respond(approval.id, approval.digest, decision, feedback=feedback)
+        asking = self._conversations.live(approval.conversation_id).conversation
+        asking.respond(approval.id, approval.digest, decision, feedback=feedback)
 
     def _answer_new(self, record: Record) -> None:
         if isinstance(record.event, InputRequested):
@@ -258,8 +273,11 @@ class Conversation:
         with conversation.changed:
             state = conversation.state
             status = "closed" if conversation.is_closing else state.status
-            pending = tuple(Approval.model_validate(a) for a in state.approvals.values())
-            return Snapshot(ConversationStatus(status), state.title, dict(state.usage), pending)
+            title, usage = state.title, dict(state.usage)
+        states = [live.conversation.state for live in self._conversations.all_live()]
+        waiting = (a for state in states for a in tuple(state.approvals.values()))
+        pending = tuple(Approval.model_validate(approval) for approval in waiting)
+        return Snapshot(ConversationStatus(status), title, usage, pending)
 
     @property
     def history(self) -> tuple[Record, ...]:
@@ -323,6 +341,9 @@ class _Callbacks:
         return remove
 
     def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
+        # Of sub-agents a program hears what it must answer; all else is in their own history.
+        if journal.state.parent_id is not None and record["event"]["type"] not in _ASKING:
+            return
         for callback in self._callbacks:
             self.submit(callback, Record.model_validate(record))
 

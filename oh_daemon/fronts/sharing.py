@@ -47,6 +47,7 @@ def share_for_user(
         default_model=models.require_default,
         trust=trust,
         user_folder=places.state_folder,
+        home=Path.home(),
         masker=masker,
         slots=Slots(settings(None).settings.max_running_turns),
         environment=sources.environment,

@@ -81,6 +81,8 @@ class Shared:
     user_folder: Path
     """Home of conversations that have no folder."""
     mcp: McpServers
+    home: Path | None = None
+    """The user's own, where agents may be defined; None where nothing of it counts."""
     client_name: str = ""
     commit: CommitThread = field(default_factory=CommitThread)
     spawner: Spawner = field(default_factory=Spawner)
@@ -111,6 +113,8 @@ class Recipe:
     tool_choice: Literal["auto", "required"] = "auto"
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     """Laid over those of a conversation that is opened again."""
+    parent: Conversation | None = None
+    """Of a sub-agent: whom it works for; what that one was allowed, this one is."""
 
 
 class Workbench:
@@ -257,7 +261,7 @@ class Live:
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
             condenser=self._settings.condenser,
-            titles=self._settings.titles,
+            titles=self._settings.titles and self._recipe.parent is None,
             context_for=self.workbench.context_for,
             before_step=self.refresh_tools,
         )
@@ -312,11 +316,15 @@ class Live:
                 conversation, shared.trust, documents, spec, intent
             ),
             rules=lambda: shared.settings(home).settings.rules,
-            is_granted=lambda key: shared.is_granted(home, key),
+            is_granted=lambda key: shared.is_granted(home, key) or self._is_inherited(key),
             save_grant=lambda key: shared.save_grant(home, key),
             can_ask=shared.can_ask,
             can_answer=shared.can_answer,
         )
+
+    def _is_inherited(self, key: str) -> bool:
+        parent = self._recipe.parent
+        return parent is not None and key in parent.state.grants | parent.state.turn_grants
 
     def refresh_tools(self, cancel: CancelToken) -> None:
         """Take in what MCP servers offer now, and tell of those that failed."""

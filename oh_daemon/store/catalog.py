@@ -34,6 +34,7 @@ def summary_of(state: State) -> Json:
     return {
         "id": state.conversation_id,
         "title": state.title,
+        "parentId": state.parent_id,
         "folders": list(state.folders),
         "status": state.status,
         "statusReason": state.status_reason,

@@ -573,3 +573,45 @@ def test_an_unknown_conversation_is_refused_and_leaves_no_thread(llm: LLM, tmp_p
     with pytest.raises(ConversationNotFoundError):
         Conversation(Agent(llm=llm), tmp_path, conversation_id="nowhere")
     assert threading.active_count() == before
+
+
+def test_a_conversation_messages_another_and_says_that_it_did(fake: FakeLLM, llm: LLM) -> None:
+    other = Conversation(Agent(llm=llm))
+
+    def tell(text: str) -> str:
+        return other.send_message(text, sender=first)
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    teller = Agent(llm=llm, tools=(tool(tell, input_schema=schema),))
+    fake.add(call("probe", text="The port is 9090."), say("Told."))
+    with other, Conversation(teller) as first:
+        assert first.run("tell it").final_text == "Told."
+        fake.add(say("Good to know."))
+        assert other.run("and?").final_text == "Good to know."
+        told = [m["content"] for m in fake.requests[-1].body["messages"] if m["role"] == "user"]
+        assert told[0] == f"<message uri='oh-log:/{first.id}'>\nThe port is 9090.\n</message>"
+
+
+def test_a_program_answers_for_the_sub_agents_of_its_conversation(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    fake.add(
+        call("delegate", tasks=[{"task": "make it"}]),
+        call("terminal", command="touch made"),
+        say("It is there."),
+        say("All done."),
+    )
+    asked = threading.Event()
+    with Conversation(Agent(llm=llm, approval="askRisky"), tmp_path) as conversation:
+
+        def answer(record: Any) -> None:
+            if record.event.type == "approval.requested":
+                assert conversation.state.pending == (record.event.approval,)
+                conversation.respond(record.event.approval, allow=True)
+                asked.set()
+
+        conversation.register_callback(answer)
+        turn = conversation.run("go", timeout_s=120)
+    assert turn.final_text == "All done."
+    assert asked.is_set()
+    assert (tmp_path / "made").exists()

@@ -34,7 +34,8 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     tools = client.request("tool/list")["tools"]
     names = {tool["name"] for tool in tools}
     assert names == {
-        *("terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish")
+        *("terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish"),
+        "delegate",
     }
     assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools)
     changing = {t["name"] for t in tools if not t["annotations"]["readOnlyHint"]}

@@ -92,3 +92,52 @@ def test_a_callback_on_a_cancelled_token_is_called_at_once():
     assert token.wait(0)
     with pytest.raises(Cancelled):
         token.raise_if_cancelled()
+
+
+def test_a_place_that_is_lent_is_used_by_others_and_taken_again():
+    slots, inside, ended = Slots(1), threading.Event(), list[str]()
+
+    def work() -> None:
+        with slots.taken(CancelToken()):
+            inside.set()
+            ended.append("other")
+
+    with slots.taken(CancelToken()):
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert not ended
+        with slots.lent(CancelToken()):
+            assert inside.wait(30)
+        ended.append("lender")
+    thread.join()
+    assert ended == ["other", "lender"]
+
+
+def test_a_cancelled_lender_does_not_wait_and_the_number_of_places_stays():
+    slots, cancel, gate, inside = Slots(1), CancelToken(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        with slots.taken(CancelToken()):
+            inside.set()
+            gate.wait(30)
+
+    with slots.taken(CancelToken()):
+        thread = threading.Thread(target=work)
+        thread.start()
+        with slots.lent(cancel):
+            assert inside.wait(30)
+            cancel.cancel()
+    gate.set()
+    thread.join()
+    entered = list[int]()
+    with slots.taken(CancelToken()):
+        late = threading.Thread(target=lambda: _enter(slots, entered))
+        late.start()
+        assert entered == []
+    late.join()
+    assert entered == [1]
+
+
+def _enter(slots: Slots, entered: list[int]) -> None:
+    with slots.taken(CancelToken()):
+        entered.append(1)

@@ -14,13 +14,13 @@ export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "pa
 
 export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck";
 
-export type Purpose = "condensation" | "title";
+export type Purpose = "condensation" | "title" | "subagent";
 
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error";
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 
-export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | NoticeItem | CondensationItem;
+export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | SubagentItem | NoticeItem | CondensationItem;
 
 export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSubject | TrustSubject | SaveDocumentsSubject;
 
@@ -158,6 +158,7 @@ export interface ListParams {
   folder?: string;
   query?: string;
   archived?: boolean;
+  parentId?: string;
   cursor?: string;
   limit?: number;
 }
@@ -416,6 +417,12 @@ export interface ToolListParams {
   conversationId?: string;
 }
 
+/** Agents that can be delegated to, in a conversation, a folder or the open folders. */
+export interface AgentListParams {
+  conversationId?: string;
+  folder?: string;
+}
+
 /** What a message can mention, by a few of its letters. */
 export interface ContextSearchParams {
   query: string;
@@ -593,6 +600,7 @@ export interface ConversationInfo {
   pendingCount: number;
   lock: LockInfo;
   forkedFrom?: ForkOrigin;
+  parentId?: string;
 }
 
 /** What model calls took. `cost` is absent when any of them had no known price. */
@@ -814,6 +822,19 @@ export interface PlanEntry {
   priority: "high" | "medium" | "low";
 }
 
+/** A sub-agent at work; what it does is in the log of its own conversation. */
+export interface SubagentItem {
+  id: string;
+  status: ItemStatus;
+  reason?: string;
+  startedAt?: string;
+  endedAt?: string;
+  kind: "subagent";
+  conversationId: string;
+  agent: string;
+  title: string;
+}
+
 export interface NoticeItem {
   id: string;
   status: ItemStatus;
@@ -872,6 +893,7 @@ export interface ConversationCreated {
   maxCostUsd?: number;
   metadata: Record<string, unknown>;
   forkedFrom?: ForkOrigin;
+  parentId?: string;
 }
 
 /** What answers in this conversation, exactly as the model gets it. */
@@ -1345,6 +1367,18 @@ export interface ToolInfo {
   annotations: Record<string, unknown>;
 }
 
+/** By name; of the same name the project's counts before the user's. */
+export interface AgentListResult {
+  agents: readonly AgentSummary[];
+}
+
+export interface AgentSummary {
+  name: string;
+  description: string;
+  source: "builtin" | "project" | "user";
+  path?: string;
+}
+
 /** Best first. */
 export interface ContextSearchResult {
   items: readonly ContextItem[];
@@ -1579,6 +1613,7 @@ export interface Requests {
   "terminal/write": [TerminalWriteParams, Empty];
   "terminal/kill": [TerminalKillParams, Empty];
   "tool/list": [ToolListParams, ToolListResult];
+  "agent/list": [AgentListParams, AgentListResult];
   "context/search": [ContextSearchParams, ContextSearchResult];
   "command/list": [CommandListParams, CommandListResult];
   "model/list": [ModelListParams, ModelListResult];

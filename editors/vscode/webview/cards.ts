@@ -1,7 +1,7 @@
 /** One element per item of the transcript. */
 
 import type { ToolItem } from "../src/messages";
-import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem, Range } from "../src/protocol";
+import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem, Range, SubagentItem } from "../src/protocol";
 import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { run } from "./host";
@@ -39,6 +39,8 @@ export function card(item: Item, conversationId: string): HTMLElement | undefine
       return noticeCard(item);
     case "condensation":
       return condensation(item);
+    case "subagent":
+      return subagent(item);
     default:
       return item.tool === "ask" ? questionItem(item) : toolCard(item, conversationId);
   }
@@ -209,6 +211,14 @@ export function updateText(old: HTMLElement, item: Item): boolean {
     old.querySelector("summary")?.replaceChildren(thought(item));
   }
   return true;
+}
+
+/** What it does is in its own conversation; the call that started it has what came of it. */
+function subagent(item: SubagentItem): HTMLElement {
+  const { icon: name, label } = STATUS[item.status];
+  const title = `${item.agent}: ${item.title}`;
+  return h("article.card", { "data-kind": item.kind, "data-status": item.status, "aria-label": title },
+    h("div.card-head", {}, h("span.state", { role: "img", "aria-label": label }, icon(name)), h("span.title", {}, title)));
 }
 
 function condensation(item: CondensationItem): HTMLElement {

@@ -132,7 +132,10 @@ function take(into: Store, { method, params }: Exclude<Notification, { method: "
     if (wasReadOnly && (mine || pid === undefined)) void open(into.info.id);
     return;
   }
-  if (params.conversationId !== into.info.id) return;
+  if (params.conversationId !== into.info.id) {
+    if (method === "conversation/event") into.onOther(params);
+    return;
+  }
   if (method === "conversation/delta") into.onDelta(params);
   else if (method === "conversation/gap" || !into.onRecord(params)) void open(into.info.id);
 }

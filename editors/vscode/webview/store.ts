@@ -1,7 +1,7 @@
 /** What one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
 
 import type {
-  Approval, ConversationInfo, DeltaParams, ErrorInfo, FileChange, InputRequest, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
+  Approval, ConversationInfo, DeltaParams, ErrorInfo, EventParams, FileChange, InputRequest, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
   QueuedMessage, ReviewedFile, Usage,
 } from "../src/protocol";
 
@@ -207,7 +207,8 @@ export class Store {
         return;
       case "usage.updated":
         if (seq > this.info.lastSeq) this.info = { ...this.info, usage: sum(this.info.usage, event.usage) };
-        this.info = { ...this.info, context: context(event.contextUsed, event.contextSize) };
+        // Calls beside the steps say nothing about the next one.
+        if (event.purpose === undefined) this.info = { ...this.info, context: context(event.contextUsed, event.contextSize) };
         return;
       case "retry.scheduled":
         this.retry = { ...event, at: Date.parse(ts) + event.delayMs };
@@ -237,6 +238,14 @@ export class Store {
       case "conversation.updated":
         this.info = { ...this.info, title: event.title ?? this.info.title };
     }
+  }
+
+  /** What a sub-agent of this conversation asks is asked here. */
+  onOther({ conversationId, event }: EventParams): void {
+    if (event.type === "approval.resolved") this.pending.delete(event.approvalId);
+    if (event.type !== "approval.requested") return;
+    const isOurs = [...this.items.values()].some((item) => item.kind === "subagent" && item.conversationId === conversationId);
+    if (isOurs) this.pending.set(event.approval.id, event.approval);
   }
 
   /** The status moves; the rest comes when the user edited the action. */

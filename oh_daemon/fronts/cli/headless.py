@@ -24,6 +24,7 @@ from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.contract.events import Decision
 from oh_daemon.core.approval import whole_text
+from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json, Question
 from oh_daemon.fronts.cli.logs import find_id
@@ -36,6 +37,8 @@ from oh_daemon.fronts.wiring import Live, Recipe
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
+_OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
+"""What people are shown of their events; the parent says how they end."""
 _LIMITS = frozenset({"maxSteps", "maxCostUsd"})
 
 
@@ -53,7 +56,7 @@ class Request:
     as_json: bool = False
 
 
-Heard = tuple[bytes, Json] | StorageError
+Heard = tuple[Journal, bytes, Json] | StorageError
 
 
 class Watcher:
@@ -62,14 +65,15 @@ class Watcher:
     def __init__(self) -> None:
         self.heard: SimpleQueue[Heard] = SimpleQueue()
 
-    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
-        self.heard.put((line, record))
+    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:
+        self.heard.put((journal, line, record))
 
     def on_delta(self, *_delta: object) -> None:
         """Whole messages are enough here."""
 
-    def on_halted(self, journal: Journal, error: StorageError) -> None:  # noqa: ARG002
-        self.heard.put(error)
+    def on_halted(self, journal: Journal, error: StorageError) -> None:
+        if journal.state.parent_id is None:
+            self.heard.put(error)
 
 
 def run_headless(request: Request) -> int:
@@ -164,29 +168,32 @@ def _send(request: Request, live: Live) -> None:
 def _watch(live: Live, heard: SimpleQueue[Heard], request: Request) -> int:
     """Show what happens until the turn rests; the result is the exit code."""
     console = Console(highlight=False)
-    head = orjson.dumps({"conversationId": live.id, "epoch": live.conversation.epoch})
     last_refused = False
     while True:
         entry = heard.get()
         if isinstance(entry, StorageError):
             _say(entry.message)
             return TURN_FAILED
-        line, record = entry
-        event = record["event"]
+        journal, line, record = entry
+        event, is_own = record["event"], journal.id == live.id
         if request.as_json:
-            sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
-            sys.stdout.buffer.flush()
-        else:
+            _print_line(journal, line)
+        elif is_own or event["type"] in _OF_SUB_AGENTS:
             print_record(record, console)
+        _ask_user(live, journal, event, request, console)
+        if not is_own:
+            continue
         last_refused = _refused_last(event, before=last_refused)
-        if event["type"] == "approval.requested" and _can_ask(request):
-            _ask(live, event["approval"], console)
-        if event["type"] == "input.requested" and _can_ask(request):
-            _ask_question(live, event["input"], console)
         if event["type"] == "turn.completed":
             return _exit_code(event["turn"], refused=last_refused)
         if event["type"] == "turn.paused":
             return NO_MODEL
+
+
+def _print_line(journal: Journal, line: bytes) -> None:
+    head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
+    sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def _refused_last(event: Json, *, before: bool) -> bool:
@@ -216,7 +223,18 @@ def _can_ask(request: Request) -> bool:
     return sys.stdin.isatty() and not request.as_json
 
 
-def _ask(live: Live, approval: Json, console: Console) -> None:
+def _ask_user(
+    live: Live, journal: Journal, event: Json, request: Request, console: Console
+) -> None:
+    if not _can_ask(request):
+        return
+    if event["type"] == "approval.requested":
+        _ask(live, journal, event["approval"], console)
+    if event["type"] == "input.requested":
+        _ask_question(live, event["input"], console)
+
+
+def _ask(live: Live, journal: Journal, approval: Json, console: Console) -> None:
     text = whole_text(approval["subject"])
     if text not in approval["title"]:
         print_lines(text, console)
@@ -224,11 +242,11 @@ def _ask(live: Live, approval: Json, console: Console) -> None:
     for number, option in options.items():
         console.print(f"  {number}  {option['label']}", markup=False)
     typed = _typed(live, console, list(options))
-    if typed is None:
+    if typed is None or not isinstance(journal, Conversation):
         return
     chosen = options.get(typed, {"effect": "reject", "scope": "once"})
     decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
-    live.conversation.respond(approval["id"], approval["digest"], decision)
+    journal.respond(approval["id"], approval["digest"], decision)
 
 
 def _ask_question(live: Live, question: Json, console: Console) -> None:

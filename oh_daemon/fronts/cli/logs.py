@@ -63,7 +63,8 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
 
 def print_list(folder: Path, *, as_json: bool) -> None:
     """One conversation per line, newest first."""
-    found = [summary for catalog in _catalogs(folder) for summary in catalog.summaries()]
+    listed = [summary for catalog in _catalogs(folder) for summary in catalog.summaries()]
+    found = [summary for summary in listed if summary.get("parentId") is None]
     if as_json:
         for summary in found:
             _print_json(summary)

@@ -80,6 +80,13 @@ def _tool_call(item: Json) -> Iterator[Text]:
         yield _headline(item)
 
 
+def _subagent(item: Json) -> Iterator[Text]:
+    line = _text(f"\n• {item['agent']}: {item['title']}", "bold")
+    how = ": ".join(filter(None, (item["status"], item.get("reason"))))
+    style = "not bold dim" if item["status"] == "completed" else "not bold red"
+    yield line.append(f"  {how}, conversation {item['conversationId'][:12]}", style)
+
+
 def _notice(item: Json) -> Iterator[Text]:
     yield _text(f"\n! {item['title']}", "yellow")
 
@@ -204,6 +211,7 @@ _RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "fileChange": _changes,
     "plan": _plan,
     "toolCall": _tool_call,
+    "subagent": _subagent,
     "notice": _notice,
     "condensation": _condensation,
     "error.raised": _error,

@@ -16,6 +16,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_diary
 from oh_daemon.fronts.lsp import (
+    handlers_agents,
     handlers_branches,
     handlers_changes,
     handlers_conversation,
@@ -90,6 +91,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
         handlers_terminal,
         handlers_search,
         handlers_daemon,
+        handlers_agents,
         handlers_mcp,
     )
     handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}

@@ -33,8 +33,10 @@ from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.asker import chosen_option
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, parse_folder
 from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.sub_agents import agents_in
 from oh_daemon.fronts.wiring import Live, Recipe, Workbench, render_tool_info
 from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.tools.delegate import DelegateTool
 
 _HIDDEN = "***"
 
@@ -116,7 +118,10 @@ def _decision(approval: Json, params: m.ApprovalRespondParams) -> Decision:
 def tool_list(daemon: Daemon, params: m.ToolListParams, context: RequestContext) -> Any:
     if params.conversation_id is not None:
         return _own_tools(daemon, params, context)
-    return _infos(Workbench(daemon.shared, MemoryLog(), daemon.folders(), Recipe()))
+    shared, folders = daemon.shared, daemon.folders()
+    delegate = DelegateTool(lambda: agents_in(shared, folders), lambda _tasks, _context: ())
+    recipe = Recipe(more_tools=(delegate,) if folders else ())
+    return _infos(Workbench(shared, MemoryLog(), folders, recipe))
 
 
 @on_open

@@ -32,6 +32,7 @@ from oh_daemon.fronts.lsp.daemon import (
     then,
 )
 from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.sub_agents import sub_agents_of
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import uri_from_path
 
@@ -49,13 +50,14 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
 
     def opened(found: Live | Followed) -> bytes:
         journal = found.conversation if isinstance(found, Live) else found
+        asking = [journal, *sub_agents_of(conversations, conversation_id)]
         with journal.changed:
             context.hold(conversation_id)
             result = {
                 "conversation": describe(journal),
                 "options": conversations.options_of(journal),
                 **_replay(journal, params),
-                "pending": list(journal.state.pending.values()),
+                "pending": [each for own in asking for each in own.state.pending.values()],
                 "queue": journal.state.queue,
                 "repaired": found.repaired,
             }
@@ -85,7 +87,7 @@ def _replay(journal: Journal, params: m.OpenParams) -> Json:
 def list_(daemon: Daemon, params: m.ListParams, folders: list[Path]) -> m.ListResult:
     query = (params.query or "").casefold()
     only = None if params.folder is None else parse_folder(params.folder, "folder")
-    found = daemon.conversations.listed(folders if only is None else [only])
+    found = daemon.conversations.listed(folders if only is None else [only], params.parent_id)
     found = [i for i in found if only is None or uri_from_path(only) in i.folders]
     found = [i for i in found if query in i.title.casefold() and i.archived == params.archived]
     first = 0

@@ -69,7 +69,7 @@ class Publisher:
 
     def on_record(self, journal: Journal, line: bytes, record: Json) -> None:
         kind = record["event"]["type"]
-        if journal.id in self.subscribed:
+        if self._is_heard(journal):
             if kind not in self._facts.opted_out:
                 head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
                 self._outbox.event(journal.id, record["seq"], head[:-1] + b"," + line[1:])
@@ -94,7 +94,7 @@ class Publisher:
     def on_delta(
         self, journal: Journal, item_id: str, channel: str, offset: int, text: str
     ) -> None:
-        if self._facts.wants_deltas and journal.id in self.subscribed:
+        if self._facts.wants_deltas and self._is_heard(journal):
             turn_id = (journal.state.turn or {"id": ""})["id"]
             self._outbox.delta(DeltaStream(journal.id, turn_id, item_id, channel), offset, text)
 
@@ -104,7 +104,13 @@ class Publisher:
         self._outbox.notify("daemon/statusChanged", body)
         self._tell_lists(journal, "updated")
 
+    def _is_heard(self, journal: Journal) -> bool:
+        """Whoever hears a conversation hears its sub-agents, and is asked what they ask."""
+        return not self.subscribed.isdisjoint((journal.id, journal.state.parent_id))
+
     def _tell_lists(self, journal: Journal, change: str) -> None:
+        if journal.state.parent_id is not None:
+            return  # No list has it, unless it is asked for.
         body = encode({"conversation": describe(journal), "change": change})
         self._outbox.in_order(journal.id, lambda: self._outbox.notify("conversation/changed", body))
 

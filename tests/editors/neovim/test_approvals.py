@@ -120,3 +120,25 @@ def test_an_approval_outlives_the_editor_and_is_answered_in_the_next_one(desk: D
     editor.command("Oh approve")
     editor.wait_for_chat("Made.")
     assert (desk.project / "made").exists()
+
+
+def test_what_a_sub_agent_asks_is_shown_and_answered_in_the_chat_of_its_parent(
+    desk: Desk,
+) -> None:
+    task = {"task": "make it", "title": "Make the file", "agent": "general"}
+    desk.script(
+        call("delegate", tasks=[task]),
+        call("terminal", command="touch made", security_risk="medium"),
+        say("It is there."),
+        say("All done."),
+    )
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh make it")
+    editor.wait_for_event("ApprovalRequested")
+    editor.wait_for_chat("```sh\ntouch made\n```")
+    editor.command("Oh approve")
+    editor.wait_for_chat("All done.")
+    assert (desk.project / "made").exists()
+    assert "general: Make the file" in editor.chat()
+    assert "touch made\n```" not in editor.chat(), "what is answered is asked no more"

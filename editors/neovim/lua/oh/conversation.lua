@@ -18,6 +18,7 @@ local M = {}
 ---@field id string
 ---@field daemon oh.Daemon
 ---@field title string
+---@field parent_id? string Of a sub-agent: the conversation that it works for.
 ---@field status string
 ---@field reason? string Why it is paused.
 ---@field model? string

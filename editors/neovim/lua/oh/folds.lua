@@ -8,6 +8,7 @@ local folds = {}
 folds["conversation.created"] = function(self, event)
   self.title, self.options = event.title, event.options
   self.model = event.agent.label
+  self.parent_id = event.parentId
   self.on_change()
 end
 
@@ -78,17 +79,39 @@ folds["item.completed"] = function(self, event)
   end
 end
 
+--- Where something that waits is shown: in its conversation, and in the one that a sub-agent works
+--- for, with the entry that it belongs to there.
+---@param self oh.Conversation
+---@param waiting table
+---@return fun(): oh.Conversation?, oh.Entry?
+local function places(self, waiting)
+  local parent = self.parent_id and self.daemon.conversations[self.parent_id]
+  local of_agent = parent
+    and vim.iter(parent.entries):rfind(function(entry)
+      return entry.item.conversationId == self.id
+    end)
+  local found = { { self, self.by_id[waiting.itemId] }, parent and { parent, of_agent } }
+  local index = 0
+  return function()
+    index = index + 1
+    if found[index] then
+      return found[index][1], found[index][2]
+    end
+  end
+end
+
 --- Something of an item waits for the user. Told aloud only where the chat does not show it.
 ---@param self oh.Conversation
 ---@param kind "approval"|"question"
 ---@param waiting table
 ---@param title string
 local function wait(self, kind, waiting, title)
-  table.insert(self[kind .. "s"], waiting)
-  local entry = self.by_id[waiting.itemId]
-  if entry then
-    entry[kind] = waiting
-    self.on_change(entry.index)
+  for conversation, entry in places(self, waiting) do
+    table.insert(conversation[kind .. "s"], waiting)
+    if entry then
+      entry[kind] = waiting
+      conversation.on_change(entry.index)
+    end
   end
   if not self.is_fetching and not require("oh.windows").window_of("oh-chat") then
     tell.message(("%s (`:Oh` shows it)"):format(title:match("^[^\n]*")))
@@ -99,14 +122,21 @@ end
 ---@param kind "approval"|"question"
 ---@param id string
 local function settle(self, kind, id)
-  self[kind .. "s"] = vim.tbl_filter(function(waiting)
-    local entry = self.by_id[waiting.itemId]
-    if waiting.id == id and entry then
+  local _, waiting = vim.iter(self[kind .. "s"]):enumerate():find(function(_, each)
+    return each.id == id
+  end)
+  if not waiting then
+    return
+  end
+  for conversation, entry in places(self, waiting) do
+    conversation[kind .. "s"] = vim.tbl_filter(function(each)
+      return each.id ~= id
+    end, conversation[kind .. "s"])
+    if entry then
       entry[kind] = nil
-      self.on_change(entry.index)
+      conversation.on_change(entry.index)
     end
-    return waiting.id ~= id
-  end, self[kind .. "s"])
+  end
 end
 
 folds["approval.requested"] = function(self, event)
@@ -179,7 +209,10 @@ folds["usage.updated"] = function(self, event)
   if cost then
     self.cost_usd = (self.cost_usd or 0) + cost.amount
   end
-  self.context = { used = event.contextUsed or 0, size = event.contextSize or self.context.size }
+  -- Calls beside the steps say nothing about the next one.
+  if not event.purpose then
+    self.context = { used = event.contextUsed or 0, size = event.contextSize or self.context.size }
+  end
   self.on_change()
 end
 

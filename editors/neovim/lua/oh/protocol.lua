@@ -15,13 +15,13 @@
 
 ---@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck"
 
----@alias oh.protocol.Purpose "condensation" | "title"
+---@alias oh.protocol.Purpose "condensation" | "title" | "subagent"
 
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error"
 
 ---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
 
----@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.NoticeItem | oh.protocol.CondensationItem
+---@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.SubagentItem | oh.protocol.NoticeItem | oh.protocol.CondensationItem
 
 ---@alias oh.protocol.Subject oh.protocol.CommandSubject | oh.protocol.FileChangeSubject | oh.protocol.ToolSubject | oh.protocol.PathSubject | oh.protocol.TrustSubject | oh.protocol.SaveDocumentsSubject
 
@@ -144,6 +144,7 @@
 ---@field folder? string
 ---@field query? string
 ---@field archived? boolean
+---@field parentId? string
 ---@field cursor? string
 ---@field limit? integer
 
@@ -365,6 +366,11 @@
 ---@class (exact) oh.protocol.ToolListParams
 ---@field conversationId? string
 
+--- Agents that can be delegated to, in a conversation, a folder or the open folders.
+---@class (exact) oh.protocol.AgentListParams
+---@field conversationId? string
+---@field folder? string
+
 --- What a message can mention, by a few of its letters.
 ---@class (exact) oh.protocol.ContextSearchParams
 ---@field query string
@@ -515,6 +521,7 @@
 ---@field pendingCount integer
 ---@field lock oh.protocol.LockInfo
 ---@field forkedFrom? oh.protocol.ForkOrigin
+---@field parentId? string
 
 --- What model calls took. `cost` is absent when any of them had no known price.
 ---@class (exact) oh.protocol.Usage
@@ -717,6 +724,18 @@
 ---@field status "pending" | "inProgress" | "completed"
 ---@field priority "high" | "medium" | "low"
 
+--- A sub-agent at work; what it does is in the log of its own conversation.
+---@class (exact) oh.protocol.SubagentItem
+---@field id string
+---@field status oh.protocol.ItemStatus
+---@field reason? string
+---@field startedAt? string
+---@field endedAt? string
+---@field kind "subagent"
+---@field conversationId string
+---@field agent string
+---@field title string
+
 ---@class (exact) oh.protocol.NoticeItem
 ---@field id string
 ---@field status oh.protocol.ItemStatus
@@ -771,6 +790,7 @@
 ---@field maxCostUsd? number
 ---@field metadata table<string, any>
 ---@field forkedFrom? oh.protocol.ForkOrigin
+---@field parentId? string
 
 --- What answers in this conversation, exactly as the model gets it.
 ---@class (exact) oh.protocol.AgentInfo
@@ -1176,6 +1196,16 @@
 ---@field inputSchema table<string, any>
 ---@field annotations table<string, any>
 
+--- By name; of the same name the project's counts before the user's.
+---@class (exact) oh.protocol.AgentListResult
+---@field agents oh.protocol.AgentSummary[]
+
+---@class (exact) oh.protocol.AgentSummary
+---@field name string
+---@field description string
+---@field source "builtin" | "project" | "user"
+---@field path? string
+
 --- Best first.
 ---@class (exact) oh.protocol.ContextSearchResult
 ---@field items oh.protocol.ContextItem[]
@@ -1384,6 +1414,7 @@ M.Requests = {
   ["terminal/write"] = true, -- oh.protocol.TerminalWriteParams -> oh.protocol.Empty
   ["terminal/kill"] = true, -- oh.protocol.TerminalKillParams -> oh.protocol.Empty
   ["tool/list"] = true, -- oh.protocol.ToolListParams -> oh.protocol.ToolListResult
+  ["agent/list"] = true, -- oh.protocol.AgentListParams -> oh.protocol.AgentListResult
   ["context/search"] = true, -- oh.protocol.ContextSearchParams -> oh.protocol.ContextSearchResult
   ["command/list"] = true, -- oh.protocol.CommandListParams -> oh.protocol.CommandListResult
   ["model/list"] = true, -- oh.protocol.ModelListParams -> oh.protocol.ModelListResult

@@ -57,7 +57,8 @@ end
 ---@param entry oh.Entry
 ---@return boolean
 function M.is_tool(entry)
-  return entry.item.tool ~= nil and entry.item.kind ~= "plan" or entry.item.kind == "reasoning"
+  local kind = entry.item.kind
+  return entry.item.tool ~= nil and kind ~= "plan" or kind == "reasoning" or kind == "subagent"
 end
 
 --- What stands below the last entry: messages that wait, and a model call that is tried again.
@@ -177,6 +178,11 @@ function render.condensation(to, entry)
     to:line("  " .. line, "OhDim")
   end
   to:fold_below(head, 0)
+end
+
+function render.subagent(to, entry)
+  local item = entry.item
+  M.head(to, item.status, blocks.escaped(item.agent .. ": " .. item.title))
 end
 
 function render.notice(to, entry)

@@ -1,0 +1,100 @@
+"""Named agents that a conversation can delegate to: the built-in ones, and those that files define.
+
+The files have the form that other agents use; their usual names of tools are understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from oh_daemon.core.front_matter import parse_front_matter
+
+AgentSource = Literal["builtin", "project", "user"]
+_READING = frozenset(
+    {
+        *("read", "grep", "glob", "ls", "list", "diagnostics", "lookup", "notebookread"),
+        *("todo", "todowrite", "think", "finish", "websearch", "webfetch"),
+    }
+)
+"""Names of tools, in lower case, that change nothing."""
+_OWN_NAMES = {
+    **dict.fromkeys(("read", "edit", "write", "multiedit", "notebookread", "notebookedit"), "edit"),
+    "bash": "terminal",
+    "ls": "list",
+    "todowrite": "todo",
+}
+"""What such files call a tool, in lower case, and what it is here."""
+_MAX_DESCRIPTION = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAgent:
+    """`tools` are names, None for all; one that `only_reads` works in mode plan."""
+
+    name: str
+    description: str
+    instructions: str = ""
+    tools: tuple[str, ...] | None = None
+    only_reads: bool = False
+    model: str | None = None
+    source: AgentSource = "builtin"
+    path: str | None = None
+
+
+BUILTIN = (
+    NamedAgent(
+        "explore",
+        "Finds out how things are: searches and reads code, runs commands that only read, and "
+        "reports with files and lines. Changes nothing.",
+        "Read as little as answers the question; report what you found with paths and lines, and "
+        "what you looked for and did not find.",
+        tools=("edit", "grep", "glob", "list", "diagnostics", "lookup", "terminal", "think"),
+        only_reads=True,
+    ),
+    NamedAgent(
+        "general", "Does a whole task on its own, with all tools: changes, commands, tests."
+    ),
+)
+
+
+def parse_agent(text: str, stem: str, source: AgentSource, path: str) -> NamedAgent | None:
+    """The agent that a file defines; None for a file that names and describes none."""
+    values, body = parse_front_matter(text)
+    description = str(values.get("description") or "").strip()
+    if not description or not body.strip():
+        return None
+    names = _names(values.get("tools"))
+    model = values.get("model")
+    return NamedAgent(
+        name=str(values.get("name") or stem).strip(),
+        description=" ".join(description.split())[:_MAX_DESCRIPTION],
+        instructions=body.strip(),
+        tools=None if names is None else tuple(dict.fromkeys(map(_own_name, names))),
+        only_reads=names is not None and {name.lower() for name in names} <= _READING,
+        model=str(model).strip() if model else None,
+        source=source,
+        path=path,
+    )
+
+
+def _names(value: object) -> list[str] | None:
+    """Tools as a list or separated by commas; None when all are meant."""
+    if value is None or value in ("", "*"):
+        return None
+    is_list = isinstance(value, list)
+    listed = cast("list[object]", value) if is_list else str(value).split(",")
+    return [name for each in listed if (name := str(each).partition("(")[0].strip())]
+
+
+def _own_name(name: str) -> str:
+    return _OWN_NAMES.get(name.lower(), name.lower() if name.lower() in _READING else name)
+
+
+def choose_agents(found: Iterable[NamedAgent]) -> dict[str, NamedAgent]:
+    """By name, sorted; of those with the same name the first of `found` counts."""
+    agents: dict[str, NamedAgent] = {}
+    for agent in (*found, *BUILTIN):
+        agents.setdefault(agent.name, agent)
+    return dict(sorted(agents.items()))

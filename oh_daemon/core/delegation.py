@@ -1,0 +1,78 @@
+"""Pure decisions about sub-agents: what they inherit, and what their turns come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from oh_daemon.contract.settings import STRICTNESS
+from oh_daemon.core.plain_text import shorten
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import State
+
+MAX_RESULT_CHARS = 16 << 10
+NOT_FOR_SUB_AGENTS = frozenset({"delegate", "ask"})
+"""Tools: a sub-agent delegates no further, and has nobody to ask but through approvals."""
+_REASONS = {
+    "maxSteps": "it reached its limit of steps",
+    "maxCostUsd": "the limit of cost was reached",
+    "needsInput": "it asked a question instead of finishing",
+    "stuck": "it went in circles",
+    "noAnswer": "the model gave no answer",
+    "cancelled": "it was interrupted",
+    "user": "it was paused by the user",
+    "notStarted": "the turn ended before it began",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """With `resume`, the id of a sub-agent's conversation, `text` is its next message."""
+
+    text: str
+    title: str
+    agent: str
+    resume: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a task ended; `text` is the sub-agent's last word."""
+
+    status: Literal["completed", "failed", "cancelled"]
+    reason: str | None
+    text: str
+
+
+def inherited_options(own_mode: str | None, parent: Mapping[str, str]) -> dict[str, str]:
+    """Mode and approval of a sub-agent: the parent's, and its own mode where that is stricter."""
+    modes = [mode for mode in (parent["mode"], own_mode) if mode is not None]
+    strictest = max(modes, key=STRICTNESS["mode"].index)
+    return {"mode": strictest, "approval": parent["approval"]}
+
+
+def outcome_of(turn: Json, state: State) -> Outcome:
+    """What became of a turn that ended or was put on hold."""
+    reason = turn.get("stopReason") or turn.get("reason") or "paused"
+    text = turn.get("finalText") or _last_words(state)
+    if error := turn.get("error"):
+        return Outcome("failed", reason, f"{error['message']}\n{text}".strip())
+    if reason in {"finished", "endTurn"}:
+        return Outcome("completed", None, text)
+    return Outcome("cancelled" if reason in {"cancelled", "user"} else "failed", reason, text)
+
+
+def _last_words(state: State) -> str:
+    said = (item.get("text") for item in reversed(state.items) if item["kind"] == "agentMessage")
+    return next(filter(None, said), "")
+
+
+def render_outcome(task: Task, conversation_id: str, outcome: Outcome) -> str:
+    """What the model reads of it; all of it is in the log of that conversation."""
+    how = outcome.status
+    if outcome.reason is not None:
+        why = _REASONS.get(outcome.reason, outcome.reason)
+        how = f"not completed: {why}; a task with resume {conversation_id!r} goes on with it"
+    head = f"[{task.agent}: {task.title} | conversation {conversation_id} | {how}]"
+    return f"{head}\n{shorten(outcome.text, MAX_RESULT_CHARS) or '(it said nothing)'}"

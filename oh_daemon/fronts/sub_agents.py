@@ -1,0 +1,343 @@
+"""Sub-agents: conversations that work for another one, its parent, while its tool call waits.
+
+Everything about them is that of any conversation; here they are started, heard, stopped and closed.
+The parent's worker runs all of this and waits on one queue, into which they and the parent put.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Literal
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract import messages as m
+from oh_daemon.contract.content import TextPart
+from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
+from oh_daemon.contract.items import SubagentItem
+from oh_daemon.core.agents import NamedAgent, choose_agents
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.delegation import (
+    NOT_FOR_SUB_AGENTS,
+    Outcome,
+    Task,
+    inherited_options,
+    outcome_of,
+)
+from oh_daemon.core.endings import rest_before_step
+from oh_daemon.core.journal import Journal, new_id
+from oh_daemon.core.ports import Json, ToolContext
+from oh_daemon.core.state import State
+from oh_daemon.fronts.wiring import Live, Recipe, Shared
+from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.tools.delegate import DelegateTool
+from oh_daemon.workspace.agent_files import find_agents
+
+if TYPE_CHECKING:
+    from oh_daemon.fronts.conversations import Conversations
+
+MAX_AT_ONCE = 4
+_HEARD = frozenset(
+    {"usage.updated", "turn.completed", "turn.paused", "pause.requested", "options.changed"}
+)
+_ROLE = """\
+# Your part
+You are the sub-agent {name!r}. Another agent gave you your task. It sees your last message only, \
+not your steps, and the user may not read along: work on your own, and end with a report of what \
+you found or did, and of what you could not do."""
+
+
+def agents_in(shared: Shared, folders: Sequence[Path]) -> dict[str, NamedAgent]:
+    """By name: those of trusted folders, of the user, and the built-in ones."""
+    trusted = [folder for folder in folders if shared.trust.of(folder) == "full"]
+    return choose_agents(find_agents(trusted, shared.home))
+
+
+def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Conversation]:
+    """Those at work now."""
+    open_ones = (live.conversation for live in conversations.all_live())
+    return [each for each in open_ones if each.state.parent_id == parent_id]
+
+
+def equipped(
+    conversations: Conversations, parent: Conversation, folders: Sequence[Path], recipe: Recipe
+) -> Recipe:
+    """The recipe with the tool `delegate`; that of a sub-agent with the tools that it had."""
+    if parent.state.parent_id is not None:
+        had = (tool["name"] for tool in parent.state.agent["tools"])
+        return replace(recipe, tool_filter=m.ToolFilter(allow=tuple(had)))
+    if recipe.parent is not None or not folders:
+        return recipe
+    own = SubAgents(conversations, parent, folders, recipe)
+    return replace(recipe, more_tools=(DelegateTool(own.agents, own.run), *recipe.more_tools))
+
+
+class SubAgents:
+    """Those of one conversation."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        parent: Conversation,
+        folders: Sequence[Path],
+        recipe: Recipe,
+    ) -> None:
+        self._conversations = conversations
+        self._folders = folders
+        self._recipe = recipe
+        self.parent = parent
+
+    def agents(self) -> Mapping[str, NamedAgent]:
+        return agents_in(self._conversations.shared, self._folders)
+
+    def run(self, tasks: Sequence[Task], context: ToolContext) -> list[tuple[str, Outcome]]:
+        """Bring all tasks to an end; meanwhile others may have the parent's slot."""
+        with self._conversations.shared.slots.lent(context.cancel):
+            return _Round(self, tasks, context.cancel).run()
+
+    def named(self, task: Task) -> Task:
+        """The task with its agent's name. Raises `DaemonError` when it resumes nothing of ours."""
+        if task.resume is None:
+            return task
+        state, _, _ = self._conversations.read(task.resume, self._folders)
+        if state.parent_id != self.parent.id:
+            raise InvalidStateError(f"{task.resume!r} is no sub-agent of this conversation")
+        return replace(task, agent=str(state.metadata.get("agent", task.agent)))
+
+    def open(self, task: Task, conversation_id: str) -> tuple[Live, bool]:
+        """The conversation for a task, and whether it was opened for it."""
+        if task.resume is None:
+            return self._start(task, conversation_id), True
+        conversations = self._conversations
+        was_open = conversations.find_live(conversation_id) is not None
+        recipe = replace(self._recipe, parent=self.parent)
+        live = conversations.open(conversation_id, self._folders, recipe=recipe)
+        self.align(live.conversation, task.agent)
+        return live, not was_open
+
+    def _start(self, task: Task, conversation_id: str) -> Live:
+        agent, state = self.agents()[task.agent], self.parent.state
+        instructions = (self._recipe.instructions, _ROLE.format(name=agent.name))
+        recipe = replace(
+            self._recipe,
+            instructions="\n\n".join(filter(None, (*instructions, agent.instructions))),
+            tool_filter=m.ToolFilter(allow=self._tools_for(agent)),
+            tool_choice="auto",
+            parent=self.parent,
+        )
+        params = m.StartParams(
+            title=task.title,
+            options={
+                **inherited_options(_mode_of(agent), state.options),
+                "model": self._model(agent),
+            },
+            max_steps=state.max_steps,
+            max_cost_usd=state.max_cost_usd,
+            ephemeral=isinstance(self.parent.log, MemoryLog),
+            metadata={"agent": agent.name},
+        )
+        return self._conversations.start(
+            params, self._folders, conversation_id=conversation_id, recipe=recipe
+        )
+
+    def _tools_for(self, agent: NamedAgent) -> tuple[str, ...]:
+        """Of what the parent is offered."""
+        offered = self._conversations.live(self.parent.id).workbench.tools.keys()
+        wanted = offered if agent.tools is None else {*agent.tools, "finish"}
+        return tuple(n for n in offered if n in wanted and n not in NOT_FOR_SUB_AGENTS)
+
+    def _model(self, agent: NamedAgent) -> str:
+        """A file may choose among the models that the user offers."""
+        options = self._conversations.options_of(self.parent)
+        offered = {c.value for option in options if option.id == "model" for c in option.choices}
+        return agent.model if agent.model in offered else self.parent.state.options["model"]
+
+    def align(self, child: Conversation, agent_name: str) -> None:
+        """What the user changed about the parent holds for its sub-agents from their next step."""
+        agent = self.agents().get(agent_name)
+        with child.changed:
+            own_mode = _mode_of(agent) if agent else child.state.options["mode"]
+            wanted = inherited_options(own_mode, self.parent.state.options)
+            if not wanted.items() <= child.state.options.items():
+                child.append(e.OptionsChanged(values=wanted))
+
+    def close(self, live: Live) -> None:
+        """Free its worker and shells; one for which messages wait stays."""
+        if not live.conversation.state.queue:
+            with suppress(UserError):  # The user or the daemon closed it.
+                self._conversations.close(live.id)
+
+
+def _mode_of(agent: NamedAgent) -> str | None:
+    return "plan" if agent.only_reads else None
+
+
+@dataclass(slots=True)
+class _Child:
+    """A task, its item in the parent's log, and its conversation once that is open."""
+
+    position: int
+    task: Task
+    item: SubagentItem
+    live: Live | None = None
+    is_ours: bool = False
+
+
+class _Round:
+    """The tasks of one call, until all have come to rest. A listener of all who take part."""
+
+    def __init__(self, host: SubAgents, tasks: Sequence[Task], cancel: CancelToken) -> None:
+        self._host = host
+        self._parent = host.parent
+        self._tasks = tasks
+        self._cancel = cancel
+        self._waiting = deque(enumerate(tasks))
+        self._at_work: dict[str, _Child] = {}
+        self._ended: dict[int, tuple[str, Outcome]] = {}
+        self._stopped_by: str | None = None
+        self._heard: SimpleQueue[tuple[str, Json]] = SimpleQueue()
+
+    # As a listener: under the lock of whoever tells
+
+    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
+        if record["event"]["type"] in _HEARD:
+            self._heard.put((journal.id, record["event"]))
+
+    def on_halted(self, journal: Journal, error: StorageError) -> None:
+        self._heard.put((journal.id, {"type": "halted", "reason": error.message}))
+
+    def on_delta(self, *_delta: object) -> None:
+        """Clients get them; nothing here depends on them."""
+
+    # On the parent's worker
+
+    def run(self) -> list[tuple[str, Outcome]]:
+        parent = self._parent
+        parent.listeners.append(self)
+        forget = self._cancel.on_cancel(lambda: self._heard.put((parent.id, {"type": "cancelled"})))
+        if parent.state.pause_requested is not None:
+            self._stopped_by = "user"
+        try:
+            while self._start_waiting():
+                self._take(*self._heard.get())
+        finally:
+            forget()
+            parent.listeners.remove(self)
+            for child in list(self._at_work.values()):
+                self._leave(child)
+        return [self._ended[position] for position in range(len(self._tasks))]
+
+    def _start_waiting(self) -> bool:
+        """Fill the free places; whether anybody is at work."""
+        while self._waiting and (self._stopped_by or len(self._at_work) < MAX_AT_ONCE):
+            position, task = self._waiting.popleft()
+            if self._stopped_by:
+                self._ended[position] = task.resume or "", Outcome("cancelled", "notStarted", "")
+                continue
+            try:
+                named = self._host.named(task)
+            except DaemonError as exc:
+                self._ended[position] = task.resume or "", Outcome("failed", exc.kind, exc.message)
+                continue
+            self._start(position, named)
+        return bool(self._at_work)
+
+    def _start(self, position: int, task: Task) -> None:
+        parent, conversation_id = self._parent, task.resume or new_id()
+        item = SubagentItem(
+            id=new_id(),
+            status="running",
+            conversation_id=conversation_id,
+            agent=task.agent,
+            title=task.title,
+            started_at=parent.clock.now(),
+        )
+        child = self._at_work[conversation_id] = _Child(position, task, item)
+        # Whatever happens from here on, the log knows the conversation.
+        parent.append(e.ItemStarted(item=item))
+        parent.log.sync()
+        try:
+            child.live, child.is_ours = self._host.open(task, conversation_id)
+            child.live.conversation.listeners.append(self)
+            child.live.conversation.send((TextPart(text=task.text),))
+        except DaemonError as exc:
+            self._end(child, Outcome("failed", exc.kind, exc.message))
+
+    def _take(self, conversation_id: str, event: Json) -> None:
+        kind, child = event["type"], self._at_work.get(conversation_id)
+        if conversation_id == self._parent.id:
+            self._follow_parent(kind, event)
+        elif child is None or child.live is None:
+            return
+        elif kind == "usage.updated":
+            self._bill(event)
+        elif kind in {"turn.completed", "halted"}:
+            self._rest(child, event.get("turn", event))
+        elif kind == "turn.paused" and (event["reason"] != "user" or self._stopped_by):
+            # One that the user pauses by itself is waited for: they mean to go on with it.
+            self._rest(child, event)
+
+    def _follow_parent(self, kind: str, event: Json) -> None:
+        match kind:
+            case "cancelled" if self._parent.state.pause_requested != "now":
+                self._stop("cancelled")
+            case "pause.requested":
+                self._stop("user", event["when"])
+            case "options.changed":
+                for child in self._at_work.values():
+                    if child.live is not None:
+                        self._host.align(child.live.conversation, child.task.agent)
+            case _:
+                pass
+
+    def _bill(self, event: Json) -> None:
+        """What a sub-agent costs is on the parent's bill, and its budget stops them all."""
+        told = e.UsageUpdated.model_validate({**event, "purpose": "subagent"})
+        own = {"purpose": "subagent", "context_used": 0, "context_size": None}
+        self._parent.append(told.model_copy(update=own))
+        rest = rest_before_step(self._parent.state)
+        if rest is not None and rest.stop_reason == "maxCostUsd" and not self._stopped_by:
+            self._stop("maxCostUsd")
+
+    def _stop(self, reason: str, pause: Literal["step", "now"] | None = None) -> None:
+        """Let nobody go on; each tells when it has come to rest."""
+        self._stopped_by = reason
+        for child in list(self._at_work.values()):
+            if child.live is None:
+                continue
+            conversation = child.live.conversation
+            if pause is None:
+                conversation.interrupt()
+            elif conversation.is_paused:
+                self._rest(child, {"reason": "user"})
+            else:
+                with suppress(InvalidStateError):  # Its turn has just ended.
+                    conversation.pause(pause)
+
+    def _rest(self, child: _Child, turn: Json) -> None:
+        state = child.live.conversation.state if child.live else State("")
+        outcome = outcome_of(turn, state)
+        if outcome.status == "cancelled" and self._stopped_by == "maxCostUsd":
+            outcome = replace(outcome, status="failed", reason="maxCostUsd")
+        self._end(child, outcome)
+
+    def _end(self, child: _Child, outcome: Outcome) -> None:
+        self._leave(child)
+        self._ended[child.position] = child.item.conversation_id, outcome
+        ended = {"status": outcome.status, "reason": outcome.reason}
+        now = self._parent.clock.now()
+        item = child.item.model_copy(update={**ended, "ended_at": now})
+        self._parent.append(e.ItemCompleted(item=item))
+
+    def _leave(self, child: _Child) -> None:
+        self._at_work.pop(child.item.conversation_id, None)
+        if child.live is not None:
+            with suppress(ValueError):
+                child.live.conversation.listeners.remove(self)
+            if child.is_ours:
+                self._host.close(child.live)

@@ -1,0 +1,108 @@
+"""`delegate`: tasks for sub-agents, each in a conversation of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from oh_daemon.contract.approvals import ToolSubject
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.agents import NamedAgent
+from oh_daemon.core.delegation import Outcome, Task, render_outcome
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+
+_TITLE_CHARS = 80
+_DEFAULT_AGENT = "general"
+_DESCRIPTION = """\
+Give tasks to sub-agents. Each works in the same folders with a context of its own, and you get \
+its last message; the user sees what it does and is asked where you would have to ask. Worth it \
+for searches that would fill your context, and for independent pieces of work: tasks of one call \
+run side by side, four at a time, so they must not change the same files.
+A sub-agent knows nothing of this conversation: say all that it needs, and what it shall report.
+resume: the id of a conversation from an earlier result; `task` is then its next message.
+Agents:
+"""
+_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "tasks": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 16,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "task": {"type": "string", "minLength": 1},
+                    "title": {"type": "string", "description": "three to six words for the user"},
+                    "agent": {"type": "string", "description": f"default {_DEFAULT_AGENT}"},
+                    "resume": {"type": "string", "minLength": 1},
+                },
+                "required": ["task"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["tasks"],
+    "additionalProperties": False,
+}
+
+Agents = Callable[[], Mapping[str, NamedAgent]]
+RunTasks = Callable[[Sequence[Task], ToolContext], Sequence[tuple[str, Outcome]]]
+"""Brings all tasks to an end; the results, in order, are ids of conversations and outcomes."""
+
+
+class DelegateTool:
+    """It changes nothing by itself: what sub-agents do passes their own policy."""
+
+    def __init__(self, agents: Agents, run_tasks: RunTasks) -> None:
+        self._agents = agents
+        self._run_tasks = run_tasks
+        listed = "\n".join(f"- {agent.name}: {agent.description}" for agent in agents().values())
+        self.spec = ToolSpec("delegate", _DESCRIPTION + listed, _SCHEMA, read_only=True)
+
+    def plan(self, args: Json) -> Intent:
+        tasks, known = _tasks(args), self._agents()
+        for task in tasks:
+            if task.resume is None and task.agent not in known:
+                raise ToolError(f"There is no agent {task.agent!r}; there are {', '.join(known)}.")
+        resumed = [task.resume for task in tasks if task.resume is not None]
+        if len(set(resumed)) < len(resumed):
+            raise ToolError("Two tasks resume the same conversation; put them into one message.")
+        return Intent(
+            f"Delegate: {', '.join(task.title for task in tasks)}",
+            ToolSubject(tool="delegate", args=args),
+            "low",
+            # Nothing else runs meanwhile, so a sub-agent meets no half-done work of this one.
+            footprint=Footprint(writes=False, comes_last=True),
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        tasks = _tasks(args)
+        ended = self._run_tasks(tasks, context)
+        rows = [(task, *each) for task, each in zip(tasks, ended, strict=True)]
+        return ToolResult(
+            tuple({"type": "text", "text": render_outcome(*row)} for row in rows),
+            is_error=all(outcome.status != "completed" for _, outcome in ended),
+            meta={"subagents": [_meta(*row) for row in rows]},
+        )
+
+
+def _tasks(args: Json) -> list[Task]:
+    return [
+        Task(
+            text=given["task"],
+            title=_title(given.get("title") or given["task"]),
+            agent=given.get("agent", _DEFAULT_AGENT),
+            resume=given.get("resume"),
+        )
+        for given in args["tasks"]
+    ]
+
+
+def _title(text: str) -> str:
+    first = text.strip().partition("\n")[0]
+    return first if len(first) <= _TITLE_CHARS else f"{first[: _TITLE_CHARS - 1]}…"
+
+
+def _meta(task: Task, conversation_id: str, outcome: Outcome) -> Json:
+    told = {"conversationId": conversation_id, "agent": task.agent, "status": outcome.status}
+    return told if outcome.reason is None else {**told, "reason": outcome.reason}

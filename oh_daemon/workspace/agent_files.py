@@ -1,0 +1,43 @@
+"""Finds the files that define agents, in folders of the project and of the user."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from oh_daemon.core.agents import AgentSource, NamedAgent, parse_agent
+
+logger = logging.getLogger(__name__)
+
+_PLACES = (".agents/agents", ".openhands/agents")
+_MAX_BYTES = 64 << 10
+_MAX_FILES = 100
+
+
+def find_agents(trusted: Iterable[Path], home: Path | None) -> Iterator[NamedAgent]:
+    """Those of these folders, then the user's own; a link that leads out of a folder is none."""
+    for folder in trusted:
+        yield from _agents_in(folder, "project")
+    if home is not None:
+        yield from _agents_in(home, "user")
+
+
+def _agents_in(folder: Path, source: AgentSource) -> Iterator[NamedAgent]:
+    for place in _PLACES:
+        for path in sorted((folder / place).glob("*.md"))[:_MAX_FILES]:
+            try:
+                inside = source == "user" or path.resolve().is_relative_to(folder.resolve())
+                with path.open("rb") as file:
+                    data = file.read(_MAX_BYTES + 1) if inside else b""
+            except OSError as exc:
+                logger.warning("no agent from %s: %s", path, exc)
+                continue
+            agent = None
+            if len(data) <= _MAX_BYTES:
+                text = data.decode("utf-8", "replace")
+                agent = parse_agent(text, path.stem, source, str(path))
+            if agent is not None:
+                yield agent
+                continue
+            logger.warning("%s defines no agent: it needs a description and a prompt", path)

@@ -1,0 +1,125 @@
+"""Named agents: what their files say, and which of them counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oh_daemon.core.agents import BUILTIN, NamedAgent, choose_agents, parse_agent
+from oh_daemon.core.delegation import Outcome, Task, inherited_options, outcome_of, render_outcome
+from oh_daemon.core.front_matter import parse_front_matter
+from oh_daemon.core.state import State
+from oh_daemon.workspace.agent_files import find_agents
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "body"),
+    [
+        ("no head", {}, "no head"),
+        ("---\nname: a\nlist: [x, y]\n---\n\nBody.\n", {"name": "a", "list": ["x", "y"]}, "Body."),
+        ("\ufeff---\r\nname: a\r\n---\r\nBody.", {"name": "a"}, "Body."),
+        ("---\ndescription: Use it: often\n---\nB", {"description": "Use it: often"}, "B"),
+        ("---\n- a\n- b\n---\nB", {}, "B"),
+        ("---\nname: never closed\n", {}, "---\nname: never closed\n"),
+        ("---\n---\n", {}, ""),
+    ],
+)
+def test_the_head_of_a_file_is_read_and_what_follows_is_its_text(
+    text: str, values: dict[str, Any], body: str
+) -> None:
+    assert parse_front_matter(text) == (values, body)
+
+
+def agent(head: str, body: str = "You help.") -> NamedAgent | None:
+    return parse_agent(f"---\n{head}\n---\n{body}\n", "helper", "project", "/a/helper.md")
+
+
+def test_a_file_in_the_usual_form_is_an_agent() -> None:
+    assert agent(
+        "name: reviewer\ndescription: Reviews\ntools: Read, Bash(git diff:*)\nmodel: opus"
+    ) == (
+        NamedAgent(
+            "reviewer",
+            "Reviews",
+            "You help.",
+            tools=("edit", "terminal"),
+            model="opus",
+            source="project",
+            path="/a/helper.md",
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("tools", "names", "only_reads"),
+    [
+        ("tools: Read, Grep, LS", ("edit", "grep", "list"), True),
+        ("tools: [Read, Edit]", ("edit",), False),
+        ("tools: github__search", ("github__search",), False),
+        ("tools:", None, False),
+        ("tools: '*'", None, False),
+    ],
+)
+def test_one_that_has_nothing_to_change_with_only_reads(
+    tools: str, names: tuple[str, ...] | None, *, only_reads: bool
+) -> None:
+    found = agent(f"description: d\n{tools}")
+    assert found is not None
+    assert (found.name, found.tools, found.only_reads) == ("helper", names, only_reads)
+
+
+def test_without_a_description_or_a_prompt_it_is_none() -> None:
+    assert agent("name: a") is None
+    assert agent("description: d", body=" ") is None
+
+
+def test_the_project_counts_before_the_user_and_both_before_what_is_built_in(
+    tmp_path: Path,
+) -> None:
+    project, home, outside = tmp_path / "project", tmp_path / "home", tmp_path / "secret.md"
+    text = "---\nname: {name}\ndescription: {where}\n---\nBody."
+    for folder, where in (
+        (project / ".agents/agents", "ours"),
+        (home / ".openhands/agents", "mine"),
+    ):
+        folder.mkdir(parents=True)
+        (folder / "a.md").write_text(text.format(name="explore", where=where))
+    outside.write_text(text.format(name="leak", where="outside"))
+    (project / ".agents/agents/link.md").symlink_to(outside)
+    (home / ".openhands/agents/big.md").write_text("x" * (65 << 10))
+    found = choose_agents(find_agents([project], home))
+    assert [(each.name, each.description) for each in found.values()] == [
+        ("explore", "ours"),
+        ("general", BUILTIN[1].description),
+    ]
+
+
+def test_a_sub_agent_is_never_less_strict_than_its_parent() -> None:
+    parent = {"mode": "ask", "approval": "askAlways", "model": "m"}
+    assert inherited_options(None, parent) == {"mode": "ask", "approval": "askAlways"}
+    assert inherited_options("plan", {**parent, "mode": "full"})["mode"] == "plan"
+    assert inherited_options("ask", {**parent, "mode": "plan"})["mode"] == "plan"
+
+
+def test_what_a_turn_came_to_is_said_with_the_last_words() -> None:
+    state = State("c1", items=[{"kind": "agentMessage", "text": "So far."}])
+    error = {"message": "no model"}
+    for turn, outcome in [
+        ({"stopReason": "finished", "finalText": "Done."}, Outcome("completed", None, "Done.")),
+        ({"stopReason": "maxSteps"}, Outcome("failed", "maxSteps", "So far.")),
+        ({"stopReason": "cancelled"}, Outcome("cancelled", "cancelled", "So far.")),
+        ({"reason": "network"}, Outcome("failed", "network", "So far.")),
+        (
+            {"stopReason": "error", "error": error},
+            Outcome("failed", "error", "no model\nSo far."),
+        ),
+    ]:
+        assert outcome_of(turn, state) == outcome
+
+
+def test_a_long_result_keeps_its_head_and_tail() -> None:
+    text = render_outcome(Task("t", "T", "general"), "c1", Outcome("completed", None, "x" * 99_999))
+    assert len(text) < 17_000
+    assert "characters cut]" in text
