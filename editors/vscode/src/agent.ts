@@ -17,7 +17,7 @@ import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 const MAX_RESTARTS = 3;
 const RESTART_WINDOW_MS = 60_000;
 const LAST_ERROR_LINES = 12;
-const NOTIFICATIONS = ["conversation/event", "conversation/delta", "conversation/changed", "conversation/gap"] as const;
+const NOTIFICATIONS = ["conversation/event", "conversation/delta", "conversation/changed", "conversation/gap", "mcp/statusChanged"] as const;
 const FEATURES = {
   applyEdit2: true, saveDocument: true, readDocument: true, approvalRequests: true, inputRequests: true,
   diagnostics: true, languageRequests: true, openDiff: true,

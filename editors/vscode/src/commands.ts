@@ -5,6 +5,8 @@ import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import { type EditorContext, fileLink } from "./context";
 import type { DiffTitle } from "./difftitle";
+import { exportConversation } from "./export";
+import { showMcpServers } from "./mcp";
 import { terminalText } from "./mentions";
 import type { Panel } from "./panel";
 import type { Part } from "./protocol";
@@ -38,6 +40,9 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.pause": () => ofPanel(parts, (conversationId) => agent.request("conversation/pause", { conversationId })),
     "oh.resume": () => ofPanel(parts, (conversationId) => agent.request("conversation/resume", { conversationId })),
     "oh.stop": () => ofPanel(parts, (conversationId) => agent.request("conversation/interrupt", { conversationId })),
+    "oh.condense": () => ofPanel(parts, (conversationId) => agent.request("conversation/condense", { conversationId })),
+    "oh.export": () => ofPanel(parts, (conversationId) => exportConversation(agent, conversationId)),
+    "oh.mcp": () => showMcpServers(agent),
     "oh.showChanges": () => ofPanel(parts, async (conversationId) =>
       commands.executeCommand("ohDaemon.showChanges", { conversationId })),
     "oh.addSelection": () => attach([editors.part]),

@@ -97,8 +97,8 @@ async function showDiff(left: Uri, right: Uri, title: string): Promise<void> {
   await commands.executeCommand("vscode.diff", left, right, title, { preserveFocus: true, preview: true });
 }
 
-/** The whole of an output or of a text that the log keeps by its hash. */
-export async function readText(agent: Agent, conversationId: string, outputRef: string): Promise<string> {
+/** The whole of a text that the log keeps by its hash. */
+async function readText(agent: Agent, conversationId: string, outputRef: string): Promise<string> {
   let text = "";
   let offset = 0;
   for (;;) {

@@ -1,14 +1,15 @@
 /** What the panel asks of the editor: open, copy, insert, find files. Everything else goes to the daemon. */
 
-import { commands, env, Uri, window, workspace } from "vscode";
+import { commands, env, Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { EditorContext } from "./context";
-import { type Diffs, readText } from "./diff";
+import type { Diffs } from "./diff";
 import { toCodeRange } from "./editor";
+import { exportConversation } from "./export";
 import { suggestions, terminalText } from "./mentions";
 import type { HostRequests } from "./messages";
 
-const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings", "oh.install"];
+const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings", "oh.install", "oh.mcp"];
 
 type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
 
@@ -32,8 +33,11 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
       return null;
     },
     "host/openOutput": async ({ conversationId, outputRef }) => {
-      const content = await readText(agent, conversationId, outputRef);
-      await window.showTextDocument(await workspace.openTextDocument({ content }));
+      await window.showTextDocument(Uri.from({ scheme: "oh-output", path: `/${conversationId}/${outputRef}` }), { preview: true });
+      return null;
+    },
+    "host/export": async ({ conversationId }) => {
+      await exportConversation(agent, conversationId);
       return null;
     },
     "host/openLink": async ({ href }) => {

@@ -21,10 +21,11 @@ export interface HostRequests {
   "host/openDone": [{ conversationId: string; change: FileChange }, null];
   "host/openTurn": [{ conversationId: string; changes: readonly FileChange[] }, null];
   "host/openOutput": [{ conversationId: string; outputRef: string }, null];
+  "host/export": [{ conversationId: string }, null];
   "host/openLink": [{ href: string }, null];
   "host/insert": [{ text: string }, null];
   "host/copy": [{ text: string }, null];
-  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" }, null];
+  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" | "oh.mcp" }, null];
   "host/mentions": [Record<string, never>, { suggestions: readonly Suggestion[] }];
   "host/terminalText": [Record<string, never>, { part?: Part }];
 }
@@ -35,8 +36,19 @@ export type DaemonState =
   | { kind: "running" }
   | { kind: "failed"; message: string; details: string; canInstall?: boolean };
 
+/** Where in a conversation the user reads: an item, and how far below the upper edge it begins. */
+export interface Place { conversationId: string; itemId: string; offset: number }
+
 /** What the window remembers for the panel, over hiding and reloading. */
-export interface PanelMemory { conversationId?: string; draft?: string; attached?: readonly Part[]; model?: string; options?: Record<string, string> }
+export interface PanelMemory {
+  conversationId?: string;
+  draft?: string;
+  attached?: readonly Part[];
+  model?: string;
+  options?: Record<string, string>;
+  /** None while the end is in sight. */
+  place?: Place;
+}
 
 export type ToPanel =
   | { type: "init"; memory: PanelMemory; daemon: DaemonState }

@@ -4,6 +4,7 @@ import type { ToolItem } from "../src/messages";
 import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem, Range, SubagentItem } from "../src/protocol";
 import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
+import { type ImageSource, imageView } from "./images";
 import { run } from "./host";
 import { markdown, updateMarkdown } from "./markdown";
 
@@ -30,7 +31,7 @@ export function card(item: Item, conversationId: string): HTMLElement | undefine
   if (item.reason === "retried") return undefined;
   switch (item.kind) {
     case "userMessage":
-      return h("article.user", { "aria-label": "You" }, ...item.content.map(part));
+      return h("article.user", { "aria-label": "You" }, h("div.bubble", {}, ...item.content.map((each) => part(each, conversationId))));
     case "agentMessage":
       return item.text === "" ? undefined : h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
     case "reasoning":
@@ -58,13 +59,12 @@ export function noticeCard({ severity, title, description }: Pick<NoticeItem, "s
   return h("div.notice", { "data-severity": severity }, h("strong", {}, title), description ? ` ${description}` : "");
 }
 
-export function part(value: Part): HTMLElement {
+export function part(value: Part, conversationId = ""): HTMLElement {
   switch (value.type) {
     case "text":
       return h("div.text", {}, value.text);
     case "image":
-      if (value.data === undefined) return h("div.text", {}, "(image)");
-      return h("img", { src: `data:${value.mimeType};base64,${value.data}`, alt: "attached image" });
+      return imageView(value, conversationId);
     case "selection":
       return fileChip(value.uri, `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`, value.range);
     case "resourceLink":
@@ -84,9 +84,9 @@ export function textOf(content: readonly Part[]): string {
   }).join("").trim();
 }
 
-/** Only a file can be opened; another resource is just named. */
+/** A file and the log of a conversation can be opened; another resource is just named. */
 function fileChip(uri: string, label: string, range?: Range): HTMLElement {
-  if (!uri.startsWith("file:")) return h("span.chip", { title: uri }, icon("file"), label);
+  if (!/^(file|oh-log):/.test(uri)) return h("span.chip", { title: uri }, icon("file"), label);
   const open = () => run("host/openFile", { uri, ...(range && { range }) });
   return h("button.chip", { type: "button", title: uri, onclick: open }, icon("file"), label);
 }
@@ -144,7 +144,13 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   const { outputRef } = item;
   const whole = outputRef !== undefined
     && h("button.quiet", { onclick: () => run("host/openOutput", { conversationId, outputRef }) }, "Open the whole output");
-  return [...(text === "" ? [] : [pre]), ...(whole ? [whole] : []), ...note];
+  const images = item.content.filter(isImage).map((image) => h("div.images", {}, imageView(image, conversationId)));
+  return [...(text === "" ? [] : [pre]), ...images, ...(whole ? [whole] : []), ...note];
+}
+
+/** The message edge: blocks of a result are MCP's. */
+function isImage(block: Record<string, unknown>): block is Record<string, unknown> & ImageSource {
+  return block.type === "image" && typeof block.mimeType === "string";
 }
 
 /** The last line of a command's text repeats what the head of the card says. */

@@ -2,11 +2,12 @@
 
 import type { PanelMemory, Suggestion } from "../src/messages";
 import type { Part } from "../src/protocol";
-import { part as partView } from "./cards";
+import { part as partView, textOf } from "./cards";
 import type { SlashCommands } from "./commands";
 import { Completion, type Sign } from "./completion";
 import { h, icon } from "./dom";
 import { History } from "./history";
+import { uploaded } from "./images";
 import { call } from "./host";
 import type { Store } from "./store";
 
@@ -24,7 +25,7 @@ const MENTIONED = ["file", "symbol", "conversation"] as const;
 const MAX_MENTIONS = 9;
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 /** As the daemon limits them. */
-const MAX_IMAGE_BYTES = 5_242_880;
+const MAX_IMAGE_BYTES = 20 << 20;
 const MAX_KEPT_CHARS = 50_000;
 /** What the explorer and the editor's tabs are dragged as. */
 const URI_LIST = "text/uri-list";
@@ -82,6 +83,14 @@ export class Composer {
     this.setText(draft);
   }
 
+  /** A message that was sent before, to be changed and sent again; what is in the input stays in front of it. */
+  take(content: readonly Part[]): void {
+    this.attached = [...this.attached, ...content.filter(({ type }) => type !== "text" && type !== "command")];
+    this.setText([this.input.value, textOf(content)].filter(Boolean).join("\n"));
+    this.keepDraft();
+    this.focus();
+  }
+
   private setText(text: string): void {
     this.input.value = text;
     this.update();
@@ -113,8 +122,11 @@ export class Composer {
     try {
       const text = value.trim();
       const written = text === "" ? [] : [await this.actions.commands.part(text)];
-      await this.actions.send([...written, ...attached], delivery);
-    } catch {
+      const sent: Part[] = [];
+      for (const part of attached) sent.push(await uploaded(part));
+      await this.actions.send([...written, ...sent], delivery);
+    } catch (error) {
+      this.actions.fail(error);
       // What could not be sent returns to the input, before whatever was typed since.
       this.attached = [...attached, ...this.attached];
       this.setText(value + this.input.value);
@@ -194,7 +206,7 @@ export class Composer {
 
   private attachImage(file: File): void {
     if (file.size > MAX_IMAGE_BYTES) {
-      this.actions.fail(new Error(`The image ${file.name} is larger than 5 MB; make it smaller first.`));
+      this.actions.fail(new Error(`The image ${file.name} is larger than 20 MiB; make it smaller first.`));
       return;
     }
     const reader = new FileReader();

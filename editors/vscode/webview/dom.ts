@@ -43,6 +43,8 @@ const ICONS = {
   bubble: "M2.5 3.5h11v7h-6L4.5 13v-2.5h-2z",
   pencil: "M3 13l.6-2.9 7.2-7.2 2.3 2.3-7.2 7.2zM9.4 4.3l2.3 2.3",
   box: "M2.5 3h11v3h-11zM3.5 6v7h9V6M6.5 8.5h3",
+  share: "M8 10V2.5M5 5.2 8 2.2l3 3M3.5 8v5.5h9V8",
+  fork: "M4.5 3.2v9.6M4.5 7.5h4a3 3 0 0 0 3-3V3.2M9.3 5.2l2.2-2.2 2.2 2.2",
   trash: "M3 4.5h10M6 4.5V3h4v1.5M4.5 4.5l.6 8.5h5.8l.6-8.5",
 } as const;
 export type IconName = keyof typeof ICONS;

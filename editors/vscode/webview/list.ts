@@ -2,7 +2,7 @@
 
 import type { ChangedParams, ConversationInfo } from "../src/protocol";
 import { h, icon, type IconName } from "./dom";
-import { call } from "./host";
+import { call, run } from "./host";
 
 const PAGE = 50;
 const WORDS: Partial<Record<ConversationInfo["status"], string>> = {
@@ -82,7 +82,7 @@ export class ConversationList {
 
   private row(info: ConversationInfo): HTMLElement {
     const title = info.title || "Untitled";
-    const details = [WORDS[info.status], ago(info.updatedAt), formatCost(info)].filter(Boolean).join(" · ");
+    const details = [WORDS[info.status], info.forkedFrom && "fork", ago(info.updatedAt), formatCost(info)].filter(Boolean).join(" · ");
     const action = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${title}`, onclick }, icon(name));
     const item: HTMLElement = h("li.conversation", { "data-id": info.id, "data-status": info.status },
@@ -91,6 +91,7 @@ export class ConversationList {
       h("span.row-actions", {},
         action("pencil", "Rename", () => this.rename(item, info)),
         action("box", info.archived ? "Unarchive" : "Archive", () => this.archive(item, info)),
+        action("share", "Export", () => run("host/export", { conversationId: info.id })),
         action("trash", "Delete", () => this.confirmDelete(item, info))));
     return item;
   }
@@ -178,7 +179,7 @@ export class ConversationList {
     else if (key === "Escape") target.closest(".confirm")?.querySelector<HTMLElement>(".secondary")?.click();
     else if (key === "ArrowDown" || key === "ArrowUp") this.focusRow(at + (key === "ArrowDown" ? 1 : -1));
     else if (target.matches(".row") && key === "F2") this.press(at, 0);
-    else if (target.matches(".row") && key === "Delete") this.press(at, 2);
+    else if (target.matches(".row") && key === "Delete") this.press(at, 3);
     else return;
     event.preventDefault();
   }

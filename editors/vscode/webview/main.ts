@@ -1,15 +1,16 @@
 /** The panel: takes what the extension sends, folds it into the store, and draws what changed, once a frame. */
 
-import type { DaemonState, Notification, PanelMemory, ToPanel } from "../src/messages";
+import type { DaemonState, Notification, PanelMemory, Place, ToPanel } from "../src/messages";
 import type { ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
+import { Branches } from "./branch";
 import { textOf } from "./cards";
 import { SlashCommands } from "./commands";
 import { Composer, type Delivery } from "./composer";
 import { h } from "./dom";
 import { Elsewhere } from "./elsewhere";
 import { Header } from "./header";
-import { CallError, call, listen, remember, reportTo } from "./host";
+import { CallError, call, listen, remember, reportTo, run } from "./host";
 import { ConversationList } from "./list";
 import { Meter } from "./meter";
 import { draftOptions, picker } from "./pickers";
@@ -25,6 +26,8 @@ const PAGE = 200;
 const LAST_EVENTS = 20;
 /** The most that one answer holds. */
 const EVENTS_PAGE = 500;
+/** As far back as a place is looked for. */
+const MAX_PAGES_BACK = 10;
 /** What the cards of changed files are made from. */
 const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed"];
 let daemon: DaemonState = { kind: "starting" };
@@ -46,13 +49,15 @@ const followBox = h("div.follow", { role: "status", hidden: true }, h("span", {}
   h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"));
 const queueBox = new QueueBox(fail);
 const pickers = h("div.pickers");
-const meter = new Meter();
+const meter = new Meter(condense);
 const commands = new SlashCommands([
   { name: "new", description: "Start another conversation", isPossible: () => true, run: () => show("new") },
   { name: "conversations", description: "Search and manage conversations", isPossible: () => true, run: () => show("list") },
   { name: "pause", description: "Hold the turn after this step", isPossible: () => store?.info.status === "running", run: pause },
   { name: "resume", description: "Go on with the turn", isPossible: () => store?.info.status === "paused", run: resume },
   { name: "condense", description: "Replace earlier steps by a summary", isPossible: () => store !== undefined && !store.isReadOnly, run: condense },
+  { name: "export", description: "As Markdown, a web page or its log", isPossible: () => store !== undefined, run: () => withConversation((conversationId) => call("host/export", { conversationId })) },
+  { name: "mcp", description: "Show the MCP servers", isPossible: () => true, run: () => run("host/command", { command: "oh.mcp" }) },
 ]);
 const composer = new Composer({
   send,
@@ -70,7 +75,13 @@ const list = new ConversationList({
   fail,
 });
 const review = new Review(draw, fail);
-const transcript = new Transcript(review, h("div.below-log", {}, list.element, stateBox), () => void loadEarlier().catch(fail));
+const branches = new Branches({
+  open, fail,
+  startNew: () => show("new"),
+  returned: (content) => composer.take(content),
+});
+const transcript = new Transcript(review, branches, h("div.below-log", {}, list.element, stateBox), () => void loadEarlier().catch(fail),
+  (place) => store && keep({ place: place && { ...place, conversationId: store.info.id } }));
 
 document.body.append(
   header.element, elsewhere.element, transcript.element,
@@ -146,7 +157,15 @@ function show(what: "new" | "list" | "input"): void {
   view = what === "list" ? "list" : "chat";
   drawNow();
   if (what === "list") list.show();
+  else toPlace();
   focusHome();
+}
+
+/** Where the user was reading, or the end. */
+function toPlace(): void {
+  const { place } = memory;
+  if (place && place.conversationId === store?.info.id) transcript.showPlace(place);
+  else transcript.toEnd();
 }
 
 function focusHome(): void {
@@ -178,19 +197,33 @@ async function open(conversationId: string): Promise<void> {
   if (mine !== nOpened) return;
   early = undefined;
   store = opened;
+  const { place } = memory;
   keep({ conversationId: opened?.info.id });
   transcript.reset(store);
+  if (place && place.conversationId === opened?.info.id) await goTo(place);
   draw();
+}
+
+/** Pages before the newest are loaded until the place is among them. */
+async function goTo(place: Place): Promise<void> {
+  const shown = store;
+  for (let n = 0; n < MAX_PAGES_BACK && shown?.hasMore && !shown.items.has(place.itemId); n++) await loadEarlier();
+  drawNow();
+  if (shown === store) transcript.showPlace(place);
 }
 
 /** The conversation as it is, with what its earlier turns changed; undefined when it cannot be opened. */
 async function load(conversationId: string): Promise<Store | undefined> {
   try {
-    const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
+    const opening = call("conversation/open", { conversationId, replay: "items", limit: PAGE });
+    const reading = call("conversation/events", { conversationId, types: TURN_EVENTS, limit: EVENTS_PAGE });
+    // What the first of the two says is what went wrong.
+    reading.catch(() => undefined);
+    const opened = await opening;
     const loaded = new Store(opened);
     early = loaded;
     failure = undefined;
-    await loadTurns(loaded);
+    loaded.readTurns((await reading).events.filter(({ seq }) => seq <= opened.lastSeq));
     if (["error", "paused"].includes(opened.conversation.status)) await loadError(loaded);
     return loaded;
   } catch (error) {
@@ -206,11 +239,6 @@ async function loadError(into: Store): Promise<void> {
   const { events } = await call("conversation/events", params);
   const event = events.at(-1)?.event;
   if (event?.type === "error.raised") into.error = event.error;
-}
-
-async function loadTurns(into: Store): Promise<void> {
-  const params = { conversationId: into.info.id, beforeSeq: into.lastSeq + 1, types: TURN_EVENTS, limit: EVENTS_PAGE };
-  into.readTurns((await call("conversation/events", params)).events);
 }
 
 async function loadEarlier(): Promise<void> {
@@ -238,19 +266,14 @@ async function loadDraft(): Promise<void> {
 async function send(content: Part[], delivery: Delivery): Promise<void> {
   failure = undefined;
   const clientRequestId = crypto.randomUUID();
-  try {
-    if (store) {
-      await call("conversation/sendMessage", { conversationId: store.info.id, content, delivery, clientRequestId });
-    } else {
-      const options = Object.fromEntries(draft.map(({ id, value }) => [id, value]));
-      const { conversation } = await call("conversation/start", { content, options, clientRequestId });
-      await open(conversation.id);
-    }
-    transcript.toEnd();
-  } catch (error) {
-    fail(error);
-    throw error;
+  if (store) {
+    await call("conversation/sendMessage", { conversationId: store.info.id, content, delivery, clientRequestId });
+  } else {
+    const options = Object.fromEntries(draft.map(({ id, value }) => [id, value]));
+    const { conversation } = await call("conversation/start", { content, options, clientRequestId });
+    await open(conversation.id);
   }
+  transcript.toEnd();
 }
 
 function pick(option: Option, value: string): void {
@@ -300,7 +323,7 @@ function drawNow(): void {
   composer.setBusy(store);
   followBox.hidden = !store?.isReadOnly;
   drawPickers();
-  meter.draw(store?.info);
+  meter.draw(store?.info, store !== undefined && !store.isReadOnly);
 }
 
 function pause(): void {

@@ -1,6 +1,6 @@
-/** What the conversation took so far, and how full the model's context is. */
+/** What the conversation took so far, and how full the model's context is; a click tells more. */
 
-import type { ConversationInfo } from "../src/protocol";
+import type { ConversationInfo, Usage } from "../src/protocol";
 import { compact } from "./cards";
 import { h } from "./dom";
 import { formatCost } from "./list";
@@ -9,30 +9,74 @@ import { formatCost } from "./list";
 const NEARLY_FULL = 0.75;
 
 export class Meter {
-  readonly element = h("div.usage");
+  readonly element: HTMLElement;
   private readonly words = h("span.spent");
   private readonly fill = h("span.fill");
-  private readonly bar = h("span.meter", { role: "meter", "aria-label": "Context used", "aria-valuemin": 0, "aria-valuemax": 100 }, this.fill);
+  private readonly bar = h("span.meter", {}, this.fill);
+  private readonly button = h("button.quiet.usage", { "aria-expanded": "false", "aria-controls": "usage", title: "What this conversation took", onclick: () => this.toggle() },
+    this.bar, this.words);
+  private readonly rows = h("dl");
+  private readonly condense: HTMLButtonElement;
+  private readonly details: HTMLElement;
+  private info: ConversationInfo | undefined;
 
-  constructor() {
-    this.element.append(this.bar, this.words);
+  /** `onCondense` replaces earlier steps by a summary. */
+  constructor(onCondense: () => void) {
+    this.condense = h("button.secondary", { title: "The model then has a summary of what came before", onclick: () => this.close(onCondense) }, "Summarize now");
+    this.details = h("div.usage-details", { id: "usage", role: "group", "aria-label": "What this conversation took", hidden: true }, this.rows, this.condense);
+    this.element = h("div.usage-box", {}, this.details, this.button);
+    this.element.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+    this.element.addEventListener("focusout", ({ relatedTarget }) => {
+      if (relatedTarget instanceof Node && !this.element.contains(relatedTarget)) this.details.hidden = true;
+    });
   }
 
-  draw(info: ConversationInfo | undefined): void {
+  draw(info: ConversationInfo | undefined, canCondense: boolean): void {
+    this.info = info;
     const { usage, context } = info ?? {};
     const tokens = usage && `${compact(usage.inputTokens + usage.outputTokens)} tokens`;
     this.words.textContent = [tokens, info && formatCost(info)].filter(Boolean).join(" · ");
-    this.words.title = usage
-      ? `${compact(usage.inputTokens)} in (${compact(usage.cacheReadTokens)} from the cache), ${compact(usage.outputTokens)} out, in ${usage.requests} requests`
-      : "";
-    const size = context?.size;
-    this.bar.hidden = !size;
-    if (!context || !size) return;
-    const part = Math.min(1, context.used / size);
-    const percent = Math.round(100 * part);
-    this.bar.setAttribute("aria-valuenow", String(percent));
-    this.bar.title = `${percent} % of the context: ${compact(context.used)} of ${compact(size)} tokens`;
+    this.button.hidden = !usage;
+    this.condense.hidden = !canCondense;
+    this.bar.hidden = !context?.size;
+    if (!this.details.hidden) this.drawDetails();
+    if (!context?.size) return;
+    const part = Math.min(1, context.used / context.size);
     this.bar.dataset.level = part > NEARLY_FULL ? "high" : "low";
-    this.fill.style.width = `${percent}%`;
+    this.fill.style.width = `${Math.round(100 * part)}%`;
   }
+
+  private toggle(): void {
+    this.details.hidden = !this.details.hidden;
+    this.button.setAttribute("aria-expanded", String(!this.details.hidden));
+    this.drawDetails();
+  }
+
+  private close(then?: () => void): void {
+    if (!this.details.hidden) this.toggle();
+    this.button.focus();
+    then?.();
+  }
+
+  private drawDetails(): void {
+    const { usage, context } = this.info ?? {};
+    if (!usage) return;
+    const rows = [...contextRow(context), ...usageRows(usage), ...(usage.cost ? [["Cost", formatCost({ usage }) || "none"]] : [])];
+    this.rows.replaceChildren(...rows.flatMap(([name = "", value = ""]) => [h("dt", {}, name), h("dd", {}, value)]));
+  }
+}
+
+function contextRow(context: ConversationInfo["context"] | undefined): string[][] {
+  if (!context?.size) return [];
+  const percent = Math.round(Math.min(100, (100 * context.used) / context.size));
+  return [["Context", `${percent} % of ${compact(context.size)} tokens`]];
+}
+
+function usageRows({ inputTokens, outputTokens, cacheReadTokens, requests }: Usage): string[][] {
+  const hits = inputTokens > 0 ? Math.round((100 * cacheReadTokens) / inputTokens) : 0;
+  return [
+    ["Read", `${compact(inputTokens)} tokens, ${hits} % from the cache`],
+    ["Written", `${compact(outputTokens)} tokens`],
+    ["Requests", String(requests)],
+  ];
 }

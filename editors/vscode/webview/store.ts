@@ -2,8 +2,10 @@
 
 import type {
   Approval, ConversationInfo, DeltaParams, ErrorInfo, EventParams, FileChange, InputRequest, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
-  QueuedMessage, ReviewedFile, Usage,
+  QueuedMessage, ReviewedFile, StopReason, Usage,
 } from "../src/protocol";
+
+import { ENDING, ending, nudge } from "./endings";
 
 /** What a turn did to files, shown when it rests. */
 export interface ChangesItem { kind: "changes"; id: string; turnId: string; files: readonly FileChange[] }
@@ -25,6 +27,7 @@ export class Store {
   needsReviews = false;
   private readonly turnEnds = new Map<string, number>();
   private readonly turnFiles = new Map<string, readonly FileChange[]>();
+  private readonly turnReasons = new Map<string, StopReason | undefined>();
   /** Items that changed since `takeChanged`. */
   private changed = new Set<string>();
 
@@ -79,8 +82,9 @@ export class Store {
       if (event.type === "changes.updated") this.turnFiles.set(turnId, event.files);
       else if (event.type === "turn.resumed") this.turnEnds.delete(turnId);
       else this.turnEnds.set(turnId, Date.parse(ts));
+      if (event.type === "turn.completed") this.turnReasons.set(turnId, event.turn.stopReason);
     }
-    this.placeChanges();
+    this.placeEnds();
   }
 
   /** What is typed now answers a question of the agent. */
@@ -104,16 +108,16 @@ export class Store {
     const later = [...this.items.values()];
     this.items.clear();
     for (const item of [...items, ...later]) this.items.set(item.id, item);
-    this.placeChanges();
+    this.placeEnds();
   }
 
   /** Behind the last item of its turn; a message of the user may have waited there for the next one. */
-  private placeChanges(): void {
-    const items = [...this.items.values()].filter((item) => item.kind !== "changes");
+  private placeEnds(): void {
+    const items = [...this.items.values()].filter((item): item is Item => item.kind !== "changes" && !item.id.startsWith(ENDING));
     const placed: Shown[] = [...items];
     for (const [turnId, end] of this.turnEnds) {
       const last = items.findLast((item) => item.kind !== "userMessage" && endOf(item) <= end);
-      if (this.turnFiles.has(turnId) && last) placed.splice(placed.indexOf(last) + 1, 0, this.changesItem(turnId));
+      if (last) placed.splice(placed.indexOf(last) + 1, 0, ...this.endItems(turnId));
     }
     this.items.clear();
     for (const item of placed) this.items.set(item.id, item);
@@ -121,22 +125,23 @@ export class Store {
     this.touchAll();
   }
 
-  private changesItem(turnId: string): ChangesItem {
-    return { kind: "changes", id: `changes-${turnId}`, turnId, files: this.turnFiles.get(turnId) ?? [] };
+  /** What stands at the end of a turn: why it ended, where that must be said, and what it changed. */
+  private endItems(turnId: string): Shown[] {
+    const [why, files] = [ending(turnId, this.turnReasons.get(turnId)), this.turnFiles.get(turnId)];
+    return [...(why ? [why] : []), ...(files ? [{ kind: "changes" as const, id: `changes-${turnId}`, turnId, files }] : [])];
   }
 
   /** At the end while the turn rests, away while it goes on. */
-  private showChanges(turnId: string | undefined, restsSince: string | undefined): void {
-    if (turnId === undefined || !this.turnFiles.has(turnId)) return;
-    const item = this.changesItem(turnId);
-    this.items.delete(item.id);
+  private showEnd(turnId: string | undefined, restsSince: string | undefined): void {
+    if (turnId === undefined) return;
     this.turnEnds.delete(turnId);
-    if (restsSince !== undefined) {
-      this.items.set(item.id, item);
-      this.turnEnds.set(turnId, Date.parse(restsSince));
+    if (restsSince !== undefined) this.turnEnds.set(turnId, Date.parse(restsSince));
+    for (const item of this.endItems(turnId)) {
+      this.items.delete(item.id);
+      if (restsSince !== undefined) this.items.set(item.id, item);
+      this.changed.add(item.id);
     }
-    this.changed.add(item.id);
-    this.needsReviews = true;
+    this.needsReviews ||= this.turnFiles.has(turnId);
   }
 
   onChanged(info: ConversationInfo): void {
@@ -222,12 +227,19 @@ export class Store {
       case "turn.started":
       case "turn.resumed":
         this.error = undefined;
-        this.showChanges(turnId, undefined);
+        this.showEnd(turnId, undefined);
         return;
       case "turn.paused":
+        this.retry = undefined;
+        this.showEnd(turnId, ts);
+        return;
       case "turn.completed":
         this.retry = undefined;
-        this.showChanges(turnId, ts);
+        this.turnReasons.set(event.turn.id, event.turn.stopReason);
+        this.showEnd(turnId, ts);
+        return;
+      case "stuck.detected":
+        if (event.outcome === "nudged") this.notice(`notice-${seq}`, nudge(event));
         return;
       case "changes.updated":
         if (turnId !== undefined) this.turnFiles.set(turnId, event.files);
@@ -265,7 +277,7 @@ export class Store {
     for (const each of queue) this.queue.set(each.messageId, each);
   }
 
-  private notice(id: string, event: Notice): void {
+  private notice(id: string, event: Omit<Notice, "type">): void {
     this.items.set(id, { ...event, id, kind: "notice", status: "completed" });
     this.changed.add(id);
   }

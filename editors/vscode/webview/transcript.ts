@@ -1,12 +1,15 @@
-/** The scrolling part: one element per item, redrawn when its item changed, and the end kept in sight. */
+/** The scrolling part: one element per item, redrawn when its item changed; the end or the reader's place stays. */
 
+import type { Branches } from "./branch";
 import { card, tick, updateText } from "./cards";
+import type { Place } from "../src/messages";
 import { h, icon } from "./dom";
 import type { Review } from "./review";
 import type { Shown, Store } from "./store";
 
 const NEAR_END_PX = 60;
 const TICK_MS = 1000;
+const PLACE_MS = 150;
 const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 
 export class Transcript {
@@ -20,24 +23,37 @@ export class Transcript {
   private readonly ticking = new Set<HTMLElement>();
   /** The end stays in sight, whatever grows or shrinks, until the user scrolls away from it. */
   private isFollowing = true;
+  private placeTimer = 0;
+  /** What stands above gets its real height when it is drawn; until the user scrolls, this stays where it is. */
+  private held: Place | undefined;
 
   constructor(
     private readonly review: Review,
+    private readonly branches: Branches,
     below: HTMLElement,
     onEarlier: () => void,
+    private readonly onPlace: (place: Omit<Place, "conversationId"> | undefined) => void,
   ) {
     this.earlier = h("button.quiet.earlier", { onclick: onEarlier }, "Show earlier messages");
     this.page = h("div.page", {}, this.earlier, this.log);
     this.end = h("button.to-end", { title: "To the newest", "aria-label": "To the newest", hidden: true, onclick: () => this.toEnd() }, icon("down"));
     this.element = h("main.scroller", {}, this.page, below, this.end);
     this.element.addEventListener("scroll", () => {
+      if (!isInSight()) return;
       const { scrollHeight, scrollTop, clientHeight } = this.element;
       this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
       this.end.hidden = this.isFollowing;
+      clearTimeout(this.placeTimer);
+      this.placeTimer = window.setTimeout(() => isInSight() && this.onPlace(this.place), PLACE_MS);
     });
     const follow = new ResizeObserver(() => {
-      if (this.isFollowing && document.body.dataset.view === "chat") this.toEnd();
+      if (!isInSight()) return;
+      if (this.held) this.showPlace(this.held);
+      else if (this.isFollowing) this.toEnd();
     });
+    for (const intent of ["wheel", "pointerdown", "keydown"] as const) {
+      this.element.addEventListener(intent, () => this.release(), { passive: true });
+    }
     for (const each of [this.element, this.page, below]) follow.observe(each);
     setInterval(() => {
       for (const each of this.ticking) {
@@ -48,8 +64,41 @@ export class Transcript {
   }
 
   toEnd(): void {
+    this.release();
     this.isFollowing = true;
     this.element.scrollTop = this.element.scrollHeight;
+  }
+
+  /** Where the reader was before; an item that is gone leaves the end in sight. */
+  showPlace(place: Place): void {
+    const element = this.elements.get(place.itemId);
+    if (!element) return;
+    this.held = place;
+    this.isFollowing = false;
+    this.element.scrollTop += this.topOf(element) - place.offset;
+  }
+
+  private release(): void {
+    this.held = undefined;
+  }
+
+  /** The first item in sight; none when the end is. */
+  private get place(): Omit<Place, "conversationId"> | undefined {
+    const items = this.log.querySelectorAll<HTMLElement>(":scope > [data-item]");
+    let [low, high] = [0, items.length - 1];
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const item = items[middle];
+      if (item && this.topOf(item) + item.offsetHeight <= 0) low = middle + 1;
+      else high = middle;
+    }
+    const first = items[low];
+    if (this.isFollowing || !first) return undefined;
+    return { itemId: first.dataset.item ?? "", offset: Math.round(this.topOf(first)) };
+  }
+
+  private topOf(element: HTMLElement): number {
+    return element.getBoundingClientRect().top - this.element.getBoundingClientRect().top;
   }
 
   /** Another conversation, or earlier items of this one: everything is drawn anew. */
@@ -58,6 +107,7 @@ export class Transcript {
     this.log.replaceChildren();
     this.page.hidden = true;
     store?.touchAll();
+    this.release();
     this.isFollowing = true;
   }
 
@@ -71,6 +121,7 @@ export class Transcript {
 
   /** Draws what `add` brings in front and leaves what is in sight where it is. */
   keepPlace(add: () => void): void {
+    this.release();
     const below = this.element.scrollHeight - this.element.scrollTop;
     add();
     this.isFollowing = false;
@@ -86,6 +137,7 @@ export class Transcript {
       this.elements.delete(id);
       return;
     }
+    if (item?.kind === "userMessage" && !store.isReadOnly) made.append(this.branches.buttons(item, store.info.id));
     if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
     made.dataset.item = id;
     if (old) replace(old, made);
@@ -95,6 +147,11 @@ export class Transcript {
     if (elapsed) this.ticking.add(elapsed);
     followOutput(made);
   }
+}
+
+/** The list of conversations takes the transcript's place, and its scrolling says nothing about that. */
+function isInSight(): boolean {
+  return document.body.dataset.view === "chat";
 }
 
 /** The keyboard's place survives: the same control, else the one that took its place. */

@@ -10,8 +10,10 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9Q"
     "DwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-PASTE = """([data, type]) => {
-  const bytes = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
+PASTE = """([data, type, padding = 0]) => {
+  const picture = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
+  const bytes = new Uint8Array(picture.length + padding);
+  bytes.set(picture);
   const files = new DataTransfer();
   files.items.add(new File([bytes], "picture.png", {type: "image/png"}));
   const event = type === "paste"
@@ -36,8 +38,10 @@ async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> N
     await vscode.input.press("Enter")
     await vscode.frame().evaluate(PASTE, [PIXEL, "paste"])
     await vscode.frame().evaluate(PASTE, [PIXEL, "drop"])
-    await expect(vscode.panel.locator(".attached img")).to_have_count(2)
-    await vscode.panel.get_by_role("button", name="Remove", exact=True).last.click()
+    # Too large for the message itself: it goes ahead of it.
+    await vscode.frame().evaluate(PASTE, [PIXEL, "drop", 1_500_000])
+    await expect(vscode.panel.locator(".attached img")).to_have_count(3)
+    await vscode.panel.get_by_role("button", name="Remove", exact=True).nth(1).click()
     await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
     await expect(vscode.panel.locator(".user code")).to_have_text("/fix")
@@ -45,6 +49,12 @@ async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> N
     assert "Find the cause" in sent
     assert "Value expected" in sent
     assert sent.count("data:image/png;base64," + PIXEL) == 1
+    assert sent.count("data:image/png;base64,") == 2
+    for _ in range(2):
+        shown = vscode.panel.locator(".user img")
+        for n in range(2):
+            await expect(shown.nth(n)).to_have_js_property("naturalWidth", 1)
+        await vscode.reload()
 
 
 async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscode: VSCode) -> None:

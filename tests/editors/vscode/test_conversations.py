@@ -1,16 +1,20 @@
 """The list, the way back to an older conversation, a start without a model or a daemon."""
 
+import re
 import subprocess
 
-from fake_llm import say
+from fake_llm import call, say
 from playwright.async_api import expect
 from window import Server, VSCode
+
+HASH = re.compile("^[0-9a-f]{64}$")
 
 
 async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     vscode: VSCode,
 ) -> None:
-    vscode.script(say("First answer."), say("Second answer."), say("Third answer."))
+    long = call("terminal", command="seq 20000", security_risk="low")
+    vscode.script(say("First answer."), say("Second answer."), long, say("Third answer."))
     await vscode.open()
     await vscode.say("the first task")
     await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
@@ -25,11 +29,32 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     await expect(vscode.panel.locator(".row-title")).to_have_text(["the first task"])
     await vscode.panel.locator(".row").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
-    await vscode.choose("mode", "plan")
-    await vscode.say("go on")
+    await vscode.choose("mode", "full")
+    await vscode.input.press_sequentially("go on with @anot")
+    await expect(vscode.panel.locator(".completion .label").first).to_have_text("another one")
+    await vscode.input.press("Enter")
+    await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text(["First answer.", "Third answer."])
-    await expect(vscode.panel.locator(".usage")).to_contain_text("220 tokens")
-    assert "First answer." in str(vscode.llm.requests[-1].body["messages"])
+    await expect(vscode.panel.locator(".usage")).to_contain_text("330 tokens")
+    sent = str(vscode.llm.requests[-1].body["messages"])
+    assert "First answer." in sent
+    assert "Second answer." in sent
+
+    # Both open beside the panel: the conversation that was mentioned, and the output as a whole.
+    await vscode.panel.locator(".user .chip").click()
+    await vscode.expect_editor("Second answer.")
+    await vscode.panel.get_by_role("button", name="Open the whole output").click()
+    await expect(vscode.page.locator(".tab.active")).to_have_attribute("data-resource-name", HASH)
+    await vscode.focus_editor()
+    await vscode.page.keyboard.press("Control+End")
+    await expect(vscode.page.locator(".line-numbers", has_text="20000")).to_be_visible()
+
+    await vscode.run_command("oh: Export the Conversation")
+    await vscode.page.locator(".quick-input-list .monaco-list-row", has_text="Markdown").click()
+    await expect(vscode.page.locator(".tab.active")).to_have_attribute(
+        "data-resource-name", re.compile("Untitled")
+    )
+    await vscode.expect_editor("First answer.")
 
 
 async def test_without_a_key_the_panel_offers_one_or_the_demo(

@@ -14,6 +14,12 @@ export function add(a: number, b: number): number {
 
 add("one", 2);
 """
+DROP = """(uri) => {
+  const data = new DataTransfer();
+  data.setData("text/uri-list", uri);
+  const event = new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true});
+  document.querySelector("textarea.input").dispatchEvent(event);
+}"""
 ASKED = calls(
     call("diagnostics", path="app.ts"),
     call("lookup", operation="definition", path="app.ts", line=6, symbol="add"),
@@ -131,12 +137,21 @@ async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     await choose_in_menu(vscode)
     await expect(chips(vscode)).to_have_count(3)
 
+    # The same by mention and by drop.
+    await vscode.input.press_sequentially("@term")
+    await expect(vscode.panel.locator(".completion .label")).to_have_text(["Terminal"])
+    await vscode.input.press("Enter")
+    await expect(chips(vscode)).to_have_count(4)
+    await vscode.frame().evaluate(DROP, f"vscode-remote://{vscode.address}{vscode.project}/b.txt")
+    await expect(chips(vscode).last).to_have_text("b.txt")
+
     vscode.script(say("Read."))
     await vscode.say("look")
     await expect(vscode.panel.locator(".agent")).to_have_text("Read.")
     sent = json.dumps(vscode.llm.requests[0].body["messages"])
     assert "return a - b" in sent
-    assert "echo out" in sent
+    assert sent.count("echo out") == 2
+    assert "b.txt" in sent
 
 
 async def test_the_status_bar_tells_what_was_used_and_a_link_opens_a_conversation(

@@ -31,6 +31,29 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await expect(vscode.commands.last).to_be_in_viewport()
     await vscode.panel.get_by_role("button", name="Show earlier messages").click()
     await expect(vscode.commands).to_have_count(400)
+
+    # What is read stays in sight while the panel is hidden, and over a reload.
+    item = await vscode.commands.nth(100).get_attribute("data-item")
+    assert item
+    await vscode.commands.nth(100).evaluate("(each) => each.scrollIntoView({block: 'start'})")
+    await expect(vscode.panel.get_by_role("button", name="To the newest")).to_be_visible()
+    await vscode.expect_kept(item)
+    await vscode.page.get_by_role("tab", name="Search").click()
+    await vscode.input.wait_for(state="detached")
+    await vscode.show_agent()
+    place = vscode.panel.locator(f'[data-item="{item}"]')
+    await expect(place).to_be_in_viewport()
+    await vscode.reload()
+    await expect(place).to_be_in_viewport()
+    await expect(vscode.commands).to_have_count(400)
+
     await vscode.say("go on")
     await expect(vscode.panel.locator(".agent")).to_have_text("On we go.")
     await expect(vscode.panel.locator(".agent")).to_be_in_viewport()
+
+    await vscode.panel.locator(".usage").click()
+    spent = vscode.panel.get_by_role("group", name="What this conversation took")
+    await expect(spent).to_contain_text("tokens")
+    await expect(spent.get_by_role("button", name="Summarize now")).to_be_visible()
+    await vscode.page.keyboard.press("Escape")
+    await expect(spent).to_be_hidden()

@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import sys
+import zipfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import psutil
 import pytest
 from fake_llm import call, say
 from playwright.async_api import expect
-from window import WAIT_MS, Server, VSCode
+from window import WAIT_MS, Server, VSCode, install_extension
 
 KEY = "sk-test-abcdefghijklmnop123456"
 INSTALL_MS = 600_000
@@ -47,9 +49,32 @@ async def test_the_daemon_that_the_extension_brings_is_installed_when_the_user_a
     assert len(made) == 1
 
 
-@pytest.fixture(params=["the window's Python", "the PATH"])
-def found_by(request: pytest.FixtureRequest, bare_machine: None, server: Server) -> None:
-    if request.param == "the PATH":
+PYTHON_API = """exports.activate = () => ({
+  environments: {getActiveEnvironmentPath: () => (%s)},
+});"""
+PYTHON_EXTENSION = {
+    "name": "python",
+    "publisher": "ms-python",
+    "version": "2026.1.0",
+    "engines": {"vscode": "^1.91.0"},
+    "main": "./extension.js",
+}
+
+
+@pytest.fixture(params=["the Python extension", "the window's Python", "the PATH"])
+def found_by(
+    request: pytest.FixtureRequest, bare_machine: None, server: Server, tmp_path: Path
+) -> None:
+    if request.param == "the Python extension":
+        shutil.copytree(server.extensions, tmp_path / "extensions")
+        server.extensions = tmp_path / "extensions"
+        chosen = {"id": "env", "path": sys.executable}
+        code = PYTHON_API % json.dumps(chosen)
+        with zipfile.ZipFile(tmp_path / "python.vsix", "w") as package:
+            package.writestr("extension/package.json", json.dumps(PYTHON_EXTENSION))
+            package.writestr("extension/extension.js", code)
+        install_extension(server.home, server.extensions, tmp_path / "python.vsix")
+    elif request.param == "the PATH":
         # What a person's shell says is what VS Code goes by.
         server.home.mkdir()
         line = f'export PATH="$PATH:{Path(sys.executable).parent}"\n'

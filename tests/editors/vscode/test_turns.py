@@ -4,7 +4,7 @@ import re
 import threading
 
 import psutil
-from fake_llm import call, calls, error, held, say
+from fake_llm import call, calls, error, held, say, with_finish
 from playwright.async_api import expect
 from window import VSCode
 
@@ -95,8 +95,9 @@ async def test_pause_holds_the_turn_and_resume_goes_on(vscode: VSCode) -> None:
 
 async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode: VSCode) -> None:
     vscode.script(
-        error(429, "slow down", {"retry-after": "2"}), error(401, "wrong key"), say("Back again.")
-    )
+        error(429, "slow down", {"retry-after": "2"}), error(401, "wrong key"), say("Back again."),
+        with_finish(say("And then"), "length"),
+    )  # fmt: skip
     await vscode.open()
     await vscode.say("go")
     await expect(vscode.panel.locator(".notice")).to_contain_text(
@@ -109,6 +110,11 @@ async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode:
     await problem.get_by_role("button", name="Try again").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("Back again.")
     await expect(problem).to_have_count(0)
+
+    await vscode.say("more")
+    await expect(vscode.panel.locator(".notice")).to_contain_text("The answer was cut")
+    await vscode.reload()
+    await expect(vscode.panel.locator(".log > :last-child")).to_contain_text("The answer was cut")
 
 
 async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) -> None:

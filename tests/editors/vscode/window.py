@@ -157,9 +157,9 @@ class Server:
         self.process.communicate(timeout=20)
 
 
-def install_extension(home: Path, extensions: Path) -> None:
+def install_extension(home: Path, extensions: Path, package: Path = EXTENSION / "oh.vsix") -> None:
     """Packed, as a user gets it."""
-    install = code_server(home, extensions, "--install-extension", str(EXTENSION / "oh.vsix"))
+    install = code_server(home, extensions, "--install-extension", str(package))
     environment = host_environment(home)
     subprocess.run(install, env=environment, check=True, capture_output=True, timeout=120)
 

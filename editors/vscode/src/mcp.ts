@@ -1,0 +1,61 @@
+/** The MCP servers of the settings in a quick pick: how each stands, why, and what can be done about it. */
+
+import { commands, type Disposable, type QuickInputButton, type QuickPick, type QuickPickItem, ThemeIcon, window } from "vscode";
+import type { Agent } from "./agent";
+import type { McpServerInfo, McpServers } from "./protocol";
+
+const SETTING = "ohDaemon.mcpServers";
+const ICONS = { running: "check", starting: "loading~spin", failed: "error", disabled: "circle-slash" };
+const RESTART = { iconPath: new ThemeIcon("debug-restart"), tooltip: "Restart" };
+const ENABLE = { iconPath: new ThemeIcon("play"), tooltip: "Enable" };
+const DISABLE = { iconPath: new ThemeIcon("circle-slash"), tooltip: "Disable until the daemon ends" };
+const SETTINGS = { iconPath: new ThemeIcon("gear"), tooltip: "Open the setting" };
+
+interface Row extends QuickPickItem { server?: string }
+
+export async function showMcpServers(agent: Agent): Promise<void> {
+  const list = window.createQuickPick<Row>();
+  list.title = "MCP Servers";
+  list.placeholder = "What the agent's further tools come from";
+  list.matchOnDetail = true;
+  list.buttons = [SETTINGS];
+  const act = (work: Promise<McpServers>) => work.then(({ servers }) => show(list, servers)).catch(complain);
+  const listeners: Disposable[] = [
+    agent.onNotification(({ method, params }) => method === "mcp/statusChanged" && show(list, params.servers)),
+    list.onDidTriggerButton(openSetting),
+    list.onDidTriggerItemButton(({ item, button }) => item.server !== undefined && act(pressed(agent, item.server, button))),
+    list.onDidAccept(() => list.selectedItems[0] && list.selectedItems[0].server === undefined && openSetting()),
+    list.onDidHide(() => {
+      for (const each of [...listeners, list]) each.dispose();
+    }),
+  ];
+  list.busy = true;
+  list.show();
+  await act(agent.request("mcp/list", {}));
+}
+
+function show(list: QuickPick<Row>, servers: readonly McpServerInfo[]): void {
+  list.busy = servers.some(({ status }) => status === "starting");
+  list.keepScrollPosition = true;
+  list.items = servers.length > 0 ? servers.map(row) : [{ label: "There is none yet", detail: "Add one in the setting." }];
+}
+
+function row({ name, status, tools, leftOut, error }: McpServerInfo): Row {
+  const left = leftOut.length > 0 ? `, ${leftOut.length} left out` : "";
+  const words = status === "running" ? `${tools.length === 1 ? "1 tool" : `${tools.length} tools`}${left}` : status;
+  const switched = status === "disabled" ? [ENABLE] : [RESTART, DISABLE];
+  return { server: name, label: `$(${ICONS[status]}) ${name}`, description: words, ...(error && { detail: error }), buttons: switched };
+}
+
+function pressed(agent: Agent, server: string, button: QuickInputButton): Promise<McpServers> {
+  if (button === RESTART) return agent.request("mcp/restart", { server });
+  return agent.request("mcp/setEnabled", { server, enabled: button === ENABLE });
+}
+
+function openSetting(): void {
+  void commands.executeCommand("workbench.action.openSettings", SETTING);
+}
+
+function complain(error: unknown): void {
+  void window.showErrorMessage(`oh: ${error instanceof Error ? error.message : String(error)}`);
+}

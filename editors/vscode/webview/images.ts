@@ -1,0 +1,69 @@
+/** Images of messages and results: read from the log in pieces, and uploaded in pieces when they are large. */
+
+import type { Part } from "../src/protocol";
+import { h } from "./dom";
+import { call } from "./host";
+
+/** Larger ones do not travel within the message. */
+const INLINE_CHARS = 1 << 19;
+/** As the daemon limits them, in whole groups of base64's four characters and three bytes: pieces can be joined. */
+const PIECE_CHARS = 4 * Math.floor((512 << 10) / 3);
+const PIECE_BYTES = 3 << 16;
+const MAX_KEPT = 50;
+
+export interface ImageSource { mimeType: string; data?: string; outputRef?: string }
+
+/** By the hash that names them in a log; an image that was read stays at hand when its card is drawn anew. */
+const read = new Map<string, Promise<string>>();
+
+export function imageView(source: ImageSource, conversationId: string): HTMLElement {
+  const { mimeType, data, outputRef } = source;
+  const image = h("img", { alt: "image" });
+  const show = (base64: string) => {
+    image.src = `data:${mimeType};base64,${base64}`;
+  };
+  if (data !== undefined) show(data);
+  else if (outputRef !== undefined) {
+    fetched(conversationId, outputRef).then(show, (error: unknown) => {
+      image.alt = `This image cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    });
+  }
+  return image;
+}
+
+function fetched(conversationId: string, outputRef: string): Promise<string> {
+  const known = read.get(outputRef);
+  if (known !== undefined) return known;
+  const asked = readWhole(conversationId, outputRef);
+  asked.catch(() => read.delete(outputRef));
+  read.set(outputRef, asked);
+  const [oldest] = read.keys();
+  if (read.size > MAX_KEPT && oldest !== undefined) read.delete(oldest);
+  return asked;
+}
+
+async function readWhole(conversationId: string, outputRef: string): Promise<string> {
+  let text = "";
+  let offset = 0;
+  for (;;) {
+    const page = await call("output/read", { conversationId, outputRef, offset, limit: PIECE_BYTES, encoding: "base64" });
+    text += page.text;
+    if (page.nextOffset >= page.total || page.nextOffset <= offset) return text;
+    offset = page.nextOffset;
+  }
+}
+
+/** The part as it travels in a message: a large image goes ahead, and the message names it. */
+export async function uploaded(part: Part): Promise<Part> {
+  const data = part.type === "image" ? (part.data ?? "") : "";
+  if (part.type !== "image" || data.length <= INLINE_CHARS) return part;
+  const { mimeType } = part;
+  const total = Math.ceil(data.length / PIECE_CHARS);
+  let named: { attachmentId?: string } = {};
+  for (let index = 0; index < total; index++) {
+    const piece = data.slice(index * PIECE_CHARS, (index + 1) * PIECE_CHARS);
+    const { attachmentId } = await call("attachment/put", { ...named, mimeType, index, total, data: piece });
+    named = { attachmentId };
+  }
+  return { type: "image", mimeType, ...named };
+}

@@ -1,0 +1,48 @@
+"""MCP servers in the editor: how each stands and why, restarted and switched off and on."""
+
+import asyncio
+
+import mcp_server
+import psutil
+import pytest
+from fake_llm import say
+from playwright.async_api import Locator, expect
+from window import Server, VSCode
+
+SERVER = "mcp_server.py"
+
+
+@pytest.fixture
+def with_servers(server: Server) -> None:
+    broken = {"command": "oh-no-such-program"}
+    server.settings = {"ohDaemon.mcpServers": {"shop": mcp_server.settings(), "broken": broken}}
+
+
+def row(vscode: VSCode, name: str) -> Locator:
+    return vscode.page.locator(".quick-input-list .monaco-list-row", has_text=name)
+
+
+@pytest.mark.usefixtures("with_servers")
+async def test_mcp_servers_are_seen_with_their_reasons_and_switched(
+    vscode: VSCode, server: Server
+) -> None:
+    vscode.script(say("Hello."))
+    await vscode.open()
+    await vscode.say("hello")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Hello.")
+    await vscode.run_command("oh: MCP Servers")
+    await expect(row(vscode, "shop")).to_contain_text("tools")
+    await expect(row(vscode, "broken")).to_contain_text("oh-no-such-program")
+    for action, seen in (("Disable", "disabled"), ("Enable", "tools")):
+        await press(vscode, action)
+        await expect(row(vscode, "shop")).to_contain_text(seen)
+    before = [each for each in server.daemon().children(True) if SERVER in str(each.cmdline())]
+    assert before
+    await press(vscode, "Restart")
+    await asyncio.to_thread(psutil.wait_procs, before, 60)
+    await expect(row(vscode, "shop")).to_contain_text("tools")
+
+
+async def press(vscode: VSCode, action: str) -> None:
+    await row(vscode, "shop").hover()
+    await row(vscode, "shop").get_by_role("button", name=action).click()
