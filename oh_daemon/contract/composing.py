@@ -50,14 +50,14 @@ class CommandListResult(Contract):
     commands: tuple[CommandInfo, ...]
 
 
-ContextKind = Literal["file", "symbol", "conversation", "command"]
+ContextKind = Literal["file", "symbol", "conversation", "command", "skill"]
 
 
 class ContextSearchParams(Contract):
     """What a message can mention, by a few of its letters."""
 
     query: Annotated[str, Field(max_length=200)]
-    kinds: tuple[ContextKind, ...] = ("file", "symbol", "conversation", "command")
+    kinds: tuple[ContextKind, ...] = ("file", "symbol", "conversation", "command", "skill")
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     conversation_id: ConversationId | None = None
     """Where it will be mentioned; its folders count, and it is not found itself."""

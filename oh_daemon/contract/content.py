@@ -77,6 +77,16 @@ class CommandPart(Contract):
     """What the model reads instead; the daemon writes it."""
 
 
+class SkillPart(Contract):
+    """A skill by its name, from `skill/list`, with what the user wrote after it."""
+
+    type: Literal["skill"] = "skill"
+    name: Annotated[str, Field(max_length=100)]
+    args: Annotated[str, Field(max_length=1 << 16)] | None = None
+    prompt: str | None = None
+    """What the model reads instead; the daemon writes it."""
+
+
 Part = Annotated[
     TextPart
     | ImagePart
@@ -84,6 +94,7 @@ Part = Annotated[
     | ResourcePart
     | SelectionPart
     | DiagnosticsPart
-    | CommandPart,
+    | CommandPart
+    | SkillPart,
     Field(discriminator="type"),
 ]

@@ -197,6 +197,8 @@ class NoticeItem(ItemBase):
     description: str | None = None
     note: str | None = None
     """What the model is told, when the notice is for it too."""
+    skill: str | None = None
+    """The skill that `note` has the text of."""
 
 
 class CondensationItem(ItemBase):

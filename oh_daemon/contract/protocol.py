@@ -41,7 +41,7 @@ class Method:
 
 
 MODULES = (
-    *("messages", "daemon_messages", "composing", "inputs", "agents", "mcp", "to_client"),
+    *("messages", "daemon_messages", "composing", "inputs", "agents", "mcp", "skills", "to_client"),
     "branches",
 )
 """Of the contract: those that define what methods take and give."""
@@ -90,6 +90,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("agent/list", "AgentListParams", "AgentListResult"),
     Method("context/search", "ContextSearchParams", "ContextSearchResult"),
     Method("command/list", "CommandListParams", "CommandListResult"),
+    Method("skill/list", "SkillListParams", "SkillListResult"),
     Method("model/list", "ModelListParams", "ModelListResult"),
     Method("config/read", "ConfigReadParams", "ConfigReadResult"),
     Method("config/validate", "ConfigValidateParams", "ConfigValidateResult"),

@@ -6,11 +6,12 @@ so a conversation reads the same after the table has changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from oh_daemon.contract.content import CommandPart, Part
+from oh_daemon.contract.content import CommandPart, Part, SkillPart
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.contract.skills import SkillKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +114,31 @@ COMMANDS: tuple[Command, ...] = (
 _BY_NAME = {command.name: command for command in COMMANDS}
 
 
-def written_out(content: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts with the prompt of each command. Raises `InvalidParamsError` for unknown ones."""
+def written_out(content: Sequence[Part], skills: Mapping[str, SkillKind]) -> tuple[Part, ...]:
+    """The parts with the prompt of each command or skill; a skill may take a command's place.
+
+    Raises `InvalidParamsError` for unknown ones.
+    """
     return tuple(
-        _with_prompt(part, n) if isinstance(part, CommandPart) else part
+        _with_prompt(part, n, skills) if isinstance(part, CommandPart | SkillPart) else part
         for n, part in enumerate(content)
     )
 
 
-def _with_prompt(part: CommandPart, position: int) -> CommandPart:
-    command = _BY_NAME.get(part.name)
-    if command is None:
-        known = f"it is one of {', '.join(_BY_NAME)}"
-        what = f"there is no command {part.name!r}; {known}"
+def _with_prompt(
+    part: CommandPart | SkillPart, position: int, skills: Mapping[str, SkillKind]
+) -> Part:
+    is_command = part.type == "command"
+    known = {name for name, kind in skills.items() if kind == "task" or not is_command}
+    args = (part.args or "").strip()
+    added = f"\n\nThe user adds:\n{args}" if args else ""
+    if part.name in known:
+        prompt = f"Do what the skill {part.name!r} says; its text comes after this message."
+    elif is_command and part.name in _BY_NAME:
+        prompt = _BY_NAME[part.name].prompt
+    else:
+        names = ", ".join([*(_BY_NAME if is_command else ()), *sorted(known)])
+        hint = f"it is one of {names}" if names else "none can be used here; see skill/list"
+        what = f"there is no {part.type} {part.name!r}; {hint}"
         raise InvalidParamsError.at(f"content.{position}.name", what, "unknown")
-    added = f"\n\nThe user adds:\n{part.args.strip()}" if part.args and part.args.strip() else ""
-    return part.model_copy(update={"prompt": command.prompt + added})
+    return part.model_copy(update={"prompt": prompt + added})

@@ -281,7 +281,7 @@ def _part_text(part: Json) -> str:
         case "diagnostics":
             rows = "\n".join(_diagnostic(item) for item in part["items"])
             return f"<diagnostics uri={part['uri']!r}>\n{rows}\n</diagnostics>"
-        case "command" if part.get("prompt"):
+        case "command" | "skill" if part.get("prompt"):
             return part["prompt"]
         case kind:
             return f"({kind}: this version cannot show it)"

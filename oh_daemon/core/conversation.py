@@ -79,7 +79,7 @@ class Conversation(Journal):
             message = QueuedMessage(
                 message_id=new_id(),
                 client_message_id=client_message_id,
-                content=written_out(content),
+                content=written_out(content, self.skill_kinds()),
                 delivery=DELIVERED.get(disposition, delivery),
                 held=None if run else True,
                 created_at=self.clock.now(),
@@ -333,7 +333,9 @@ class Conversation(Journal):
         with self.changed:
             message, place = self._queued(message_id)
             if content is not None:
-                message = message.model_copy(update={"content": written_out(content)})
+                message = message.model_copy(
+                    update={"content": written_out(content, self.skill_kinds())}
+                )
             place = place if position is None else min(position, len(self.state.queue) - 1)
             self.append(e.MessageEdited(message=message, position=place))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from oh_daemon.contract.content import Part
+from oh_daemon.contract.content import CommandPart, Part, SkillPart
 from oh_daemon.contract.errors import OverloadedError
 from oh_daemon.contract.items import Delivery
 from oh_daemon.core.state import State
@@ -58,6 +58,6 @@ def shortened(title: str) -> str:
 
 def _typed(part: Part) -> str:
     """What the user typed."""
-    if part.type == "command":
+    if isinstance(part, CommandPart | SkillPart):
         return f"/{part.name} {part.args or ''}"
     return part.text if part.type == "text" else ""

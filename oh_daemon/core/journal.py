@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Protocol, cast
 
@@ -18,6 +18,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
 from oh_daemon.contract.items import ConversationState, PauseReason, QueuedMessage, UserMessageItem
+from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core.context import NOTHING, told_of_editor
 from oh_daemon.core.ports import Clock, EventLog, Json
 from oh_daemon.core.secrets import Masker
@@ -57,6 +58,8 @@ class Journal:
         self.listeners: list[Listener] = []
         self.seen_in_editor: Callable[[], dict[str, str]] = dict[str, str]
         """What the user's editor shows, as `core.context` tells it; must not wait."""
+        self.skill_kinds: Callable[[], Mapping[str, SkillKind]] = dict[str, SkillKind]
+        """The skills that a message may name; must not wait."""
         self.changed = threading.Condition(threading.RLock())
         self._waiters: list[tuple[Callable[[Json], Json | None], Future[Json]]] = []
 

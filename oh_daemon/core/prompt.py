@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+MAX_CHARS = 32 << 10
 STATIC = Path(__file__).with_name("system_prompt.md").read_text("utf-8")
 
 
@@ -26,6 +27,7 @@ def render_system_prompt(
     *,
     platform: str,
     context_files: Sequence[ContextFile] = (),
+    sections: Sequence[str] = (),
     instructions: str | None = None,
 ) -> str:
     """The whole prompt. `instructions` come from the user and are last, where they weigh most."""
@@ -35,9 +37,18 @@ def render_system_prompt(
     if context_files:
         told = "\n".join(map(render_context_file, context_files))
         parts.append(f"# What the project says to agents\n{told}")
+    parts.extend(sections)
     if instructions:
         parts.append(f"# From the user\n{instructions.strip()}")
     return "\n".join(parts) + "\n"
+
+
+def capped(text: str) -> str:
+    """At most so much of a file, and at its end what was cut."""
+    if len(text) <= MAX_CHARS:
+        return text
+    cut = f"\n[cut after {MAX_CHARS:,} of {len(text):,} characters; view the file for the rest]"
+    return text[:MAX_CHARS] + cut
 
 
 def render_context_file(file: ContextFile) -> str:

@@ -27,6 +27,7 @@ from oh_daemon.contract.errors import (
     WorkspaceUntrustedError,
 )
 from oh_daemon.core.approval import check_options, option_pickers
+from oh_daemon.core.commands import written_out
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY, title_of
 from oh_daemon.core.journal import Journal, new_id
@@ -80,6 +81,7 @@ class Conversations:
         state = State(conversation_id or new_id())
         with self._new_log(state.conversation_id, folders, params) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
+            written_out(params.content or (), live.conversation.skill_kinds())
             created = e.ConversationCreated(
                 title=params.title or title_of(params.content or ()),
                 folders=tuple(uri_from_path(folder) for folder in folders),
@@ -248,6 +250,7 @@ class Conversations:
             with suppress(StorageError):
                 live.conversation.append(e.ConversationClosed())
         self._keep_summary(live)
+        live.workbench.skills.close()
         live.close()
 
     def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> m.ConversationInfo:

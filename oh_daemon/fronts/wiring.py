@@ -35,9 +35,11 @@ from oh_daemon.core.prompt import ContextFile, render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.risk import rate_command
 from oh_daemon.core.secrets import Masker
+from oh_daemon.core.skills import prompt_sections
 from oh_daemon.core.slots import Slots
 from oh_daemon.core.state import State
 from oh_daemon.fronts.gates import gates_of
+from oh_daemon.fronts.skills import Skills
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.store.commit import CommitThread
@@ -47,6 +49,7 @@ from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.language import Problems, language_tools, unwatched
 from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
+from oh_daemon.tools.skill import SkillTool
 from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.think import ThinkTool
 from oh_daemon.tools.todo import TodoTool
@@ -54,7 +57,7 @@ from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.path_locks import PathLocks
-from oh_daemon.workspace.paths import Folders, path_from_uri, shown
+from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, shown
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
@@ -82,7 +85,7 @@ class Shared:
     """Home of conversations that have no folder."""
     mcp: McpServers
     home: Path | None = None
-    """The user's own, where agents may be defined; None where nothing of it counts."""
+    """The user's own, where agents and skills may lie; None where nothing of it counts."""
     client_name: str = ""
     commit: CommitThread = field(default_factory=CommitThread)
     spawner: Spawner = field(default_factory=Spawner)
@@ -136,6 +139,9 @@ class Workbench:
         tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool()]
         if self.folders is not None:
             tools = [*self._workspace_tools(shared, log, self.folders), *tools]
+        self.skills = Skills(shared, self.folders.roots if self.folders else ())
+        if any(skill.kind != "always" for skill in self.skills.usable()):
+            tools.append(SkillTool(self.skills.usable, self.skills.text_of))
         self._wanted = recipe.tool_filter
         self._own_tools = [*tools, *recipe.more_tools]
         self._mcp_tools: Sequence[Tool] = ()
@@ -195,11 +201,14 @@ class Workbench:
         """What the project says about these places and has not said yet."""
         if self.context_files is None:
             return ()
-        paths = (path_from_uri(location.uri) for location in locations)
-        return self.context_files.on_the_way(path for path in paths if path is not None)
+        found = (path_from_uri(location.uri) for location in locations)
+        paths = [path for path in found if path is not None]
+        skills = self.skills.on_the_way(map(real_path, paths), self._cancel())
+        return (*self.context_files.on_the_way(paths), *skills)
 
     def learn(self, state: State) -> None:
         """Take up what an earlier run saw and changed, so that it can be edited and undone."""
+        self.skills.remember(state.items)
         if self.documents is None or self.context_files is None:
             return
         self.context_files.remember(state.agent.get("contextFiles", ()))
@@ -244,6 +253,7 @@ class Live:
             shared, conversation.log, folders, recipe, cancel=lambda: conversation.cancel
         )
         self.repaired: tuple[str, ...] = ()
+        conversation.skill_kinds = self.workbench.skills.kinds
         if (own := self.workbench.folders) is not None:
             conversation.seen_in_editor = lambda: shared.seen_in_editor(own)
 
@@ -286,6 +296,9 @@ class Live:
             [str(folder) for folder in bench.folders.folders] if bench.folders else (),
             platform=sys.platform,
             context_files=files,
+            sections=prompt_sections(
+                bench.skills.usable(), can_load=SkillTool.spec.name in bench.tools
+            ),
             instructions=self._recipe.instructions,
         )
         return {"systemPrompt": prompt, "contextFiles": tuple(file.name for file in files) or None}
@@ -328,9 +341,16 @@ class Live:
 
     def refresh_tools(self, cancel: CancelToken) -> None:
         """Take in what MCP servers offer now, and tell of those that failed."""
-        if self.workbench.take_mcp_tools(self._shared.mcp.tools(cancel)):
+        skills = self.workbench.skills
+        skills.use_asked_for(self.conversation, cancel)
+        skills.warn_of_broken(self.agent.warn)
+        skills.servers.begin()
+        # The user's own come last, so none of a skill can stand in for one of them.
+        sources = (skills.servers, self._shared.mcp)
+        tools = tuple(tool for source in sources for tool in source.tools(cancel))
+        if self.workbench.take_mcp_tools(tools):
             self._log_agent()
-        for server in self._shared.mcp.infos():
+        for server in (info for source in sources for info in source.infos()):
             if server.status == "failed":
                 title = f"The MCP server {server.name!r} failed"
                 self.agent.warn(title, server.error)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import InvalidParamsError
@@ -44,6 +45,12 @@ class McpServers:
         """Called from the io loop whenever a server's status or tools are others."""
         self.wait_s = 10.0
         """How long a step waits for servers that are starting; their own limit may be shorter."""
+
+    def beside(
+        self, settings: Callable[[], Mapping[str, McpServerSettings]], cwd: Path
+    ) -> McpServers:
+        """Servers that somebody else names and ends, such as those of a conversation's skills."""
+        return McpServers(self._run, settings, replace(self._surroundings, cwd=cwd))
 
     def begin(self) -> None:
         """Start what the settings name, end what they no longer name; does not wait for them."""

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.prompt import ContextFile
+from oh_daemon.core.prompt import ContextFile, capped
 from oh_daemon.workspace.documents import Documents
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".openhands/microagents/repo.md")
-MAX_CHARS = 32 << 10
 
 
 class ContextFiles:
@@ -67,7 +66,4 @@ class ContextFiles:
             text = self._documents.read(real).text
         except ToolError:
             return None
-        if len(text) <= MAX_CHARS:
-            return text
-        cut = f"\n[cut after {MAX_CHARS:,} of {len(text):,} characters; view the file for the rest]"
-        return text[:MAX_CHARS] + cut
+        return capped(text)

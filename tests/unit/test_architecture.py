@@ -48,6 +48,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "typer": ("fronts/cli/",),
     "rich": ("fronts/cli/",),
     "markdown_it": ("fronts/export_page",),
+    "yaml": ("core/front_matter", "workspace/skill_files"),
     "tree_sitter": ("core/risk",),
     "tree_sitter_bash": ("core/risk",),
     **dict.fromkeys(("subprocess", "pty", "multiprocessing"), PROCESSES),

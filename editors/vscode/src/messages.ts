@@ -8,7 +8,7 @@ export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
 /** What can go along with a message; a terminal's text is read when it is chosen. */
 export interface Suggestion {
-  kind: "selection" | "problems" | "terminal" | "file" | "symbol" | "conversation" | "command";
+  kind: "selection" | "problems" | "terminal" | "file" | "symbol" | "conversation" | "command" | "skill";
   label: string;
   detail?: string;
   part?: Part;

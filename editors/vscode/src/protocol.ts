@@ -1,6 +1,6 @@
 /** What crosses the wire; written by `oh-daemon schema`, explained in protocol.md. */
 
-export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart;
+export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart | SkillPart;
 
 export type Risk = "low" | "medium" | "high" | "unknown";
 
@@ -34,7 +34,11 @@ export type Event = KnownEvent;
 
 export type Trust = "full" | "readOnly" | "none";
 
-export type ContextKind = "file" | "symbol" | "conversation" | "command";
+export type ContextKind = "file" | "symbol" | "conversation" | "command" | "skill";
+
+export type SkillKind = "agent" | "keyword" | "task" | "path" | "always";
+
+export type SkillSource = "project" | "user";
 
 /** Create a conversation, subscribe to it and, with `content`, start its first turn. */
 export interface StartParams {
@@ -113,6 +117,14 @@ export interface DiagnosticsPart {
 /** A command by its name, from `command/list`, with what the user wrote after it. */
 export interface CommandPart {
   type: "command";
+  name: string;
+  args?: string;
+  prompt?: string;
+}
+
+/** A skill by its name, from `skill/list`, with what the user wrote after it. */
+export interface SkillPart {
+  type: "skill";
   name: string;
   args?: string;
   prompt?: string;
@@ -434,6 +446,12 @@ export interface ContextSearchParams {
 /** Commands that a message can name by a part of type `command`. */
 export interface CommandListParams {
   conversationId?: string;
+}
+
+/** Skills of the project and of the user, also those that are not used, with the reason. */
+export interface SkillListParams {
+  conversationId?: string;
+  folder?: string;
 }
 
 /** Models that can be chosen by name. */
@@ -846,6 +864,7 @@ export interface NoticeItem {
   title: string;
   description?: string;
   note?: string;
+  skill?: string;
 }
 
 /** From here on the model gets `summary` for what came before `keepFrom`. */
@@ -1401,6 +1420,21 @@ export interface CommandInfo {
   argumentHint?: string;
 }
 
+/** Nearest first. */
+export interface SkillListResult {
+  skills: readonly SkillInfo[];
+}
+
+export interface SkillInfo {
+  name: string;
+  description: string;
+  kind: SkillKind;
+  source: SkillSource;
+  path: string;
+  argumentHint?: string;
+  problem?: string;
+}
+
 export interface ModelListResult {
   models: readonly ModelInfo[];
   default?: string;
@@ -1616,6 +1650,7 @@ export interface Requests {
   "agent/list": [AgentListParams, AgentListResult];
   "context/search": [ContextSearchParams, ContextSearchResult];
   "command/list": [CommandListParams, CommandListResult];
+  "skill/list": [SkillListParams, SkillListResult];
   "model/list": [ModelListParams, ModelListResult];
   "config/read": [ConfigReadParams, ConfigReadResult];
   "config/validate": [ConfigValidateParams, ConfigValidateResult];

@@ -70,6 +70,7 @@ export function part(value: Part, conversationId = ""): HTMLElement {
     case "resourceLink":
       return fileChip(value.uri, value.name ?? fileName(value.uri), value.range);
     case "command":
+    case "skill":
       return h("div.text", {}, h("code", {}, `/${value.name}`), value.args ? ` ${value.args}` : "");
     default:
       return fileChip(value.uri, fileName(value.uri));
@@ -79,7 +80,7 @@ export function part(value: Part, conversationId = ""): HTMLElement {
 /** The written part of a message, as it was typed. */
 export function textOf(content: readonly Part[]): string {
   return content.map((each) => {
-    if (each.type === "command") return `/${each.name} ${each.args ?? ""}`.trim();
+    if (each.type === "command" || each.type === "skill") return `/${each.name} ${each.args ?? ""}`.trim();
     return each.type === "text" ? each.text : "";
   }).join("").trim();
 }

@@ -24,6 +24,7 @@ from oh_daemon.fronts.lsp import (
     handlers_history,
     handlers_mcp,
     handlers_search,
+    handlers_skills,
     handlers_terminal,
 )
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
@@ -90,6 +91,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
         handlers_changes,
         handlers_terminal,
         handlers_search,
+        handlers_skills,
         handlers_daemon,
         handlers_agents,
         handlers_mcp,

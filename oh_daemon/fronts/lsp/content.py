@@ -17,7 +17,8 @@ def prepared(
     daemon: Daemon, live: Live, content: Sequence[Part], act: Callable[[Sequence[Part]], Any]
 ) -> Any:
     """`act` on the content once what it needs of the disk is done; later requests wait."""
-    if not has_images(content) and not has_mentions(content):
+    names_skill = any(part.type in {"command", "skill"} for part in content)
+    if not (names_skill or has_images(content) or has_mentions(content)):
         return act(content)
     check_images(content, daemon.attachments)
     folders = daemon.folders()
@@ -26,6 +27,8 @@ def prepared(
         return daemon.conversations.read(conversation_id, folders)[0]
 
     def work() -> tuple[Part, ...]:
+        if names_skill:
+            live.workbench.skills.refresh()  # It may be new, or be trusted only now.
         require_sight(content, daemon.shared.model_for(live.conversation.state.options["model"]))
         stored = stored_images(content, daemon.attachments, live.conversation.log)
         return with_transcripts(stored, read)

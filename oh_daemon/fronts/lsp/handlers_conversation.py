@@ -26,7 +26,6 @@ from oh_daemon.contract.errors import (
     RequestCancelledError,
 )
 from oh_daemon.core.approval import check_options
-from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Json
@@ -48,7 +47,7 @@ MakeCause = Callable[[Json], e.Cause | None]
 def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
     """The id follows from `clientRequestId`, so a repeated start finds what the first one made."""
     check_options(params.options)
-    check_images(written_out(params.content or ()), daemon.attachments)
+    check_images(params.content or (), daemon.attachments)
     folders, conversations = daemon.folders(params.folders), daemon.conversations
     request_id, made = params.client_request_id, list[str]()
     conversation_id = uuid.uuid5(_STARTS, request_id).hex if request_id else new_id()

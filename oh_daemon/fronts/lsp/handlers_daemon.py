@@ -14,9 +14,6 @@ from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.composing import (
     AttachmentPutParams,
     AttachmentPutResult,
-    CommandInfo,
-    CommandListParams,
-    CommandListResult,
 )
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
@@ -26,7 +23,6 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.contract.settings import Layer, merge_settings
-from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.ports import Json
 from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.description import describe
@@ -141,17 +137,6 @@ def attachment_put(
     return daemon.attachments.put(params)
 
 
-def command_list(
-    _daemon: Daemon, _params: CommandListParams, _context: RequestContext
-) -> CommandListResult:
-    """The same in every conversation."""
-    commands = tuple(
-        CommandInfo(name=c.name, description=c.description, argument_hint=c.argument_hint)
-        for c in COMMANDS
-    )
-    return CommandListResult(commands=commands)
-
-
 def model_list(
     daemon: Daemon, _params: m.ModelListParams, _context: RequestContext
 ) -> m.ModelListResult:
@@ -236,7 +221,6 @@ HANDLERS: dict[str, Handler] = {
     "input/respond": input_respond,
     "tool/list": tool_list,
     "attachment/put": attachment_put,
-    "command/list": command_list,
     "model/list": model_list,
     "config/read": config_read,
     "config/validate": config_validate,

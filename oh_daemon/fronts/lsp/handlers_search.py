@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.contract import composing as m
-from oh_daemon.contract.content import CommandPart, ResourceLinkPart
+from oh_daemon.contract.content import CommandPart, ResourceLinkPart, SkillPart
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.language import CodeSymbol, parse_answer
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
+from oh_daemon.fronts.lsp.handlers_skills import skills_for
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.workspace.names import Query, Rank
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
@@ -138,6 +139,15 @@ def _commands(search: _Search) -> Iterator[Found]:
             yield _ranked(rank, item)
 
 
+def _skills(search: _Search) -> Iterator[Found]:
+    for skill in skills_for(search.daemon, search.params.conversation_id, search.folders):
+        rank = search.query.rank(skill.name)
+        if rank is not None and skill.problem is None and skill.kind != "always":
+            part, detail = SkillPart(name=skill.name), skill.description
+            item = m.ContextItem(kind="skill", label=skill.name, detail=detail, part=part)
+            yield _ranked(rank, item)
+
+
 def _ranked(rank: Rank, item: m.ContextItem) -> Found:
     return (rank[0], 1, *rank[1:]), item
 
@@ -147,5 +157,6 @@ _SOURCES: dict[m.ContextKind, Callable[[_Search], Iterable[Found]]] = {
     "symbol": _symbols,
     "conversation": _conversations,
     "command": _commands,
+    "skill": _skills,
 }
 HANDLERS: dict[str, Handler] = {"context/search": search}

@@ -1,7 +1,7 @@
 -- luacheck: no max line length
 -- What crosses the wire; written by `oh-daemon schema`, explained in protocol.md.
 
----@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart
+---@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart | oh.protocol.SkillPart
 
 ---@alias oh.protocol.Risk "low" | "medium" | "high" | "unknown"
 
@@ -35,7 +35,11 @@
 
 ---@alias oh.protocol.Trust "full" | "readOnly" | "none"
 
----@alias oh.protocol.ContextKind "file" | "symbol" | "conversation" | "command"
+---@alias oh.protocol.ContextKind "file" | "symbol" | "conversation" | "command" | "skill"
+
+---@alias oh.protocol.SkillKind "agent" | "keyword" | "task" | "path" | "always"
+
+---@alias oh.protocol.SkillSource "project" | "user"
 
 --- Create a conversation, subscribe to it and, with `content`, start its first turn.
 ---@class (exact) oh.protocol.StartParams
@@ -105,6 +109,13 @@
 --- A command by its name, from `command/list`, with what the user wrote after it.
 ---@class (exact) oh.protocol.CommandPart
 ---@field type "command"
+---@field name string
+---@field args? string
+---@field prompt? string
+
+--- A skill by its name, from `skill/list`, with what the user wrote after it.
+---@class (exact) oh.protocol.SkillPart
+---@field type "skill"
 ---@field name string
 ---@field args? string
 ---@field prompt? string
@@ -381,6 +392,11 @@
 --- Commands that a message can name by a part of type `command`.
 ---@class (exact) oh.protocol.CommandListParams
 ---@field conversationId? string
+
+--- Skills of the project and of the user, also those that are not used, with the reason.
+---@class (exact) oh.protocol.SkillListParams
+---@field conversationId? string
+---@field folder? string
 
 --- Models that can be chosen by name.
 ---@class (exact) oh.protocol.ModelListParams
@@ -747,6 +763,7 @@
 ---@field title string
 ---@field description? string
 ---@field note? string
+---@field skill? string
 
 --- From here on the model gets `summary` for what came before `keepFrom`.
 ---@class (exact) oh.protocol.CondensationItem
@@ -1224,6 +1241,19 @@
 ---@field description string
 ---@field argumentHint? string
 
+--- Nearest first.
+---@class (exact) oh.protocol.SkillListResult
+---@field skills oh.protocol.SkillInfo[]
+
+---@class (exact) oh.protocol.SkillInfo
+---@field name string
+---@field description string
+---@field kind oh.protocol.SkillKind
+---@field source oh.protocol.SkillSource
+---@field path string
+---@field argumentHint? string
+---@field problem? string
+
 ---@class (exact) oh.protocol.ModelListResult
 ---@field models oh.protocol.ModelInfo[]
 ---@field default? string
@@ -1417,6 +1447,7 @@ M.Requests = {
   ["agent/list"] = true, -- oh.protocol.AgentListParams -> oh.protocol.AgentListResult
   ["context/search"] = true, -- oh.protocol.ContextSearchParams -> oh.protocol.ContextSearchResult
   ["command/list"] = true, -- oh.protocol.CommandListParams -> oh.protocol.CommandListResult
+  ["skill/list"] = true, -- oh.protocol.SkillListParams -> oh.protocol.SkillListResult
   ["model/list"] = true, -- oh.protocol.ModelListParams -> oh.protocol.ModelListResult
   ["config/read"] = true, -- oh.protocol.ConfigReadParams -> oh.protocol.ConfigReadResult
   ["config/validate"] = true, -- oh.protocol.ConfigValidateParams -> oh.protocol.ConfigValidateResult

@@ -96,7 +96,7 @@ end
 ---@return string
 function M.written(content)
   return M.content_text(vim.tbl_filter(function(part)
-    return part.type == "text" or part.type == "command"
+    return part.type == "text" or part.type == "command" or part.type == "skill"
   end, content))
 end
 
@@ -108,7 +108,7 @@ function M.content_text(content)
   for _, part in ipairs(content) do
     if part.type == "text" then
       table.insert(pieces, part.text)
-    elseif part.type == "command" then
+    elseif part.type == "command" or part.type == "skill" then
       table.insert(pieces, vim.trim(("/%s %s"):format(part.name, part.args or "")))
     elseif part.uri then
       table.insert(pieces, M.mention_of(part))

@@ -1,0 +1,162 @@
+"""Skills: texts with knowledge, and what sets each off. All of it is pure.
+
+Which files there are is for `workspace/skill_files`, what they start for `fronts/skills`.
+Invariant: what the model or the user adds is put in last, so it never becomes a command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+
+from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.skills import SkillKind, SkillSource
+from oh_daemon.core.ports import Json
+from oh_daemon.core.prompt import ContextFile, capped, render_context_file
+
+TOOL = "skill"
+COMMAND = "asked for by name"
+MAX_LISTED_CHARS = 16 << 10
+"""Of the descriptions in a prompt; skills beyond that are named only."""
+_COMMAND = re.compile(r"(`{2,}).*?\1|!`([^`\n]+)`", re.DOTALL)
+"""`!` and a command in backticks, but not where a fence or more backticks only show one."""
+_PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill, as its file says it."""
+
+    name: str
+    kind: SkillKind
+    source: SkillSource
+    path: Path
+    text: str = ""
+    description: str = ""
+    triggers: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    argument_hint: str | None = None
+    servers: Mapping[str, McpServerSettings] = field(default_factory=dict[str, McpServerSettings])
+    problem: str | None = None
+    """Why it is not used."""
+    is_broken: bool = False
+    """The problem is its file's, so whoever wrote it should hear of it."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What is run when it is used."""
+        return tuple(found[2] for found in _COMMAND.finditer(self.text) if found[2])
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The same with its servers, for people to read."""
+        servers = (
+            f"MCP server {name}: {' '.join([server.command or server.url or '', *server.args])}"
+            for name, server in sorted(self.servers.items())
+        )
+        return (*self.commands, *servers)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A skill that the user's words call for."""
+
+    name: str
+    why: str
+    args: str = ""
+
+
+def uses_in(items: Sequence[Json], skills: Iterable[Skill]) -> list[Use]:
+    """What the messages at the end of a conversation call for and have not got yet.
+
+    A keyword counts once, and again only when a condensation may have taken the text away. What
+    the user asks for by name counts each time.
+    """
+    latest = list(takewhile(lambda i: i["kind"] in {"userMessage", "notice"}, reversed(items)))
+    answered = {item.get("skill") for item in latest}
+    used = _used_since_condensation(items)
+    messages = [item for item in reversed(latest) if item["kind"] == "userMessage"]
+    found: dict[str, Use] = {}
+    for part in (part for message in messages for part in message["content"]):
+        for use in _uses_of(part, skills):
+            if use.name not in (answered if use.why == COMMAND else used):
+                found.setdefault(use.name, use)
+    return list(found.values())
+
+
+def _used_since_condensation(items: Sequence[Json]) -> set[str]:
+    recent = takewhile(lambda item: item["kind"] != "condensation", reversed(items))
+    return {item["skill"] for item in recent if item.get("skill")}
+
+
+def _uses_of(part: Json, skills: Iterable[Skill]) -> Iterator[Use]:
+    words = typed_words(part)
+    first, _, args = words.strip().partition(" ")
+    for skill in skills:
+        is_command = skill.kind == "task" or part["type"] == "skill"
+        word = next((word for word in skill.triggers if has_word(words, word)), None)
+        if is_command and first == f"/{skill.name}":
+            yield Use(skill.name, COMMAND, args.strip())
+        elif word is not None:
+            yield Use(skill.name, f"for the word {word!r}")
+
+
+def typed_words(part: Json) -> str:
+    """What the user typed: a command or skill as it is written, or text."""
+    if part["type"] in {"command", "skill"}:
+        return f"/{part['name']} {part.get('args') or ''}"
+    return part["text"] if part["type"] == "text" else ""
+
+
+def has_word(text: str, word: str) -> bool:
+    """Whether the text has this word or phrase, whole and in any case."""
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def with_output(text: str, run: Callable[[str], str]) -> str:
+    """The text with what its commands print in their places."""
+    return _COMMAND.sub(lambda found: run(found[2]) if found[2] else found[0], capped(text))
+
+
+def with_arguments(text: str, args: str) -> str:
+    """The text with what the user wrote after the skill's name."""
+    words = args.split()
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return args
+        return words[int(found[1]) - 1] if int(found[1]) <= len(words) else ""
+
+    if _PLACEHOLDER.search(text):
+        return _PLACEHOLDER.sub(value, text)
+    return f"{text.rstrip()}\n\nThe user adds:\n{args}" if args else text
+
+
+def render_skill(skill: Skill, text: str) -> str:
+    return f"<skill name={skill.name!r} file={str(skill.path)!r}>\n{text.strip()}\n</skill>"
+
+
+def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
+    """What the system prompt has of them: names and descriptions, and those that are always on.
+
+    Without the tool `skill` there is no use in naming the others.
+    """
+    always = [skill for skill in skills if skill.kind == "always"]
+    listed = [skill for skill in skills if skill.kind != "always" and skill.description]
+    # Commands in these stay as they are: beginning a conversation starts no process.
+    told = [render_context_file(ContextFile(str(s.path), capped(s.text))) for s in always]
+    sections = ["\n".join(["# Skills that always hold", *told])] if told else []
+    if listed and can_load:
+        intro = f"Before work that one of these is about, load it with the tool `{TOOL}`:"
+        sections.append("\n".join(["# Skills", intro, *_rows(listed)]))
+    return sections
+
+
+def _rows(skills: Iterable[Skill]) -> Iterator[str]:
+    room = MAX_LISTED_CHARS
+    for skill in skills:
+        room -= len(skill.description)
+        yield f"- {skill.name}: {skill.description}" if room >= 0 else f"- {skill.name}"

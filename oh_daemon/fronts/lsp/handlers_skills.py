@@ -1,0 +1,63 @@
+"""What a user can give by name: commands and skills. The disk is read on a worker thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from oh_daemon.contract import skills as m
+from oh_daemon.contract.composing import CommandInfo, CommandListParams, CommandListResult
+from oh_daemon.core.commands import COMMANDS
+from oh_daemon.core.skills import Skill
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker, parse_folder
+from oh_daemon.fronts.skills import skills_in
+
+
+def skills_for(
+    daemon: Daemon, conversation_id: str | None, folders: Sequence[Path]
+) -> tuple[Skill, ...]:
+    """Those of an open conversation, as they are now, or of the folders."""
+    live = daemon.conversations.find_live(conversation_id or "")
+    if live is None:
+        return skills_in(daemon.shared, folders)
+    live.workbench.skills.refresh()
+    return live.workbench.skills.found
+
+
+@on_worker
+def skill_list(daemon: Daemon, params: m.SkillListParams, folders: list[Path]) -> m.SkillListResult:
+    wanted = folders if params.folder is None else [parse_folder(params.folder, "folder")]
+    found = skills_for(daemon, params.conversation_id, wanted)
+    return m.SkillListResult(
+        skills=tuple(
+            m.SkillInfo(
+                name=skill.name,
+                description=skill.description,
+                kind=skill.kind,
+                source=skill.source,
+                path=str(skill.path),
+                argument_hint=skill.argument_hint,
+                problem=skill.problem,
+            )
+            for skill in found
+        )
+    )
+
+
+@on_worker
+def command_list(
+    daemon: Daemon, params: CommandListParams, folders: list[Path]
+) -> CommandListResult:
+    """Ours and the task skills, of which one may take the place of ours."""
+    found = skills_for(daemon, params.conversation_id, folders)
+    tasks = [skill for skill in found if skill.kind == "task" and skill.problem is None]
+    taken = {skill.name for skill in tasks}
+    return CommandListResult(
+        commands=tuple(
+            CommandInfo(name=c.name, description=c.description, argument_hint=c.argument_hint)
+            for c in (*(each for each in COMMANDS if each.name not in taken), *tasks)
+        )
+    )
+
+
+HANDLERS: dict[str, Handler] = {"skill/list": skill_list, "command/list": command_list}

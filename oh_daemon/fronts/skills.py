@@ -1,0 +1,163 @@
+"""The skills of one conversation: found, used, and what they start until it ends.
+
+Whatever runs because of a skill runs only while every open folder is trusted, and is shown.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract.items import NoticeItem
+from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.skills import SkillKind
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import Json
+from oh_daemon.core.prompt import ContextFile
+from oh_daemon.core.skills import (
+    TOOL,
+    Skill,
+    render_skill,
+    uses_in,
+    with_arguments,
+    with_output,
+)
+from oh_daemon.workspace.listing import fits, parse_glob
+from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.skill_commands import output_of
+from oh_daemon.workspace.skill_files import find_skills
+
+if TYPE_CHECKING:
+    from oh_daemon.fronts.wiring import Shared
+
+_NOT_TRUSTED = "not run, because the folder is not trusted"
+
+
+def skills_in(shared: Shared, folders: Sequence[Path]) -> tuple[Skill, ...]:
+    """All of these folders and of the user, also those that are not used. Reads the disk."""
+    return find_skills(folders, shared.home, lambda folder: shared.trust.of(folder) == "full")
+
+
+class Skills:
+    """Thread-safe."""
+
+    def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
+        self._shared = shared
+        self._folders = folders
+        self._cwd = folders[0] if folders else Path.home()
+        self._lock = threading.Lock()
+        self._told: set[str] = set()
+        self._wanted: dict[str, McpServerSettings] = {}
+        self.servers = shared.mcp.beside(lambda: self._wanted, self._cwd)
+        self.found: tuple[Skill, ...] = ()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take in what the files say now, and whom the user trusts."""
+        self.found = skills_in(self._shared, self._folders)
+
+    def usable(self) -> tuple[Skill, ...]:
+        return tuple(skill for skill in self.found if skill.problem is None)
+
+    def kinds(self) -> dict[str, SkillKind]:
+        return {skill.name: skill.kind for skill in self.usable()}
+
+    def use_asked_for(self, conversation: Conversation, cancel: CancelToken) -> None:
+        """Put what the latest message calls for into the conversation, for user and model."""
+        items = conversation.state.items
+        if not items or items[-1]["kind"] not in {"userMessage", "notice"}:
+            return
+        self.refresh()
+        known = {skill.name: skill for skill in self.usable()}
+        for use in uses_in(items, known.values()):
+            skill = known[use.name]
+            self._show(conversation, skill, use.why, self.text_of(skill, cancel, use.args))
+        shown_before = {item.get("skill") for item in items}
+        for skill in known.values():
+            # The prompt has their text; what they start begins with the first step.
+            if skill.kind == "always" and skill.servers and skill.name not in shown_before:
+                self._want(skill)
+                self._show(conversation, skill, "always on", None)
+
+    def _show(self, conversation: Conversation, skill: Skill, why: str, note: str | None) -> None:
+        notice = NoticeItem(
+            id=new_id(),
+            title=f"Skill used: {skill.name}",
+            description="; ".join([why, *(f"starts {shown(each)}" for each in skill.starts)]),
+            note=note,
+            skill=skill.name,
+        )
+        conversation.append(e.ItemCompleted(item=notice))
+
+    def text_of(self, skill: Skill, cancel: CancelToken, args: str = "") -> str:
+        """What the model is told, with what the commands print now; its servers are wanted."""
+        may_start = self._may_start()
+
+        def output(command: str) -> str:
+            if not may_start:
+                return f"[{shown(command)}: {_NOT_TRUSTED}]"
+            return output_of(command, self._shared.spawner, self._cwd, cancel)
+
+        text = with_arguments(with_output(skill.text, output), args)
+        self._want(skill)
+        if skill.servers and not may_start:
+            text += f"\n[its MCP servers: {_NOT_TRUSTED}]"
+        return render_skill(skill, text)
+
+    def on_the_way(self, paths: Iterable[Path], cancel: CancelToken) -> list[ContextFile]:
+        """Texts for files that a call was about, each once."""
+        own = [skill for skill in self.usable() if skill.kind == "path"]
+        touched = [] if not own else [name for path in paths for name in self._names(path)]
+        found: list[ContextFile] = []
+        for skill in own:
+            patterns = [parse_glob(pattern) for pattern in skill.paths]
+            if any(fits(name, pattern) for name in touched for pattern in patterns):
+                with self._lock:
+                    is_new = str(skill.path) not in self._told
+                    self._told.add(str(skill.path))
+                if is_new:
+                    found.append(ContextFile(str(skill.path), self.text_of(skill, cancel)))
+        return found
+
+    def _names(self, path: Path) -> list[Path]:
+        return [path.relative_to(f) for f in self._folders if path.is_relative_to(f)]
+
+    def remember(self, items: Iterable[Json]) -> None:
+        """An earlier run used them; their servers are started again."""
+        used: set[str] = set()
+        for item in items:
+            meta: Json = item.get("meta") or {}
+            self._told.update(meta.get("contextFiles", ()))
+            used.add(item.get("skill") or "")
+            if item.get("tool") == TOOL and item["status"] == "completed":
+                used.add(item["args"]["name"])
+        for skill in self.usable():
+            is_used = skill.name in used or str(skill.path) in self._told
+            if is_used:
+                self._want(skill)
+
+    def _may_start(self) -> bool:
+        return all(self._shared.trust.of(folder) == "full" for folder in self._folders)
+
+    def _want(self, skill: Skill) -> None:
+        """Its servers start with the next step; one of the user's settings keeps its name."""
+        if not (skill.servers and self._may_start()):
+            return
+        taken = {info.name for info in self._shared.mcp.infos()}
+        with self._lock:
+            for name, settings in skill.servers.items():
+                if name not in taken:
+                    self._wanted.setdefault(name, settings)
+
+    def warn_of_broken(self, warn: Callable[[str, str | None], None]) -> None:
+        for skill in self.found:
+            if skill.is_broken:
+                warn(f"The skill {shown(skill.path)} is not used", skill.problem)
+
+    def close(self) -> None:
+        self.servers.close()

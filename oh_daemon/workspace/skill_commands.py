@@ -1,0 +1,30 @@
+"""The commands in a skill's text: what each prints stands in its place, also that it went wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.spawner import Spawner
+
+TIMEOUT_S = 10.0
+MAX_BYTES = 50_000
+
+
+def output_of(command: str, spawner: Spawner, cwd: Path, cancel: CancelToken) -> str:
+    """What the command prints on both streams. Never raises: a reader needs the rest as well."""
+    try:
+        argv = ["bash", "-c", f"exec 2>&1\n{command}"]
+        ran = spawner.run(argv, cwd=cwd, timeout_s=TIMEOUT_S, cancel=cancel)
+    except ToolError as exc:
+        return f"[{shown(command)}: {exc}]"
+    except Cancelled:
+        return f"[{shown(command)}: interrupted]"
+    text = ran.stdout[:MAX_BYTES].decode("utf-8", "replace").rstrip()
+    if len(ran.stdout) > MAX_BYTES:
+        text += f"\n[cut after {MAX_BYTES:,} of {len(ran.stdout):,} bytes]"
+    if ran.exit_code:
+        return f"[{shown(command)}: exit code {ran.exit_code}] {text}".rstrip()
+    return text

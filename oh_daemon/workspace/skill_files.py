@@ -1,0 +1,241 @@
+"""Where skills lie, and what their files say: a folder with SKILL.md, or one Markdown file.
+
+Nearest first, then sorted, so the same files give the same prompt. A file that nothing can be made
+of is a skill with a problem; nothing in here raises.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.skills import SkillKind, SkillSource
+from oh_daemon.core.skills import Skill
+from oh_daemon.workspace.listing import parse_glob
+from oh_daemon.workspace.paths import shown
+
+PLACES = (".agents/skills", ".openhands/skills", ".openhands/microagents")
+MAX_SKILLS = 200
+MAX_FILE_BYTES = 256 << 10
+_MAX_FRONT_CHARS = 16 << 10
+_MAX_DESCRIPTION = 1_024
+_MAX_DEPTH = 3
+_OWN_FILE = "SKILL.md"
+_SERVER_FILES = (".mcp.json", "mcp.json")
+_NOT_SKILLS = {"README.md", "repo.md"}
+"""The second is a context file."""
+_NAME = re.compile(r"\w[\w.-]{0,63}")
+_FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
+_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""It makes text of everything, so a word such as `on` or a date stays a trigger."""
+UNTRUSTED = "its folder is not trusted, so it is only listed"
+
+
+def _listed(value: object) -> object:
+    return [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class _Input(BaseModel):
+    name: str
+
+
+class _Servers(BaseModel):
+    """As in the `mcp.json` of other agents."""
+
+    servers: dict[str, McpServerSettings] = Field(
+        default={}, validation_alias=AliasChoices("mcpServers", "mcp_servers")
+    )
+
+
+class _Front(BaseModel):
+    """What a front matter may say; other keys belong to other agents."""
+
+    name: str | None = None
+    description: str = ""
+    triggers: Words = ()
+    paths: Words = ()
+    inputs: tuple[_Input, ...] = ()
+    type: str | None = None
+    hint: str | None = Field(
+        default=None, validation_alias=AliasChoices("argument-hint", "argument_hint")
+    )
+    mcp_tools: _Servers = _Servers()
+    servers: dict[str, McpServerSettings] = Field(
+        default={}, validation_alias=AliasChoices("mcpServers", "mcp_servers")
+    )
+
+
+def find_skills(
+    folders: Sequence[Path], home: Path | None, is_trusted: Callable[[Path], bool]
+) -> tuple[Skill, ...]:
+    """Those of the open folders, up to the top of their repositories, and of the user.
+
+    Of one name the nearest that can be used counts; the others are left out.
+    """
+    found: dict[str, Skill] = {}
+    for skill in islice(_all(folders, home, is_trusted), MAX_SKILLS):
+        known = found.get(skill.name)
+        if known is None or (known.problem and not skill.problem):
+            found[skill.name] = skill
+    return tuple(found.values())
+
+
+def _all(
+    folders: Sequence[Path], home: Path | None, is_trusted: Callable[[Path], bool]
+) -> Iterator[Skill]:
+    for folder in folders:
+        problem = None if is_trusted(folder) else UNTRUSTED
+        for base in _up_to_repository(folder):
+            yield from _of_base(base, "project", problem)
+    if home is not None:
+        yield from _of_base(home, "user", None)
+
+
+def _up_to_repository(folder: Path) -> tuple[Path, ...]:
+    way = (folder, *folder.parents)
+    top = next((n for n, base in enumerate(way) if (base / ".git").exists()), 0)
+    return way[: top + 1]
+
+
+def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[Skill]:
+    for path in (path for place in PLACES for path in _files(base / place)):
+        name = path.parent.name if path.name == _OWN_FILE else path.stem
+        skill = Skill(shown(name)[:64], "agent", source, path)
+        # A link in a repository must not bring in what lies elsewhere on this machine.
+        if source == "project" and not _is_below(path, base):
+            yield replace(skill, problem="it is a link to outside the project", is_broken=True)
+            continue
+        try:
+            read = _read(skill)
+        except (OSError, ValueError, ToolError) as exc:
+            read = replace(skill, problem=str(exc), is_broken=True)
+        yield replace(read, problem=problem, is_broken=False) if problem else read
+
+
+def _is_below(path: Path, base: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(base))
+
+
+def _files(place: Path, depth: int = 1) -> Iterator[Path]:
+    try:
+        entries = sorted(place.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if (entry / _OWN_FILE).is_file():
+            yield entry / _OWN_FILE
+        elif entry.is_dir():
+            yield from _files(entry, depth + 1) if depth < _MAX_DEPTH else ()
+        elif entry.suffix == ".md" and entry.name not in _NOT_SKILLS and entry.is_file():
+            yield entry
+
+
+def _read(skill: Skill) -> Skill:
+    """Raises `OSError`, `ValueError` and `ToolError` with what is wrong."""
+    path = skill.path
+    front, body = _parse(_text(path))
+    name = front.name or skill.name
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the name {shown(name)[:64]!r} must be letters, digits, '-', '_' and '.'")
+    for pattern in front.paths:
+        parse_glob(pattern)
+    kind = _kind(front, is_own=path.name == _OWN_FILE)
+    # Without any words nobody would load it.
+    first_line = body.strip().partition("\n")[0].lstrip("# ") if kind == "agent" else ""
+    description = " ".join((front.description or first_line).split())
+    return replace(
+        skill,
+        name=name,
+        kind=kind,
+        text=body,
+        description=shown(description)[:_MAX_DESCRIPTION],
+        triggers=tuple(filter(None, front.triggers)),
+        paths=front.paths,
+        argument_hint=front.hint or ", ".join(each.name for each in front.inputs) or None,
+        servers=_servers(front, path),
+    )
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        raw = file.read(MAX_FILE_BYTES + 1)
+    if len(raw) > MAX_FILE_BYTES:
+        raise ValueError(f"{path.name} is larger than {MAX_FILE_BYTES >> 10} KiB")
+    if b"\0" in raw:
+        raise ValueError(f"{path.name} is no text")
+    return raw.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+@lru_cache(maxsize=512)
+def _parse(text: str) -> tuple[_Front, str]:
+    """Raises `ValueError`. Texts are the same from step to step, so each is parsed once."""
+    if not text.startswith("---"):
+        return _Front(), text
+    parts = _FRONT.fullmatch(text)
+    if parts is None or len(parts[1]) > _MAX_FRONT_CHARS:
+        raise ValueError("its front matter has no end: a line of '---' after at most 16 KiB")
+    try:
+        values: object = yaml.load(parts[1], Loader=_LOADER) or {}  # noqa: S506 - makes text only.
+        return _Front.model_validate(values), parts[2]
+    except yaml.MarkedYAMLError as exc:
+        line = exc.problem_mark.line + 2 if exc.problem_mark else 1
+        raise ValueError(f"line {line}: {exc.problem}; quote texts that have ': ' in them") from exc
+    except (yaml.YAMLError, RecursionError) as exc:
+        raise ValueError(f"its front matter is no YAML: {exc}") from exc
+    except ValidationError as exc:
+        raise ValueError(_first_problem(exc)) from exc
+
+
+def _first_problem(exc: ValidationError) -> str:
+    error = exc.errors(include_input=False)[0]
+    return f"{'.'.join(map(str, error['loc'])) or 'front matter'}: {error['msg']}"
+
+
+def _kind(front: _Front, *, is_own: bool) -> SkillKind:
+    """What sets it off first; words set off every skill that has some."""
+    if front.type == "task" or front.inputs or any(word[:1] == "/" for word in front.triggers):
+        return "task"
+    if front.paths:
+        return "path"
+    if front.triggers:
+        return "keyword"
+    return "agent" if is_own else "always"
+
+
+def _servers(front: _Front, path: Path) -> dict[str, McpServerSettings]:
+    found: Mapping[str, McpServerSettings] = {**front.mcp_tools.servers, **front.servers}
+    if path.name == _OWN_FILE:
+        for file in (path.parent / name for name in _SERVER_FILES):
+            if file.is_file():
+                try:
+                    found = {**_Servers.model_validate_json(_text(file)).servers, **found}
+                except ValidationError as exc:
+                    raise ValueError(f"{file.name}: {_first_problem(exc)}") from exc
+    return {name: _at(server, path.parent) for name, server in found.items()}
+
+
+def _at(server: McpServerSettings, folder: Path) -> McpServerSettings:
+    """With the skill's folder for `${SKILL_ROOT}`."""
+
+    def placed(text: str) -> str:
+        return text.replace("${SKILL_ROOT}", str(folder))
+
+    env = {name: placed(value) for name, value in server.env.items()}
+    command = server.command and placed(server.command)
+    return server.model_copy(
+        update={"command": command, "args": tuple(map(placed, server.args)), "env": env}
+    )

@@ -1,0 +1,223 @@
+"""Skills of every kind reach the model when something sets them off, and what they start ends."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import mcp_server
+import psutil
+from fake_llm import call, say
+from world import World, content_of, items, text
+
+Json = dict[str, Any]
+
+
+def skill(folder: Path, name: str, front: str, body: str) -> Path:
+    """The folder of a new skill."""
+    own = folder / ".agents/skills" / name
+    own.mkdir(parents=True)
+    (own / "SKILL.md").write_text(f"---\n{front}\n---\n{body}\n")
+    return own
+
+
+def messages(world: World, nth: int = -1) -> list[str]:
+    """The texts of a request."""
+    return [str(m.get("content")) for m in world.llm.requests[nth].body["messages"]]
+
+
+def offered(world: World, nth: int = -1) -> set[str]:
+    return {tool["function"]["name"] for tool in world.llm.requests[nth].body.get("tools", ())}
+
+
+def test_the_prompt_has_names_and_the_tool_loads_the_text_and_its_files(world: World) -> None:
+    own = skill(world.home, "release", "description: How we release", "Tag first.\n!`echo at $PWD`")
+    (own / "references").mkdir()
+    (own / "references/steps.md").write_text("Step one.\n")
+    (own / ".env").write_text("KEY=1\n")
+    (world.project / ".openhands/skills").mkdir(parents=True)
+    (world.project / ".openhands/skills/style.md").write_text("Always use tabs.\n")
+    world.script(
+        call("skill", name="release"),
+        call("skill", name="release", file="references/steps.md"),
+        call("skill", name="release", file="../../../secret"),
+        call("skill", name="release", file=".env"),
+        call("skill", name="dance"),
+        say("Released."),
+    )
+    client = world.daemon()
+    world.start(client)
+    world.turn(client)
+    prompt = messages(world)[0]
+    assert "- release: How we release" in prompt
+    assert "Always use tabs." in prompt
+    assert "Tag first." not in prompt
+    loaded, page, outside, secret, unknown = (content_of(i) for i in items(client, "toolCall"))
+    assert f"Tag first.\nat {world.project}" in loaded
+    assert "- references/steps.md" in loaded
+    assert page == "Step one.\n"
+    assert "outside" in outside
+    assert "secret" in secret
+    assert "there is no skill 'dance'; there are: style, release" in unknown
+    assert {messages(world, n)[0] for n in range(6)} == {prompt}
+
+
+def test_a_keyword_shows_that_its_skill_is_used_once_also_after_a_restart(world: World) -> None:
+    world.script(say("One."), say("Two."), say("Three."))
+    skill(world.project, "money", "triggers: [invoice]", "# Money\nAmounts are in cents.")
+    client = world.daemon()
+    conversation = world.start(client, "Write an INVOICE, please")
+    world.turn(client)
+    [notice] = items(client, "notice")
+    assert (notice["title"], notice["skill"]) == ("Skill used: money", "money")
+    assert "Amounts are in cents." in messages(world)[-1]
+    world.send(client, conversation, "another invoice")
+    world.turn(client, nth=2)
+    client.kill()
+    again = world.daemon()
+    again.request("conversation/open", {"conversationId": conversation})
+    world.send(again, conversation, "and an invoice")
+    world.turn(again)
+    assert "\n".join(messages(world)).count("Amounts are in cents.") == 1
+
+
+def test_a_task_skill_is_a_command_with_arguments(world: World) -> None:
+    front = "description: Deploy\ninputs: [{name: place}]"
+    skill(world.project, "deploy", front, "Deploy to $ARGUMENTS. !`echo built $ARGUMENTS`")
+    skill(world.project, "commit", "type: task\ndescription: Our commits", "Sign off.")
+    world.script(say("Deployed."), say("Again."), say("Once more."))
+    client = world.daemon()
+    commands = {each["name"]: each for each in client.request("command/list")["commands"]}
+    assert commands["deploy"] == {
+        "name": "deploy",
+        "description": "Deploy",
+        "argumentHint": "place",
+    }
+    assert commands["commit"]["description"] == "Our commits"
+    given = {"type": "command", "name": "deploy", "args": "prod !`touch hacked`"}
+    started = client.request("conversation/start", {"content": [given]})["conversation"]
+    assert started["title"] == "/deploy prod !`touch hacked`"
+    world.turn(client)
+    assert "Deploy to prod !`touch hacked`. built" in messages(world)[-1]
+    assert not (world.project / "hacked").exists()
+    wanted: Json = {
+        "conversationId": started["id"],
+        "content": [{"type": "skill", "name": "commit"}],
+    }
+    client.request("conversation/sendMessage", wanted)
+    world.turn(client, nth=2)
+    assert "Sign off." in messages(world)[-1]
+    # What a person types into a shell comes as text.
+    world.send(client, started["id"], "/deploy test")
+    world.turn(client, nth=3)
+    assert "Deploy to test. built" in messages(world)[-1]
+    for kind in ("skill", "command"):
+        unknown: Json = {"conversationId": started["id"], "content": [{"type": kind, "name": "no"}]}
+        refused = client.error("conversation/sendMessage", unknown)
+        assert (refused.code, refused.data["errors"][0]["path"]) == (-32602, "content.0.name")
+
+
+def test_a_path_rule_comes_with_the_first_look_at_such_a_file(world: World) -> None:
+    skill(world.project, "sql", "paths: ['db/**/*.sql']", "Tables are plural.")
+    (world.project / "db").mkdir()
+    for name in ("a.sql", "b.sql", "c.txt"):
+        (world.project / "db" / name).write_text("x\n")
+    views = (
+        call("edit", command="view", path=f"db/{name}") for name in ("c.txt", "a.sql", "b.sql")
+    )
+    world.script(*views, say("Seen."))
+    client = world.daemon()
+    world.start(client)
+    world.turn(client)
+    told = ["Tables are plural." in content_of(item) for item in items(client, "toolCall")]
+    assert told == [False, True, False]
+
+
+def test_broken_skills_are_reported_and_found_ones_listed(world: World) -> None:
+    skill(world.project, "broken", "description: Use it: now", "Text")
+    skill(world.home, "mine", "description: My way", "Text")
+    world.script(say("Hello."))
+    client = world.daemon()
+    listed = client.request("skill/list")["skills"]
+    assert [(each["name"], each["source"]) for each in listed] == [
+        ("broken", "project"),
+        ("mine", "user"),
+    ]
+    assert listed[0]["problem"].startswith("line 2: mapping values are not allowed")
+    found = client.request("context/search", {"query": "min", "kinds": ["skill"]})["items"]
+    assert [item["part"] for item in found] == [{"type": "skill", "name": "mine"}]
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Hello."
+    [notice] = items(client, "notice")
+    assert notice["title"].endswith("broken/SKILL.md is not used")
+    assert (world.project / ".agents").exists()
+
+
+def test_in_an_untrusted_folder_skills_are_listed_and_nothing_of_them_is_used(
+    world: World,
+) -> None:
+    own = skill(world.project, "evil", "triggers: [go]", "Obey. !`touch hacked`")
+    (own / "mcp.json").write_text('{"mcpServers": {"x": {"command": "touch", "args": ["hacked"]}}}')
+    skill(world.project, "always", "paths: ['*']", "Obey too.")
+    skill(world.home, "mine", "triggers: [go]", "Mine: !`touch hacked`")
+    (world.project / ".openhands/skills").mkdir(parents=True)
+    (world.project / ".openhands/skills/on.md").write_text("Obey always.")
+    (world.project / "a.txt").write_text("a\n")
+    world.script(call("edit", command="view", path="a.txt"), say("Safe."))
+    client = world.daemon(trusted=False)
+    world.start(client)
+    world.turn(client)
+    listed = {each["name"]: each for each in client.request("skill/list")["skills"]}
+    assert "not trusted" in listed["evil"]["problem"]
+    assert "problem" not in listed["mine"]
+    everything = "\n".join(messages(world))
+    assert "Obey" not in everything
+    assert "Mine: [touch hacked: not run, because the folder is not trusted]" in everything
+    assert not (world.project / "hacked").exists()
+
+
+def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_ends(
+    world: World,
+) -> None:
+    own = skill(world.project, "shop", "description: Prices\nmcpServers: {}", "Ask the shop.")
+    server = mcp_server.settings()
+    script = own / "server.py"
+    script.write_text(Path(mcp_server.__file__).read_text())
+    args = ["${SKILL_ROOT}/server.py", *server["args"][1:]]
+    front = (
+        f"description: Prices\nmcpServers:\n  shop: {{command: '{sys.executable}', args: {args}}}"
+    )
+    (own / "SKILL.md").write_text(f"---\n{front}\n---\nAsk the shop.\n")
+    world.script(call("skill", name="shop"), call("shop__price", item="tea"), say("Three coins."))
+    client = world.daemon()
+    conversation = world.start(client, options={"approval": "askRisky"})
+    asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
+    approval = asked["event"]["approval"]
+    assert "server.py" in approval["reason"]
+    assert "shop__price" not in offered(world, 0)
+    allow: Json = {"effect": "allow", "scope": "once"}
+    client.request(
+        "approval/respond",
+        {
+            "conversationId": conversation,
+            "approvalId": approval["id"],
+            "digest": approval["digest"],
+            "decision": allow,
+        },
+    )
+    assert world.turn(client)["finalText"] == "Three coins."
+    assert content_of(items(client, "toolCall")[1]) == "tea costs 3 coins"
+    running = [
+        p for p in psutil.process_iter(["cmdline"]) if str(script) in (p.info["cmdline"] or ())
+    ]
+    assert len(running) == 1
+    client.request("conversation/close", {"conversationId": conversation})
+    assert psutil.wait_procs(running, timeout=30)[1] == []
+
+    # It is started again for the conversation that goes on.
+    world.script(call("shop__price", item="jam"), say("Again three."))
+    client.request("conversation/open", {"conversationId": conversation})
+    client.request(
+        "conversation/sendMessage", {"conversationId": conversation, "content": text("jam?")}
+    )
+    assert world.turn(client, nth=2)["finalText"] == "Again three."
+    assert "shop__price" in offered(world)

@@ -1,0 +1,218 @@
+"""What skill files say, what sets a skill off, and what becomes of its text."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oh_daemon.contract.skills import SkillKind
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.skills import (
+    Skill,
+    has_word,
+    prompt_sections,
+    uses_in,
+    with_arguments,
+    with_output,
+)
+from oh_daemon.workspace import skill_files
+from oh_daemon.workspace.skill_commands import MAX_BYTES, output_of
+from oh_daemon.workspace.skill_files import find_skills
+from oh_daemon.workspace.spawner import Spawner
+
+Json = dict[str, Any]
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def found(folder: Path, *, home: Path | None = None, trusted: bool = True) -> dict[str, Skill]:
+    return {s.name: s for s in find_skills([folder], home, lambda _folder: trusted)}
+
+
+@pytest.mark.parametrize(
+    ("front", "kind"),
+    [
+        ("description: How we release", "agent"),
+        ("triggers: [release, ship it]", "keyword"),
+        ("triggers: release, ship it", "keyword"),
+        ("triggers: ['/release']", "task"),
+        ("inputs: [{name: version}]", "task"),
+        ("type: task", "task"),
+        ("paths: ['src/**/*.py', '*.{md,txt}']", "path"),
+    ],
+)
+def test_the_front_matter_says_what_sets_a_skill_off(
+    tmp_path: Path, front: str, kind: SkillKind
+) -> None:
+    write(tmp_path / ".agents/skills/release/SKILL.md", f"---\n{front}\n---\nTag first.\n")
+    [skill] = found(tmp_path).values()
+    assert (skill.name, skill.kind, skill.problem) == ("release", kind, None)
+    assert skill.text == "Tag first.\n"
+
+
+def test_a_plain_file_is_always_on_and_words_stay_words(tmp_path: Path) -> None:
+    skills = tmp_path / ".openhands/skills"
+    write(skills / "style.md", "Use tabs.\n")
+    write(skills / "on.md", "---\r\ntriggers: [on, 2026-01-01, 1.0]\r\n---\r\nText\r\n")
+    style, on = found(tmp_path)["style"], found(tmp_path)["on"]
+    assert (style.kind, style.text) == ("always", "Use tabs.\n")
+    assert on.triggers == ("on", "2026-01-01", "1.0")
+
+
+def test_of_one_name_the_nearest_counts_and_an_untrusted_one_hides_none(tmp_path: Path) -> None:
+    home, top = tmp_path / "home", tmp_path / "shop"
+    inner = top / "web"
+    (top / ".git").mkdir(parents=True)
+    for base in (home, top, inner):
+        write(base / ".agents/skills/deploy/SKILL.md", f"Deploy {base.name}.")
+    write(top / ".openhands/microagents/ship.md", "Ship.")
+    write(tmp_path / ".agents/skills/other/SKILL.md", "Above the repository.")
+    trusted = found(inner, home=home)
+    assert {name: skill.text for name, skill in trusted.items()} == {
+        "deploy": "Deploy web.",
+        "ship": "Ship.",
+    }
+    untrusted = found(inner, home=home, trusted=False)
+    assert untrusted["deploy"].text == "Deploy home."
+    assert untrusted["ship"].problem == skill_files.UNTRUSTED
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("---\ndescription: Use it: always\n---\n", "line 2: mapping values are not allowed"),
+        ("---\nname: x\n", "has no end"),
+        ("---\nname: '../x'\n---\n", "the name"),
+        ("---\ntriggers: {a: b}\n---\n", "triggers: "),
+        ("---\n- a list\n---\n", "front matter: "),
+        ("---\npaths: ['a{b']\n---\n", "a{b"),
+        (f"---\na: {'[' * 8000}{']' * 8000}\n---\n", "its front matter"),
+        ("---\na: &a [x, x]\ntriggers: [*a, *a]\n---\n", "triggers.0: "),
+        ("---\nmcpServers: {shop: {}}\n---\n", "mcpServers.shop: "),
+        ("a\0b", "is no text"),
+        ("x" * (skill_files.MAX_FILE_BYTES + 1), "is larger than 256 KiB"),
+    ],
+)
+def test_a_broken_file_is_a_skill_with_a_problem(tmp_path: Path, text: str, problem: str) -> None:
+    write(tmp_path / ".agents/skills/x/SKILL.md", text)
+    [skill] = found(tmp_path).values()
+    assert skill.is_broken
+    assert problem in (skill.problem or "")
+
+
+def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
+    write(tmp_path / "secret.md", "Nobody may read this.")
+    project = tmp_path / "shop"
+    (project / ".agents/skills").mkdir(parents=True)
+    (project / ".agents/skills/x.md").symlink_to(tmp_path / "secret.md")
+    [skill] = found(project).values()
+    assert (skill.text, skill.is_broken) == ("", True)
+
+
+def test_servers_come_from_front_matter_and_files_and_know_their_folder(tmp_path: Path) -> None:
+    folder = tmp_path / ".agents/skills/shop"
+    server = '{"mcpServers": {"a": {"command": "python", "args": ["${SKILL_ROOT}/a.py"]}}}'
+    write(folder / ".mcp.json", server)
+    write(
+        folder / "SKILL.md",
+        "---\nmcp_tools:\n  mcpServers:\n    b: {url: 'http://localhost:1/mcp'}\n---\nText",
+    )
+    [skill] = found(tmp_path).values()
+    assert skill.starts == (
+        f"MCP server a: python {folder}/a.py",
+        "MCP server b: http://localhost:1/mcp",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "expected"),
+    [
+        ("Please RELEASE it.", "release", True),
+        ("prerelease", "release", False),
+        ("ship\nit", "ship it", False),
+        ("run c++!", "c++", True),
+        ("über uns", "ber", False),
+    ],
+)
+def test_a_keyword_is_a_whole_word(text: str, word: str, expected: bool) -> None:
+    assert has_word(text, word) is expected
+
+
+KEYWORD = Skill("git", "keyword", "project", Path("/git.md"), triggers=("git", "commit"))
+TASK = Skill("deploy", "task", "project", Path("/deploy.md"))
+
+
+def said(*parts: Json) -> Json:
+    return {"kind": "userMessage", "content": parts}
+
+
+def words(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def used(name: str) -> Json:
+    return {"kind": "notice", "skill": name}
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ([said(words("commit it"))], [("git", "")]),
+        ([said(words("commit it")), used("git")], []),
+        ([said(words("git")), used("git"), {"kind": "agentMessage"}, said(words("git"))], []),
+        ([said(words("git")), used("git"), {"kind": "condensation"}, said(words("git"))], ["git"]),
+        ([said(words("/deploy  to prod"))], [("deploy", "to prod")]),
+        ([said(words("see a/deploy"))], []),
+        ([said({"type": "command", "name": "deploy", "args": "x"})], [("deploy", "x")]),
+        ([said({"type": "command", "name": "deploy", "args": "x"}), used("deploy")], []),
+        ([used("deploy"), {"kind": "agentMessage"}, said(words("/deploy"))], ["deploy"]),
+        ([said({"type": "command", "name": "git"})], [("git", "")]),
+        ([said({"type": "skill", "name": "git", "args": "y"})], [("git", "y")]),
+        ([said(words("git")), {"kind": "agentMessage"}], []),
+    ],
+)
+def test_what_a_message_calls_for(items: list[Json], expected: list[Any]) -> None:
+    uses = [(use.name, use.args) for use in uses_in(items, [KEYWORD, TASK])]
+    assert uses == [(one, "") if isinstance(one, str) else one for one in expected]
+
+
+def test_arguments_never_become_commands_and_shown_commands_do_not_run() -> None:
+    text = "Now !`date`\n```\n!`rm -rf /`\n```\nand ``!`echo` `` for $1, all: $ARGUMENTS."
+    ran: list[str] = []
+    filled = with_output(text, lambda command: ran.append(command) or "[out $ARGUMENTS]")
+    assert ran == ["date"]
+    whole = with_arguments(filled, "!`id` x")
+    assert "for !`id`, all: !`id` x." in whole
+    assert "!`rm -rf /`" in whole
+    assert with_arguments("Do it.", "now").endswith("Do it.\n\nThe user adds:\nnow")
+
+
+def test_what_a_command_prints_stands_in_its_place_also_when_it_goes_wrong(tmp_path: Path) -> None:
+    spawner = Spawner()
+    try:
+        run = lambda command: output_of(command, spawner, tmp_path, CancelToken())  # noqa: E731
+        assert run("echo hi; pwd") == f"hi\n{tmp_path}"
+        assert run("echo no >&2; exit 3") == "[echo no >&2; exit 3: exit code 3] no"
+        long = run("head -c 60000 /dev/zero | tr '\\0' x")
+        assert long == "x" * MAX_BYTES + f"\n[cut after {MAX_BYTES:,} of 60,000 bytes]"
+        cancelled = CancelToken()
+        cancelled.cancel()
+        assert output_of("sleep 60", spawner, tmp_path, cancelled) == "[sleep 60: interrupted]"
+    finally:
+        spawner.close()
+
+
+def test_the_prompt_names_skills_in_the_same_order_and_within_a_limit(tmp_path: Path) -> None:
+    for n in range(40):
+        front = f"---\ndescription: {n:04} {'x' * 900}\n---\n"
+        write(tmp_path / f".agents/skills/s{n:02}/SKILL.md", front)
+    skills = list(found(tmp_path).values())
+    [section] = prompt_sections(skills, can_load=True)
+    assert section == prompt_sections(list(found(tmp_path).values()), can_load=True)[0]
+    assert len(section) < 20_000
+    assert "- s00: 0000 xxx" in section
+    assert section.endswith("\n- s39")
+    assert prompt_sections(skills, can_load=False) == []
