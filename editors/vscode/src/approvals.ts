@@ -35,9 +35,8 @@ export class Approvals implements Disposable {
   async answer(effect: "allow" | "reject", clicked?: Uri): Promise<void> {
     const waiting = [...this.waiting.values()].filter((each) => "digest" in each);
     const diff = shownDiff(clicked);
-    const isShown = ({ id, conversationId }: Approval) =>
-      diff?.kind === "proposal" ? id === diff.approvalId : conversationId === this.panel.conversationId;
-    const shown = waiting.find(isShown);
+    const shownId = diff?.kind === "proposal" ? diff.approvalId : this.panel.askedId;
+    const shown = waiting.find(({ id }) => id === shownId);
     if (!shown) return waiting[0] && this.review(waiting[0]);
     if (Date.now() - this.since < INERT_MS) return;
     const option = shown.options.find((each) => each.effect === effect && each.scope === "once");

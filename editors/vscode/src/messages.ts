@@ -64,4 +64,6 @@ export type Notification = { [M in keyof Notifications]: { method: M; params: No
 export type FromPanel =
   | { type: "ready" }
   | { type: "call"; id: number; method: keyof Calls; params: unknown }
+  /** What waits for an answer where the user sees it. */
+  | { type: "asks"; id?: string }
   | { type: "memory"; memory: PanelMemory };

@@ -28,6 +28,7 @@ export class Panel implements WebviewViewProvider, Disposable {
   /** Item id to its text so far, while it streams. */
   private readonly live = new Map<string, string>();
   private readonly listeners: Disposable[];
+  private asked: string | undefined;
   private readonly host: ReturnType<typeof hostHandlers>;
 
   constructor(
@@ -52,6 +53,11 @@ export class Panel implements WebviewViewProvider, Disposable {
 
   get conversationId(): string | undefined {
     return this.memory.conversationId;
+  }
+
+  /** The approval or question that the user has before them here. */
+  get askedId(): string | undefined {
+    return this.isReady ? this.asked : undefined;
   }
 
   showBadge(count: number): void {
@@ -102,6 +108,10 @@ export class Panel implements WebviewViewProvider, Disposable {
   private async receive(message: FromPanel): Promise<void> {
     if (message.type === "memory") {
       await this.context.workspaceState.update(MEMORY, message.memory);
+      return;
+    }
+    if (message.type === "asks") {
+      this.asked = message.id;
       return;
     }
     if (message.type === "ready") {

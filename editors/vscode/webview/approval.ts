@@ -10,7 +10,8 @@ export const INERT_MS = 400;
 
 const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
-export function approvalCard(approval: Approval, folders: readonly string[]): HTMLElement {
+/** `by` names the sub-agent that asks, if it is one. */
+export function approvalCard(approval: Approval, folders: readonly string[], by?: string): HTMLElement {
   const note = h("input.note-input", { type: "text", placeholder: "Note to the agent (optional)", "aria-label": "Note to the agent" });
   const subject = subjectView(approval, folders);
   const answer = (optionId: string) => {
@@ -36,6 +37,7 @@ export function approvalCard(approval: Approval, folders: readonly string[]): HT
     h("div.approval-head", {},
       icon("hand"), h("h2", {}, headline(approval.subject)), h("span.count"),
       h("span.risk", { "data-risk": approval.risk }, approval.risk === "unknown" ? "risk unknown" : `${approval.risk} risk`)),
+    by !== undefined && h("p.why", {}, `Asked by the sub-agent ${by}`),
     approval.reason !== undefined && h("p.why", {}, approval.reason),
     subject.element,
     approval.description !== undefined && h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),

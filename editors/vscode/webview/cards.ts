@@ -8,7 +8,7 @@ import { type ImageSource, imageView } from "./images";
 import { run } from "./host";
 import { markdown, updateMarkdown } from "./markdown";
 
-const STATUS: Record<Item["status"], { icon: IconName; label: string }> = {
+export const STATUS: Record<Item["status"], { icon: IconName; label: string }> = {
   pending: { icon: "circle", label: "pending" },
   awaitingApproval: { icon: "hand", label: "waits for approval" },
   running: { icon: "arc", label: "running" },
@@ -27,7 +27,7 @@ const REASONS: Record<string, string> = {
 const FOLDERS = /\S*\/(?=[^/]*$)/;
 
 /** The element, or undefined for what is not shown. */
-export function card(item: Item, conversationId: string): HTMLElement | undefined {
+export function card(item: Exclude<Item, SubagentItem>, conversationId: string): HTMLElement | undefined {
   if (item.reason === "retried") return undefined;
   switch (item.kind) {
     case "userMessage":
@@ -40,8 +40,6 @@ export function card(item: Item, conversationId: string): HTMLElement | undefine
       return noticeCard(item);
     case "condensation":
       return condensation(item);
-    case "subagent":
-      return subagent(item);
     default:
       return item.tool === "ask" ? questionItem(item) : toolCard(item, conversationId);
   }
@@ -218,14 +216,6 @@ export function updateText(old: HTMLElement, item: Item): boolean {
     old.querySelector("summary")?.replaceChildren(thought(item));
   }
   return true;
-}
-
-/** What it does is in its own conversation; the call that started it has what came of it. */
-function subagent(item: SubagentItem): HTMLElement {
-  const { icon: name, label } = STATUS[item.status];
-  const title = `${item.agent}: ${item.title}`;
-  return h("article.card", { "data-kind": item.kind, "data-status": item.status, "aria-label": title },
-    h("div.card-head", {}, h("span.state", { role: "img", "aria-label": label }, icon(name)), h("span.title", {}, title)));
 }
 
 function condensation(item: CondensationItem): HTMLElement {

@@ -40,6 +40,10 @@ export function remember(memory: PanelMemory): void {
   vscode.postMessage({ type: "memory", memory });
 }
 
+export function tellAsked(id: string | undefined): void {
+  vscode.postMessage({ type: "asks", ...(id !== undefined && { id }) });
+}
+
 export function listen(onMessage: (message: Exclude<ToPanel, { type: "answer" }>) => void): void {
   window.addEventListener("message", ({ data }: MessageEvent<ToPanel>) => {
     if (data.type !== "answer") return onMessage(data);

@@ -82,7 +82,7 @@ export class ConversationList {
 
   private row(info: ConversationInfo): HTMLElement {
     const title = info.title || "Untitled";
-    const details = [WORDS[info.status], info.forkedFrom && "fork", ago(info.updatedAt), formatCost(info)].filter(Boolean).join(" · ");
+    const details = [WORDS[info.status], ago(info.updatedAt), formatCost(info)].filter(Boolean).join(" · ");
     const action = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${title}`, onclick }, icon(name));
     const item: HTMLElement = h("li.conversation", { "data-id": info.id, "data-status": info.status },

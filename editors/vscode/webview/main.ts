@@ -10,7 +10,7 @@ import { Composer, type Delivery } from "./composer";
 import { h } from "./dom";
 import { Elsewhere } from "./elsewhere";
 import { Header } from "./header";
-import { CallError, call, listen, remember, reportTo, run } from "./host";
+import { CallError, call, listen, remember, reportTo, run, tellAsked } from "./host";
 import { ConversationList } from "./list";
 import { Meter } from "./meter";
 import { draftOptions, picker } from "./pickers";
@@ -19,6 +19,7 @@ import { QueueBox } from "./queue";
 import { Review } from "./review";
 import { button, host, problem, remedies, retryNotice, secondsUntil, welcome, withoutModel } from "./state";
 import { Store } from "./store";
+import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
 
 const PAGE = 200;
@@ -44,6 +45,7 @@ let isFrameAsked = false;
 const header = new Header({ back: () => show("input"), pause, resume });
 const stateBox = h("div.state-box");
 const elsewhere = new Elsewhere((id) => void open(id));
+const parentLine = new ParentLine((id) => void open(id));
 const approvalBox = h("div.approval-box");
 const followBox = h("div.follow", { role: "status", hidden: true }, h("span", {}, "Another window works on this conversation. You follow it here."),
   h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"));
@@ -80,11 +82,14 @@ const branches = new Branches({
   startNew: () => show("new"),
   returned: (content) => composer.take(content),
 });
-const transcript = new Transcript(review, branches, h("div.below-log", {}, list.element, stateBox), () => void loadEarlier().catch(fail),
-  (place) => store && keep({ place: place && { ...place, conversationId: store.info.id } }));
+const transcript = new Transcript(review, branches, h("div.below-log", {}, list.element, stateBox), {
+  earlier: () => void loadEarlier().catch(fail),
+  place: (place) => store && keep({ place: place && { ...place, conversationId: store.info.id } }),
+  open: (id) => void open(id),
+});
 
 document.body.append(
-  header.element, elsewhere.element, transcript.element,
+  header.element, elsewhere.element, parentLine.element, transcript.element,
   h("footer", {}, approvalBox, followBox, queueBox.element, composer.element, h("div.below", {}, pickers, meter.element)));
 // A window that gets the focus without a place for it would leave the keyboard nowhere.
 window.addEventListener("focus", () => setTimeout(() => {
@@ -315,6 +320,7 @@ function drawNow(): void {
   document.body.dataset.view = view;
   header.draw(store, daemon, isList);
   elsewhere.draw(store?.info.id);
+  parentLine.draw(isList ? undefined : store?.info);
   transcript.draw(store);
   if (store?.needsReviews && store.canReview) loadReviews(store);
   drawState(isList);
@@ -390,8 +396,9 @@ function drawApproval(): void {
   // A card that is there stays, with what was typed into it.
   if (approvalBox.dataset.key !== (first?.id ?? "")) {
     approvalBox.dataset.key = first?.id ?? "";
+    tellAsked(first?.id);
     if (!first) approvalBox.replaceChildren();
-    else approvalBox.replaceChildren("prompt" in first ? questionCard(first) : approvalCard(first, store?.info.folders ?? []));
+    else approvalBox.replaceChildren("prompt" in first ? questionCard(first) : approvalCard(first, store?.info.folders ?? [], store?.askedBy(first)));
   }
   const count = approvalBox.querySelector(".count");
   if (count) count.textContent = pending.length > 1 ? `1 of ${pending.length}` : "";

@@ -2,7 +2,7 @@
 
 import type {
   Approval, ConversationInfo, DeltaParams, ErrorInfo, EventParams, FileChange, InputRequest, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
-  QueuedMessage, ReviewedFile, StopReason, Usage,
+  QueuedMessage, ReviewedFile, StopReason, SubagentItem, Usage,
 } from "../src/protocol";
 
 import { ENDING, ending, nudge } from "./endings";
@@ -22,6 +22,8 @@ export class Store {
   hasMore: boolean;
   retry: Retry | undefined;
   error: ErrorInfo | undefined;
+  /** What each sub-agent has begun last. */
+  readonly doing = new Map<string, string>();
   readonly reviews = new Map<string, ReviewedFile>();
   /** Somebody reviewed, or a turn has changed files: `changes/list` says more than we know. */
   needsReviews = false;
@@ -252,12 +254,25 @@ export class Store {
     }
   }
 
-  /** What a sub-agent of this conversation asks is asked here. */
+  /** The sub-agent that asks, or none when the conversation itself does. */
+  askedBy({ conversationId }: Approval): string | undefined {
+    const item = this.subagent(conversationId);
+    return item && `${item.agent}: ${item.title}`;
+  }
+
+  private subagent(conversationId: string): SubagentItem | undefined {
+    return [...this.items.values()].find((item): item is SubagentItem => item.kind === "subagent" && item.conversationId === conversationId);
+  }
+
+  /** What a sub-agent of this conversation asks is asked here, and its card says what it does. */
   onOther({ conversationId, event }: EventParams): void {
     if (event.type === "approval.resolved") this.pending.delete(event.approvalId);
-    if (event.type !== "approval.requested") return;
-    const isOurs = [...this.items.values()].some((item) => item.kind === "subagent" && item.conversationId === conversationId);
-    if (isOurs) this.pending.set(event.approval.id, event.approval);
+    const card = this.subagent(conversationId);
+    if (!card) return;
+    if (event.type === "approval.requested") this.pending.set(event.approval.id, event.approval);
+    if (event.type !== "item.started" || !("title" in event.item)) return;
+    this.doing.set(conversationId, event.item.title);
+    this.changed.add(card.id);
   }
 
   /** The status moves; the rest comes when the user edited the action. */

@@ -6,11 +6,19 @@ import type { Place } from "../src/messages";
 import { h, icon } from "./dom";
 import type { Review } from "./review";
 import type { Shown, Store } from "./store";
+import { subagentCard } from "./subagent";
 
 const NEAR_END_PX = 60;
 const TICK_MS = 1000;
 const PLACE_MS = 150;
 const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
+
+export interface TranscriptActions {
+  earlier: () => void;
+  /** The user has scrolled; none when the end is in sight. */
+  place: (place: Omit<Place, "conversationId"> | undefined) => void;
+  open: (conversationId: string) => void;
+}
 
 export class Transcript {
   readonly element: HTMLElement;
@@ -31,10 +39,9 @@ export class Transcript {
     private readonly review: Review,
     private readonly branches: Branches,
     below: HTMLElement,
-    onEarlier: () => void,
-    private readonly onPlace: (place: Omit<Place, "conversationId"> | undefined) => void,
+    private readonly actions: TranscriptActions,
   ) {
-    this.earlier = h("button.quiet.earlier", { onclick: onEarlier }, "Show earlier messages");
+    this.earlier = h("button.quiet.earlier", { onclick: actions.earlier }, "Show earlier messages");
     this.page = h("div.page", {}, this.earlier, this.log);
     this.end = h("button.to-end", { title: "To the newest", "aria-label": "To the newest", hidden: true, onclick: () => this.toEnd() }, icon("down"));
     this.element = h("main.scroller", {}, this.page, below, this.end);
@@ -44,7 +51,7 @@ export class Transcript {
       this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
       this.end.hidden = this.isFollowing;
       clearTimeout(this.placeTimer);
-      this.placeTimer = window.setTimeout(() => isInSight() && this.onPlace(this.place), PLACE_MS);
+      this.placeTimer = window.setTimeout(() => isInSight() && this.actions.place(this.place), PLACE_MS);
     });
     const follow = new ResizeObserver(() => {
       if (!isInSight()) return;
@@ -128,16 +135,23 @@ export class Transcript {
     this.element.scrollTop = this.element.scrollHeight - below;
   }
 
+  private made(item: Shown, store: Store): HTMLElement | undefined {
+    if (item.kind === "changes") return this.review.card(item, store);
+    if (item.kind === "subagent") return subagentCard(item, store.doing.get(item.conversationId), this.actions.open);
+    const made = card(item, store.info.id);
+    if (item.kind === "userMessage" && !store.isReadOnly) made?.append(this.branches.buttons(item, store.info.id));
+    return made;
+  }
+
   private drawItem(id: string, item: Shown | undefined, store: Store): void {
     const old = this.elements.get(id);
-    if (old && item && item.kind !== "changes" && updateText(old, item)) return;
-    const made = item && (item.kind === "changes" ? this.review.card(item, store) : card(item, store.info.id));
+    if (old && item && item.kind !== "changes" && item.kind !== "subagent" && updateText(old, item)) return;
+    const made = item && this.made(item, store);
     if (!made) {
       old?.remove();
       this.elements.delete(id);
       return;
     }
-    if (item?.kind === "userMessage" && !store.isReadOnly) made.append(this.branches.buttons(item, store.info.id));
     if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
     made.dataset.item = id;
     if (old) replace(old, made);

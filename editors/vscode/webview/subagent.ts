@@ -1,0 +1,33 @@
+/** Sub-agents: a card that says who works on what and what it does just now, and the way there and back. */
+
+import type { ConversationInfo, SubagentItem } from "../src/protocol";
+import { STATUS } from "./cards";
+import { h, icon } from "./dom";
+
+const ENDED = { failed: "failed", cancelled: "stopped", rejected: "rejected", completed: "done" };
+
+export function subagentCard(item: SubagentItem, doing: string | undefined, open: (conversationId: string) => void): HTMLElement {
+  const { agent, title, status, conversationId } = item;
+  const { icon: name, label } = STATUS[status];
+  const words = status in ENDED ? ENDED[status as keyof typeof ENDED] : (doing ?? "begins");
+  return h("button.card.subagent", { "data-kind": item.kind, "data-status": status, title: "Show what this sub-agent does", onclick: () => open(conversationId) },
+    h("span.state", { role: "img", "aria-label": label }, icon(name)),
+    h("span.subagent-text", {}, h("span.title", {}, h("b", {}, agent), ` ${title}`), h("span.doing", {}, words)),
+    icon("chevron"));
+}
+
+/** Over the conversation of a sub-agent. */
+export class ParentLine {
+  readonly element: HTMLElement;
+  private parentId = "";
+
+  constructor(onOpen: (conversationId: string) => void) {
+    this.element = h("div.elsewhere", { hidden: true }, h("span.what", {}, "The work of a sub-agent"),
+      h("button.quiet", { onclick: () => onOpen(this.parentId) }, icon("back"), "Back"));
+  }
+
+  draw(info: ConversationInfo | undefined): void {
+    this.parentId = info?.parentId ?? "";
+    this.element.hidden = this.parentId === "";
+  }
+}

@@ -1,0 +1,29 @@
+"""Sub-agents in the panel: what each does, its questions, the way to its work and back."""
+
+from fake_llm import call, first_user_text, keyed, say
+from playwright.async_api import expect
+from window import VSCode
+
+TASK = {"task": "child: make it", "title": "Make the file", "agent": "general"}
+
+
+async def test_a_sub_agent_asks_in_its_parent_and_its_work_is_a_click_away(vscode: VSCode) -> None:
+    parent = [call("delegate", tasks=[TASK]), say("All done.")]
+    child = [call("terminal", command="touch made", security_risk="low"), say("Made it.")]
+    scripts = {"parent:": parent, "child:": child}
+    vscode.llm.play(keyed(lambda request: first_user_text(request).split()[0], scripts))
+    await vscode.open()
+    await vscode.say("parent: get it made")
+    await expect(vscode.approval).to_contain_text("Asked by the sub-agent general: Make the file")
+    card = vscode.panel.locator(".subagent")
+    await expect(card.locator(".doing")).to_contain_text("touch made")
+    await expect(vscode.approval.locator('[data-option="allow-once"]')).to_be_enabled()
+    await vscode.page.keyboard.press("Control+Alt+Enter")
+    await expect(vscode.panel.locator(".agent").last).to_have_text("All done.")
+    await expect(card.locator(".doing")).to_have_text("done")
+    assert (vscode.project / "made").exists()
+
+    await card.click()
+    await expect(vscode.panel.locator(".agent")).to_have_text("Made it.")
+    await vscode.panel.get_by_role("button", name="Back").click()
+    await expect(vscode.panel.locator(".agent").last).to_have_text("All done.")
