@@ -1,5 +1,7 @@
 """The one fake: an HTTP server that speaks OpenAI's chat completions from a script.
 
+At a path that ends in /responses it speaks the Responses API.
+
 A script is a list of steps, taken in the order requests arrive, or a function from a request's JSON
 to a step. Every request is recorded. Nothing here knows the daemon, so benchmarks use it too.
 
@@ -17,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
+
+from fake_responses import malformed_input, response_parts
 
 Json = dict[str, Any]
 USAGE: Json = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
@@ -391,7 +395,8 @@ class FakeLLM:
     def _step(self, request: Recorded) -> Step:
         with self._changed:
             script = self._script
-        if problem := malformed(request.body.get("messages", ())):
+        body = request.body
+        if problem := malformed(body.get("messages", ())) or malformed_input(body.get("input", ())):
             return error(400, f"fake_llm: {problem}")
         if callable(script):
             return script(request.body)
@@ -405,6 +410,10 @@ class FakeLLM:
         if step.body is not None:
             parts = [step.body]
             headers = dict(step.headers)
+        elif request.path.endswith("/responses"):
+            deltas = _with_ids(step.deltas, request.index)
+            parts = response_parts(deltas, step.finish, step.usage, request.index)
+            headers = {"content-type": "text/event-stream", **step.headers}
         elif request.body.get("stream"):
             options = request.body.get("stream_options") or {}
             include_usage = bool(options.get("include_usage"))

@@ -15,6 +15,7 @@ from oh_daemon.contract.base import Contract
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Price = Annotated[float, Field(ge=0)]
+Api = Literal["chat", "responses"]
 HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
 
 
@@ -34,6 +35,8 @@ class LLMSettings(Contract):
     """Of an endpoint that has versions, for instance `2024-10-21`."""
     custom_llm_provider: str | None = None
     """The dialect that `baseUrl` speaks when the model's name does not say it, e.g. `openai`."""
+    api: Api | None = None
+    """Chat Completions or the Responses API; None: as far as known, and unknown models chat."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """How freely the model chooses its words."""
     top_p: Fraction | None = None

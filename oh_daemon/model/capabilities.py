@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.llm import Api, LLMSettings
 from oh_daemon.core.ports import Json
 
 
@@ -55,6 +55,9 @@ class Capabilities:
     sees_images: bool
     table_entry: str | None
     """The model's key in litellm's table, which has its prices."""
+    api: Api = "chat"
+    reasons: bool | None = None
+    """Whether it thinks before it answers, if that is known."""
     quirks: Quirks = _PLAIN
 
 
@@ -73,8 +76,19 @@ def find_capabilities(settings: LLMSettings, table: Mapping[str, Json]) -> Capab
         calls_functions=native,
         sees_images=entry.get("supports_vision") is not False,
         table_entry=key,
+        api=settings.api or _find_api(settings, entry),
+        reasons=bool(entry.get("supports_reasoning")) if key else None,
         quirks=quirks,
     )
+
+
+def _find_api(settings: LLMSettings, entry: Json) -> Api:
+    """OpenAI's own reasoning models keep their reasoning in the Responses API only."""
+    if entry.get("mode") == "responses":
+        return "responses"
+    is_openai = entry.get("litellm_provider") == "openai" and settings.base_url is None
+    has_both = "/v1/responses" in entry.get("supported_endpoints", ())
+    return "responses" if is_openai and has_both and entry.get("supports_reasoning") else "chat"
 
 
 def _quirks(settings: LLMSettings, entry: Json) -> Quirks:

@@ -1,6 +1,6 @@
 """One streaming call through litellm. The only module that imports it, and only when needed.
 
-What to send is decided here; reading chunks is `assembly`'s, the meaning of failures `failures`'.
+What to send is decided here; what comes is read by `events` and `assembly`, failures by `failures`.
 Invariant: an answer is returned only when the provider said that it is finished.
 """
 
@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import os
 import threading
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from http import HTTPStatus
 from typing import Any
 
 from oh_daemon.contract.errors import ModelError, NetworkError
@@ -27,9 +25,11 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Retry
 from oh_daemon.model.assembly import CHUNK, Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
-from oh_daemon.model.failures import Failure, explain, not_a_stream, unreachable
+from oh_daemon.model.events import read_events, split_lines
+from oh_daemon.model.failures import Failure, explain, unreachable
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.model.messages import lacks_thinking, prepare_messages
+from oh_daemon.model.responses import read_chunks, render_request
 from oh_daemon.model.retry import with_retries
 from oh_daemon.model.text_tools import STOP, ShownText, in_text, read_answer
 from oh_daemon.model.usage import read_usage
@@ -37,8 +37,8 @@ from oh_daemon.model.usage import read_usage
 _OWN_CLIENT = frozenset({"openai", "anthropic", "gemini"})
 """Providers to which litellm lets us pass our HTTP client, which follows no redirects."""
 _SAME_NAME = {
-    *("model", "base_url", "api_version", "custom_llm_provider"),
-    *("temperature", "top_p", "top_k"),
+    *("model", "api_version", "custom_llm_provider"),
+    *("temperature", "top_p"),
 }
 """Settings that litellm takes as they are."""
 _KNOW_THEIR_CALLERS = frozenset(
@@ -46,7 +46,6 @@ _KNOW_THEIR_CALLERS = frozenset(
 )
 """Platforms that identify the machine or its user; a key in the request would take its place."""
 _NO_KEY = "none"
-_ERROR_STATUSES = range(400, 600)
 _NO_ENDLESS_LOOP_CHECK = 1 << 60
 
 
@@ -171,63 +170,97 @@ class LiteLLM:
     ) -> None:
         """Send the request and feed what comes; each piece renews the patience."""
         loop = asyncio.get_running_loop()
-        stream: Any = await load_litellm().acompletion(**self._parameters(request))
+        is_chat = self._capabilities.api == "chat"
+        answer = self._chat(request) if is_chat else self._responses(request)
+        async with aclosing(answer) as chunks:
+            async for chunk in chunks:
+                patience.reschedule(loop.time() + self._settings.first_token_timeout_s)
+                assembly.feed(chunk)
+
+    async def _chat(self, request: ModelRequest) -> AsyncGenerator[Json]:
+        """The answer's chunks in OpenAI's form."""
+        fields = self._with_shared(self._chat_fields(request), request)
+        stream: Any = await load_litellm().acompletion(**fields)
+        inner = stream.completion_stream
+        response = getattr(inner, "http_response", None)
+        is_openai = type(inner).__name__ == "OpenAIChatCompletionStreamingHandler"
+        if response is not None and is_openai:
+            answer = read_events(response, self._settings, CHUNK)
+        else:
+            answer = _litellm_chunks(stream)
         try:
-            async with aclosing(self._chunks(stream)) as chunks:
+            async with aclosing(answer) as chunks:
                 async for chunk in chunks:
-                    patience.reschedule(loop.time() + self._settings.first_token_timeout_s)
-                    assembly.feed(chunk)
+                    yield chunk
         finally:
             await stream.aclose()
 
-    def _chunks(self, stream: Any) -> AsyncGenerator[Json]:
-        """The answer's chunks in OpenAI's form."""
-        inner = stream.completion_stream
-        response = getattr(inner, "http_response", None)
-        name = type(inner).__name__
-        if response is not None and name == "OpenAIChatCompletionStreamingHandler":
-            return self._events(response)
-        return _litellm_chunks(stream)
+    async def _responses(self, request: ModelRequest) -> AsyncGenerator[Json]:
+        """The answer of the Responses API as chunks of chat completions."""
+        litellm = load_litellm()
+        known = litellm.utils.ProviderConfigManager.get_provider_responses_api_config
+        if known(provider=self._provider(), model=self.name) is None:
+            # Else litellm would ask for a chat completion, and without a stream.
+            message = f"no Responses API is known for {self.name}"
+            raise ModelError(message, hint="set `llm.api` to `chat`, or leave it out")
+        fields = self._with_shared(self._responses_fields(request), request)
+        stream: Any = await litellm.aresponses(**fields)
+        try:
+            async with aclosing(read_chunks(stream.response, self._settings)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            await stream.response.aclose()
 
-    async def _events(self, response: Any) -> AsyncGenerator[Json]:
-        """The events of an endpoint that speaks OpenAI's dialect.
-
-        litellm's own iterator takes 0.3 ms per chunk, loses those that hold "[DONE]" or U+2028,
-        and makes up the usage and the finish reason that a broken stream lacks.
-        """
-        kind = response.headers.get("content-type", "")
-        if "html" in kind or "json" in kind:
-            body = (await response.aread()).decode("utf-8", "replace")
-            raise not_a_stream(kind, body, self._settings)
-        async for line in _lines(response):
-            event = _parse_event(line)
-            if event is None:
-                continue
-            if event.get("error"):
-                raise explain(_failure_in(event["error"]), self._settings)
-            yield event
-
-    def _parameters(self, request: ModelRequest) -> Json:
-        settings, can = self._settings, self._capabilities
-        provider = self._provider()
-        is_native = can.calls_functions
-        messages = request.messages if is_native else in_text(request.messages, request.tools)
-        given: Json = {
-            "messages": prepare_messages(messages, self.name, can),
-            **(_native_tools(request) if is_native else {"stop": list(STOP)}),
-            **settings.model_dump(include=_SAME_NAME, by_alias=False),
-            "reasoning_effort": self._effort(request.messages),
-            "api_key": self._key(provider),
+    def _chat_fields(self, request: ModelRequest) -> Json:
+        settings, messages = self._settings, self._messages(request)
+        is_native = self._capabilities.calls_functions
+        return {
+            "messages": prepare_messages(messages, self.name, self._capabilities),
+            "tools": list(request.tools) or None if is_native else None,
+            "stop": None if is_native else list(STOP),
+            "top_k": settings.top_k,
             "max_tokens": settings.max_output_tokens,
-            "extra_headers": settings.extra_headers or None,
+            "reasoning_effort": self._effort(request.messages),
             "extra_body": settings.extra_body or None,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
+    def _responses_fields(self, request: ModelRequest) -> Json:
+        settings, can = self._settings, self._capabilities
+        tools = request.tools if can.calls_functions else ()
+        known = {"effort": settings.reasoning_effort, "summary": can.reasons and "auto"}
+        reasoning = {name: value for name, value in known.items() if value}
+        return {
+            **render_request(self._messages(request), tools, self.name, can),
+            "reasoning": reasoning or None,
+            "max_output_tokens": settings.max_output_tokens,
+            # litellm's parameter `stream` pretends to stream for models that are not in its table.
+            "extra_body": {**settings.extra_body, "stream": True},
+        }
+
+    def _messages(self, request: ModelRequest) -> Sequence[Json]:
+        if self._capabilities.calls_functions:
+            return request.messages
+        return in_text(request.messages, request.tools)
+
+    def _with_shared(self, fields: Json, request: ModelRequest) -> Json:
+        """The fields of a call that are the same for both APIs; what is None is not sent."""
+        settings, provider = self._settings, self._provider()
+        is_required = request.tool_choice == "required" and fields["tools"]
+        given: Json = {
+            **fields,
+            **settings.model_dump(include=_SAME_NAME, by_alias=False),
+            "api_base": settings.base_url,
+            "api_key": self._key(provider),
+            "tool_choice": "required" if is_required else None,
+            "extra_headers": settings.extra_headers or None,
             "timeout": settings.timeout_s,
             "prompt_cache_key": request.cache_key if provider == "openai" else None,
             "client": _http_client(provider) if provider in _OWN_CLIENT else None,
         }
         return {name: value for name, value in given.items() if value is not None} | {
-            "stream": True,
-            "stream_options": {"include_usage": True},
             "num_retries": 0,
             "max_retries": 0,
             "drop_params": True,
@@ -260,7 +293,9 @@ class LiteLLM:
 
     @cached_property
     def _capabilities(self) -> Capabilities:
-        return find_capabilities(self._settings, load_litellm().model_cost)
+        url = self._settings.base_url or _openai_elsewhere()
+        settings = self._settings.model_copy(update={"base_url": url})
+        return find_capabilities(settings, load_litellm().model_cost)
 
     def _table_price(self, usage: Usage) -> float | None:
         """In US dollars: the user's prices, else litellm's table, else unknown."""
@@ -295,12 +330,9 @@ class LiteLLM:
         )
 
 
-def _native_tools(request: ModelRequest) -> Json:
-    is_required = request.tool_choice == "required"
-    return {
-        "tools": list(request.tools) or None,
-        "tool_choice": "required" if is_required else None,
-    }
+def _openai_elsewhere() -> str | None:
+    """Another endpoint for OpenAI's models, where litellm looks for it."""
+    return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
 
 
 async def _litellm_chunks(stream: Any) -> AsyncGenerator[Json]:
@@ -313,36 +345,6 @@ async def _litellm_chunks(stream: Any) -> AsyncGenerator[Json]:
         yield event
 
 
-async def _lines(response: Any) -> AsyncIterator[str]:
-    """Lines of a response, split at line feeds only: httpx also splits at U+2028 and the like."""
-    parts: list[bytes] = []
-    async for data in response.aiter_bytes():
-        head, newline, tail = data.rpartition(b"\n")
-        if not newline:
-            parts.append(tail)
-            continue
-        lines = b"".join([*parts, head]).split(b"\n")
-        parts = [tail]
-        for line in lines:
-            yield line.decode("utf-8", "replace").rstrip("\r")
-    if any(parts):
-        yield b"".join(parts).decode("utf-8", "replace")
-
-
-def _parse_event(line: str) -> Json | None:
-    """A line's event, if it has one; a broken one means that text is lost, so all of it is."""
-    field, _, value = line.partition(":")
-    value = value.strip(" ")
-    if field != "data" or value == "[DONE]":
-        return None
-    try:
-        event: Json = json.loads(value)
-        CHUNK.validate_python(event)
-    except ValueError:
-        raise unreachable("the model's stream holds a broken event") from None
-    return event
-
-
 def _http_client(provider: str) -> Any:
     """A pool of connections, as litellm keeps them, but one that carries no key to another host."""
     params = {"follow_redirects": False, "event_hooks": {"response": [_split_lines_well]}}
@@ -353,7 +355,7 @@ def _http_client(provider: str) -> Any:
 
 
 async def _split_lines_well(response: Any) -> None:
-    response.aiter_lines = partial(_lines, response)
+    response.aiter_lines = partial(split_lines, response)
 
 
 @cache
@@ -365,16 +367,6 @@ def _failure_types() -> tuple[type[Exception], ...]:
     from litellm.llms.base_llm.chat.transformation import BaseLLMException  # noqa: PLC0415
 
     return (openai.OpenAIError, BaseLLMException, httpx.HTTPError, aiohttp.ClientError, OSError)
-
-
-def _failure_in(error: Any) -> Failure:
-    """An error that a server reports inside a stream, after its status 200."""
-    if not isinstance(error, dict):
-        return Failure(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
-    fields: Json = error  # pyright: ignore[reportUnknownVariableType] - decoded JSON.
-    code = fields.get("code")
-    status = code if code in _ERROR_STATUSES else HTTPStatus.INTERNAL_SERVER_ERROR
-    return Failure(str(fields.get("message") or fields), status)
 
 
 def _failure_of(exc: Exception) -> Failure:

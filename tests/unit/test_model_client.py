@@ -60,6 +60,17 @@ CONVERSATION: list[Json] = [
 ]
 
 
+SEALED = (
+    {
+        "id": "rs_0_0",
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "Let me see."}],
+        "encrypted_content": "sealed:Let me see.",
+    },
+    {"type": "message"},
+    {"type": "function_call"},
+    {"type": "function_call"},
+)
 ANTHROPIC_USAGE = {
     "input_tokens": 10,
     "output_tokens": 1,
@@ -103,21 +114,27 @@ ANTHROPIC_END = anthropic(
 ) + anthropic("message_stop")
 
 
-def test_an_answer_has_everything_that_was_streamed():
+@pytest.mark.parametrize(
+    ("api", "blocks", "response_id"), [("chat", (), "chatcmpl-0"), ("responses", SEALED, "resp_0")]
+)
+def test_an_answer_has_everything_that_was_streamed(
+    api: str, blocks: tuple[Json, ...], response_id: str
+):
     script = [calls(reason("Let me see."), say("Two calls."), call("a", x=1), call("b", y="é"))]
     deltas: list[ModelDelta] = []
     with FakeLLM(script) as fake:
-        answer = ask(fake, on_delta=deltas.append)
+        answer = ask(fake, on_delta=deltas.append, api=api)
     assert answer == ModelAnswer(
         text="Two calls.",
         reasoning="Let me see.",
+        thinking_blocks=blocks,
         tool_calls=(
             ToolCall("call_0_0", "a", '{"x": 1}'),
             ToolCall("call_0_1", "b", '{"y": "\\u00e9"}'),
         ),
         finish_reason="tool_calls",
         usage=Usage(input_tokens=100, output_tokens=10, requests=1),
-        response_id="chatcmpl-0",
+        response_id=response_id,
         model="openai/fake",
     )
     assert deltas == [ModelDelta("reasoning", "Let me see."), ModelDelta("text", "Two calls.")]
@@ -316,8 +333,10 @@ def test_text_is_valid_unicode_wherever_it_was_split(pieces: list[str], text: st
     ],
 )
 def test_a_finish_reason_is_one_of_four(theirs: str, ours: str):
-    with FakeLLM([with_finish(say("x"), theirs)]) as fake:
+    with FakeLLM([with_finish(say("x"), theirs)] * 2) as fake:
         assert ask(fake).finish_reason == ours
+        if theirs != "function_call":
+            assert ask(fake, api="responses").finish_reason == ours
 
 
 def test_a_refusal_is_text_and_says_so():
@@ -361,8 +380,8 @@ def test_a_refusal_is_text_and_says_so():
     ],
 )
 def test_usage_is_what_the_provider_says_or_unknown(usage: Json | None, expected: Usage):
-    with FakeLLM([with_usage(say("x"), usage)]) as fake:
-        assert ask(fake).usage == expected
+    with FakeLLM([with_usage(say("x"), usage)] * 2) as fake:
+        assert [ask(fake, api=api).usage for api in ("chat", "responses")] == [expected] * 2
 
 
 def test_cost_comes_from_the_settings_or_the_table():

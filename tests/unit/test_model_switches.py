@@ -143,3 +143,26 @@ def test_a_conversation_goes_from_functions_to_text_and_back():
     made = [call["function"]["name"] for m in told for call in m.get("tool_calls", ())]
     assert made == ["echo", "switch", "echo", "echo", "switch", "echo"]
     assert "<tool_" not in json.dumps(told)
+
+
+def test_encrypted_reasoning_goes_back_within_its_loop_and_not_to_the_other_api():
+    script = [
+        reason("First.", calls(calling("echo", words="a"), calling("echo", words="b"))),
+        reason("Second.", calls(say("So."), calling("switch", to="fake"))),
+        calling("switch", to="sealing"),
+        say("Done."),
+    ]
+    with switching(script, sealing={"model": "openai/gpt-5-codex"}) as work:
+        work.switch("sealing")
+        assert work.run()["finalText"] == "Done."
+        _, second, chat, last = (request.body for request in work.llm.requests)
+    kinds = [item.get("type", item.get("role")) for item in last["input"]]
+    called, told = ["function_call"], ["function_call_output"]
+    assert kinds == [
+        *("user", "reasoning", *called * 2, *told * 2),
+        *("reasoning", "message", *called, *told, *called, *told),
+    ]
+    sealed = [i["encrypted_content"] for i in last["input"] if i.get("type") == "reasoning"]
+    assert sealed == ["sealed:First.", "sealed:Second."]
+    assert last["input"][: len(second["input"])] == second["input"]
+    assert "sealed" not in json.dumps(chat)

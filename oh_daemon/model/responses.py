@@ -1,0 +1,214 @@
+"""OpenAI's Responses API in terms of chat completions: requests to it, and events from it; pure.
+
+Nothing is kept on the provider's side (`store` is false): each request has the whole conversation,
+with the reasoning of this model encrypted as it came and where it was among the answer's parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any
+
+from pydantic import InstanceOf, TypeAdapter
+from typing_extensions import TypedDict
+
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.ports import Json
+from oh_daemon.model.capabilities import Capabilities
+from oh_daemon.model.events import broken_event, read_events
+from oh_daemon.model.messages import own_thinking, taken_by
+
+_CHANNELS = {
+    "response.output_text.delta": "content",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_text.delta": "reasoning_content",
+    "response.reasoning_summary_text.delta": "reasoning_content",
+}
+_FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+# Requests
+
+
+def render_request(
+    messages: Sequence[Json], tools: Sequence[Json], model: str, can: Capabilities
+) -> Json:
+    """The conversation; fields that are None are left out."""
+    messages = taken_by(messages, can)
+    has_prompt = bool(messages) and messages[0]["role"] == "system"
+    rest = messages[1:] if has_prompt else messages
+    return {
+        "instructions": messages[0]["content"] if has_prompt else None,
+        "input": [item for message in rest for item in _render(message, model)],
+        "tools": [_render_tool(tool["function"]) for tool in tools] or None,
+        "include": ["reasoning.encrypted_content"] if can.reasons is not False else None,
+        "store": False,
+    }
+
+
+def _render_tool(function: Json) -> Json:
+    # Else the schema would have to name every property as required.
+    return {"type": "function", **function, "strict": False}
+
+
+def _render(message: Json, model: str) -> Iterator[Json]:
+    match message["role"]:
+        case "assistant":
+            yield from _render_answer(message, model)
+        case "tool":
+            output = _render_content(message["content"])
+            call_id = message["tool_call_id"]
+            yield {"type": "function_call_output", "call_id": call_id, "output": output}
+        case role:
+            yield {"role": role, "content": _render_content(message["content"])}
+
+
+def _render_content(content: str | list[Json]) -> str | list[Json]:
+    return content if isinstance(content, str) else [_render_part(part) for part in content]
+
+
+def _render_part(part: Json) -> Json:
+    if part["type"] == "image_url":
+        return {"type": "input_image", "image_url": part["image_url"]["url"]}
+    return {"type": "input_text", "text": part["text"]}
+
+
+def _render_answer(message: Json, model: str) -> Iterator[Json]:
+    """The parts in the order in which they came; reasoning belongs to what follows it."""
+    thinking = own_thinking(message, model)
+    text = message["content"]
+    calls = [_render_call(call) for call in message.get("tool_calls", ())]
+    for block in thinking["blocks"] if thinking else ():
+        match block["type"]:
+            case "reasoning":
+                yield block
+            case "message" if text:
+                yield {**block, "role": "assistant", "content": text}
+                text = None
+            case "function_call" if calls:
+                yield calls.pop(0)
+            case _:
+                pass
+    if text:
+        yield {"role": "assistant", "content": text}
+    yield from calls
+
+
+def _render_call(call: Json) -> Json:
+    return {"type": "function_call", "call_id": call["id"], **call["function"]}
+
+
+# Events
+
+
+class _Item(TypedDict, total=False):
+    type: str
+    call_id: str
+    name: InstanceOf[str]
+    arguments: InstanceOf[str]
+    content: list[dict[str, Any]] | None
+    phase: str | None
+
+
+class _Response(TypedDict, total=False):
+    id: str
+    usage: dict[str, Any] | None
+    incomplete_details: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
+class _Event(TypedDict, total=False):
+    type: str
+    output_index: int
+    summary_index: int
+    delta: InstanceOf[str]
+    item: _Item
+    response: _Response
+
+
+EVENT = TypeAdapter(_Event)
+"""The form of what `Reader` reads; whatever else is there may have any."""
+
+
+async def read_chunks(response: Any, settings: LLMSettings) -> AsyncGenerator[Json]:
+    """The answer in an httpx response, as chunks of chat completions."""
+    reader = Reader()
+    async for event in read_events(response, settings, EVENT):
+        try:
+            yield reader.chunk(event)
+        except KeyError:
+            raise broken_event() from None
+
+
+class Reader:
+    """The events of one answer as chunks of chat completions."""
+
+    def __init__(self) -> None:
+        self._output: list[Json] = []
+        self._streamed: set[int] = set()
+        """Parts of the output that came in deltas; the others come whole."""
+
+    def chunk(self, event: Json) -> Json:
+        """What an event says, if anything that we need. Raises `KeyError` for a broken one."""
+        kind, index = event.get("type", ""), event.get("output_index", 0)
+        match kind:
+            case _ if kind in _CHANNELS:
+                self._streamed.add(index)
+                return _delta(**{_CHANNELS[kind]: event["delta"]})
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                return _delta(reasoning_content="\n\n")
+            case "response.function_call_arguments.delta":
+                self._streamed.add(index)
+                return _call_piece(index, {"arguments": event["delta"]})
+            case "response.output_item.added" if event["item"].get("type") == "function_call":
+                item = event["item"]
+                return _call_piece(index, {"name": item["name"]}, item["call_id"])
+            case "response.output_item.done":
+                return self._finished(index, event["item"])
+            case "response.completed" | "response.incomplete":
+                return self._end(event["response"])
+            case _:
+                return {}
+
+    def _finished(self, index: int, item: Json) -> Json:
+        kind, is_new = item.get("type"), index not in self._streamed
+        if kind == "reasoning":
+            # Without either it is a name of something that the provider was told not to keep.
+            if item.get("encrypted_content") or item.get("content"):
+                self._output.append(item)
+            return {}
+        self._output.append({key: item[key] for key in ("type", "phase") if item.get(key)})
+        if kind == "function_call" and is_new:
+            function = {"name": item["name"], "arguments": item["arguments"]}
+            return _call_piece(index, function, item["call_id"])
+        if kind == "message" and is_new:
+            return _delta(content="".join(p.get("text", "") for p in item.get("content") or ()))
+        return {}
+
+    def _end(self, response: Json) -> Json:
+        thought = any(item["type"] == "reasoning" for item in self._output)
+        details: Json = response.get("incomplete_details") or {}
+        reason = details.get("reason")
+        end = _delta(thinking_blocks=self._output if thought else [])
+        end["choices"][0]["finish_reason"] = _FINISH.get(str(reason), "stop")
+        return {**end, "id": response.get("id"), "usage": _usage(response.get("usage"))}
+
+
+def _delta(**delta: Any) -> Json:
+    return {"choices": [{"delta": delta}]}
+
+
+def _call_piece(index: int, function: Json, call_id: str | None = None) -> Json:
+    return _delta(tool_calls=[{"index": index, "id": call_id, "function": function}])
+
+
+def _usage(usage: Json | None) -> Json | None:
+    if usage is None:
+        return None
+    return {
+        **usage,
+        "prompt_tokens": usage.get("input_tokens"),
+        "completion_tokens": usage.get("output_tokens"),
+        "prompt_tokens_details": usage.get("input_tokens_details"),
+        "completion_tokens_details": usage.get("output_tokens_details"),
+    }
