@@ -216,6 +216,34 @@ local commands = {
       conversation:condense(call.args ~= "" and call.args or nil)
     end),
   },
+  fork = {
+    takes = "title",
+    run = with_conversation(function(conversation, call)
+      require("oh.branches").fork(conversation, call.args ~= "" and call.args or nil)
+    end),
+  },
+  export = {
+    takes = "format",
+    choices = function()
+      return { "markdown", "html", "jsonl" }
+    end,
+    run = with_conversation(function(conversation, call)
+      require("oh.branches").export(conversation, call.args ~= "" and call.args or "markdown")
+    end),
+  },
+  agent = {
+    run = with_conversation(function(conversation)
+      require("oh.branches").visit_agent(conversation)
+    end),
+  },
+  servers = {
+    run = function()
+      local daemon = require("oh.daemon").start()
+      if daemon then
+        require("oh.servers").pick(daemon)
+      end
+    end,
+  },
   mode = option("mode"),
   approval = option("approval"),
   model = option("model"),

@@ -13,7 +13,7 @@ folds["conversation.created"] = function(self, event)
 end
 
 folds["conversation.updated"] = function(self, event)
-  self.title = event.title
+  self.title = event.title or self.title
   self.on_change()
 end
 

@@ -1,0 +1,82 @@
+--- What is made of a conversation as a whole: a branch of it, a text of it, a look beside it, and
+--- the way to those of its sub-agents.
+local conversations = require("oh.conversations")
+local tell = require("oh.tell")
+
+local M = {}
+
+--- The entry of the log at a line of the chat: what is only shown there has no id of its own.
+---@param conversation oh.Conversation
+---@return integer? index Into the entries; nil outside the chat.
+local function place(conversation)
+  local chat = require("oh.chat").at()
+  if not chat or chat.conversation ~= conversation then
+    return nil
+  end
+  local entry = chat:entry_at(vim.api.nvim_win_get_cursor(0)[1])
+  local index = entry and entry.index or #conversation.entries
+  while index > 0 and conversation.entries[index].id:match("^%l+%-%d+$") do
+    index = index - 1
+  end
+  return index > 0 and index or nil
+end
+
+--- Go on in another conversation that has this one's history up to the cursor, or all of it.
+---@param conversation oh.Conversation
+---@param title? string
+function M.fork(conversation, title)
+  local index = place(conversation)
+  conversation.daemon:request("conversation/fork", {
+    conversationId = conversation.id,
+    atItemId = index and conversation.entries[index].id,
+    title = title,
+  }, function(result)
+    conversations.show(conversation.daemon, result.conversation.id)
+    tell.message(("%q goes on as %q"):format(conversation.title, result.conversation.title))
+  end)
+end
+
+local FILETYPES = { markdown = "markdown", jsonl = "json" }
+
+--- The whole conversation as Markdown or as its log in a new tab, or as a page in the browser.
+---@param conversation oh.Conversation
+---@param format "markdown"|"jsonl"|"html"
+function M.export(conversation, format)
+  local params = { conversationId = conversation.id, format = format }
+  conversation.daemon:request("conversation/export", params, function(result)
+    if FILETYPES[format] then
+      vim.cmd.tabnew()
+      vim.bo.filetype, vim.bo.bufhidden, vim.bo.buftype = FILETYPES[format], "wipe", "nofile"
+      vim.api.nvim_buf_set_lines(0, 0, -1, false, vim.split(result.text, "\n", { plain = true }))
+      return
+    end
+    local path = vim.fn.tempname() .. ".html"
+    vim.fn.writefile(vim.split(result.text, "\n", { plain = true }), path)
+    local _, problem = vim.ui.open(path)
+    tell.message(problem and ("the page is %s"):format(path) or "the page opens in the browser")
+  end)
+end
+
+--- Show the conversation of the sub-agent under the cursor, else of the newest; there, the one that
+--- it works for.
+---@param conversation oh.Conversation
+function M.visit_agent(conversation)
+  if conversation.parent_id then
+    conversations.show(conversation.daemon, conversation.parent_id)
+    return
+  end
+  local index = place(conversation)
+  local meant = index and conversation.entries[index]
+  if not (meant and meant.item.kind == "subagent") then
+    meant = vim.iter(conversation.entries):rfind(function(entry)
+      return entry.item.kind == "subagent"
+    end)
+  end
+  if meant then
+    conversations.show(conversation.daemon, meant.item.conversationId)
+  else
+    tell.message("no sub-agent works for this conversation")
+  end
+end
+
+return M

@@ -1,0 +1,68 @@
+--- MCP servers: how each stands, and what can be done about it.
+local tell = require("oh.tell")
+
+local M = {}
+
+---@param server oh.protocol.McpServerInfo
+---@return string
+local function told(server)
+  local n_tools = #(server.tools or {})
+  local what = server.status == "running" and ("%d tools"):format(n_tools) or server.error
+  return ("%s  · %s%s"):format(server.name, server.status, what and " · " .. what or "")
+end
+
+---@param server oh.protocol.McpServerInfo
+---@return table[] choices
+local function choices(server)
+  local name = server.name
+  if server.status == "disabled" then
+    return { { "Turn it on", "mcp/setEnabled", { server = name, enabled = true } } }
+  end
+  return {
+    { "Start it anew", "mcp/restart", { server = name } },
+    { "Turn it off", "mcp/setEnabled", { server = name, enabled = false } },
+  }
+end
+
+---@param daemon oh.Daemon
+function M.pick(daemon)
+  daemon:request("mcp/list", {}, function(result)
+    if #result.servers == 0 then
+      tell.message("no MCP server is set; the setting `mcpServers` names them")
+      return
+    end
+    vim.ui.select(result.servers, {
+      prompt = "MCP server",
+      kind = "oh_mcp_server",
+      format_item = told,
+    }, function(server)
+      if server then
+        M.act(daemon, server)
+      end
+    end)
+  end)
+end
+
+---@param daemon oh.Daemon
+---@param server oh.protocol.McpServerInfo
+function M.act(daemon, server)
+  vim.ui.select(choices(server), {
+    prompt = told(server),
+    kind = "oh_mcp_action",
+    format_item = function(choice)
+      return choice[1]
+    end,
+  }, function(choice)
+    if choice then
+      local _, method, params = unpack(choice)
+      daemon:request(method, params, function(result)
+        local now = vim.iter(result.servers):find(function(each)
+          return each.name == server.name
+        end)
+        tell.message(now and told(now) or server.name)
+      end)
+    end
+  end)
+end
+
+return M

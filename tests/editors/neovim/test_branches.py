@@ -1,0 +1,108 @@
+"""What is made of a conversation as a whole, and what stands beside it."""
+
+from pathlib import Path
+
+import mcp_server
+from desk import Desk
+from fake_llm import call, calls, first_user_text, keyed, say
+from neovim_editor import Neovim
+
+# The first entry that shows the next wanted text is chosen.
+_CHOOSE_WANTED = """
+_G.wanted = { ... }
+vim.ui.select = function(items, options, choose)
+  local wanted = table.remove(_G.wanted, 1)
+  choose(vim.iter(items):find(function(item)
+    return options.format_item(item):find(wanted, 1, true)
+  end))
+end
+"""
+
+
+def cursor_on(editor: Neovim, text: str) -> None:
+    """Put the cursor on the last line of the chat that shows this."""
+    editor.lua("""
+    local win = require("oh.windows").window_of("oh-chat")
+    vim.api.nvim_set_current_win(win)
+    vim.fn.cursor(vim.fn.line("$"), 1)
+    vim.fn.search(vim.fn.escape(..., "\\\\"), "bcW")
+    """, text)  # fmt: skip
+
+
+def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(desk: Desk) -> None:
+    desk.script(say("It subtracts."), say("Bye."), say("It adds now."))
+    editor = desk.start(settings={"titles": False})
+    editor.edit(desk.file)
+    editor.command("Oh what is wrong?")
+    editor.wait_for_event("TurnFinished")
+    editor.command("Oh never mind")
+    editor.wait_for_event("TurnFinished", nth=2)
+    first = editor.lua("return require('oh').conversation().id")
+    cursor_on(editor, "It subtracts.")
+    editor.command("Oh fork The other way")
+    editor.wait("require('oh').conversation().title == 'The other way'")
+    editor.wait_for_chat("It subtracts.")
+    assert "never mind" not in editor.chat()
+    editor.command("Oh mend it")
+    editor.wait_for_chat("It adds now.")
+    asked = [
+        str(m["content"]) for m in desk.llm.requests[-1].body["messages"] if m["role"] == "user"
+    ]
+    assert ["wrong" in asked[0], "mend it" in asked[-1], len(asked)] == [True, True, 2]
+    assert editor.lua("return require('oh').conversation().id") != first
+
+    editor.command("Oh export")
+    editor.wait("vim.bo.filetype == 'markdown'")
+    assert "It adds now." in "\n".join(editor.nvim.current.buffer[:])
+    editor.command("tabclose")
+    editor.lua("vim.ui.open = function(path) _G.opened = path end")
+    editor.command("Oh export html")
+    page = Path(editor.wait("_G.opened"))
+    assert "It adds now." in page.read_text("utf-8")
+
+
+def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:
+    task = {"task": "look around", "title": "Look", "agent": "explore"}
+    steps = {
+        "go": [calls(say("Sending one."), call("delegate", tasks=[task])), say("Thanks.")],
+        "look": [say("A calculator.")],
+    }
+    desk.llm.play(keyed(lambda request: first_user_text(request).split()[0], steps))
+    editor = desk.start(settings={"approval": "askNever", "titles": False})
+    editor.edit(desk.file)
+    editor.command("Oh go")
+    editor.wait_for_chat("Thanks.")
+    assert "✓ explore: Look" in editor.chat()
+    editor.command("Oh agent")
+    editor.wait_for_chat("look around")
+    assert "A calculator." in editor.chat()
+    assert "Thanks." not in editor.chat()
+    editor.command("Oh agent")
+    editor.wait_for_chat("Thanks.")
+
+
+def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:
+    desk.script(say("One."), say("Two."), say("The user counts."))
+    editor = desk.start(settings={"titles": False})
+    editor.edit(desk.file)
+    for n, words in enumerate(("first", "second"), start=1):
+        editor.command(f"Oh {words}")
+        editor.wait_for_event("TurnFinished", nth=n)
+    editor.command("Oh condense the numbers")
+    editor.wait_for_chat("✓ Summarized what came before")
+    assert "The user counts." in editor.chat()
+    assert "the numbers" in desk.prompts()
+
+
+def test_mcp_servers_are_looked_at_turned_off_and_on(desk: Desk) -> None:
+    desk.script(say("Hello."))
+    servers = {"shop": mcp_server.settings()}
+    editor = desk.start(settings={"mcpServers": servers, "titles": False})
+    editor.edit(desk.file)
+    editor.command("Oh hello")
+    editor.wait_for_event("TurnFinished")
+    said = "vim.api.nvim_exec2('messages', { output = true }).output:find(..., 1, true)"
+    for action, status in (("Turn it off", "disabled"), ("Turn it on", "starting")):
+        editor.lua(_CHOOSE_WANTED, "shop", action)
+        editor.command("Oh servers")
+        editor.wait(said, f"shop  · {status}")
