@@ -207,6 +207,8 @@ class ToolListResult(Contract):
 class ModelInfo(Contract):
     id: str
     label: str
+    kind: Literal["model", "profile", "router"] = "model"
+    """Profiles and routers are names of the user's settings."""
     context_window: int | None = None
     available: bool
     reason: str | None = None

@@ -108,6 +108,8 @@ class TurnStarted(Contract):
 
     type: Literal["turn.started"] = "turn.started"
     cause: Literal["message", "resume", "condense"]
+    options: dict[str, str] | None = None
+    """Laid over the conversation's until the turn has ended."""
 
 
 class TurnPaused(Contract):
@@ -277,6 +279,8 @@ class RetryScheduled(Contract):
     delay_ms: int
     error: ErrorInfo
     drop_item_ids: tuple[str, ...] = ()
+    model: str | None = None
+    """Another model, which is tried instead: a fallback of the profile."""
 
 
 class ErrorRaised(Contract):

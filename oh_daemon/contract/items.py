@@ -21,7 +21,7 @@ ConversationState = Literal[
 PauseReason = Literal[
     "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
 ]
-Purpose = Literal["condensation", "title", "subagent"]
+Purpose = Literal["condensation", "title", "ask", "subagent"]
 """Of a model call that is no step."""
 StopReason = Literal[
     "endTurn",
@@ -237,4 +237,6 @@ class QueuedMessage(Contract):
     delivery: Delivery
     held: bool | None = None
     """Sent with `run: false`: it waits for the next turn and starts none."""
+    options: dict[str, str] | None = None
+    """Laid over the conversation's for the turn that it starts."""
     created_at: str

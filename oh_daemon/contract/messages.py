@@ -242,10 +242,16 @@ class EventsResult(Contract):
     truncated: bool
 
 
+class Overrides(Contract):
+    options: dict[str, str] = Field(default_factory=dict)
+
+
 class SendMessageParams(StartsWork):
     """Start a turn, steer the running one, queue, or interrupt and start."""
 
     content: Content
+    overrides: Overrides = Overrides()
+    """What holds for the turn of this message alone; it must have one of its own."""
     delivery: Delivery = "auto"
     client_message_id: RequestId | None = None
     expected_turn_id: str | None = None

@@ -41,8 +41,8 @@ class Method:
 
 
 MODULES = (
-    *("messages", "daemon_messages", "composing", "inputs", "agents", "mcp", "skills", "to_client"),
-    "branches",
+    *("messages", "daemon_messages", "asking", "composing", "inputs", "agents", "mcp", "skills"),
+    *("to_client", "branches"),
 )
 """Of the contract: those that define what methods take and give."""
 
@@ -70,6 +70,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("conversation/interrupt", "InterruptParams", "InterruptResult"),
     Method("conversation/condense", "CondenseParams", "CondenseResult"),
     Method("conversation/queue", "QueueParams", "QueueResult"),
+    Method("conversation/ask", "AskParams", "AskResult"),
     Method("conversation/setOption", "SetOptionParams", "SetOptionResult"),
     Method("conversation/subscribe", "SubscribeParams", "SubscribeResult"),
     Method("conversation/unsubscribe", "UnsubscribeParams", "Empty"),
@@ -92,6 +93,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("command/list", "CommandListParams", "CommandListResult"),
     Method("skill/list", "SkillListParams", "SkillListResult"),
     Method("model/list", "ModelListParams", "ModelListResult"),
+    Method("usage/read", "UsageReadParams", "UsageReadResult"),
     Method("config/read", "ConfigReadParams", "ConfigReadResult"),
     Method("config/validate", "ConfigValidateParams", "ConfigValidateResult"),
     Method("secret/set", "SecretSetParams", "SecretNames"),

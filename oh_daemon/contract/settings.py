@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.profiles import Profile, Router
 from oh_daemon.contract.rules import Rule, read_rules
 
 Source = Literal["request", "client", "command line", "environment", "project", "user", "default"]
@@ -36,6 +37,10 @@ class Settings(Contract):
     """More models to offer in pickers."""
     llm: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the model layer by the names of `LLMSettings`, such as `temperature`."""
+    profiles: dict[str, Profile] = Field(default_factory=dict)
+    """Names for a `model` with its own `llm` and `fallbacks`; offered as models."""
+    routers: dict[str, Router] = Field(default_factory=dict)
+    """Names for a choice between `models`, by `rules` or `pick`; offered as models."""
     approval: Literal["askAlways", "askRisky", "askNever"] = "askRisky"
     """When to ask before an action: always, from medium risk on, or never."""
     mode: Literal["plan", "ask", "autoEdit", "full"] = "ask"
@@ -55,6 +60,8 @@ class Settings(Contract):
     """Text for the end of every system prompt."""
     titles: bool = True
     """Ask the model for a title of each new conversation, beside its first turn."""
+    log_completions: bool = False
+    """Keep each model request and its answer, masked, as a file in the conversation's folder."""
     mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict)
     """MCP servers by name, each with a `command` (and `args`, `env`) or a `url` (and `headers`)."""
     max_open_conversations: Annotated[int, Field(ge=1)] = 256
@@ -63,6 +70,11 @@ class Settings(Contract):
     """More turns wait for their turn."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Of the daemon's own log file, which holds no message bodies and no secrets."""
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """Models to offer beside the one in use."""
+        return (*self.profiles, *self.routers, *self.models)
 
 
 STRICTNESS: dict[str, tuple[str, ...]] = {
@@ -74,8 +86,8 @@ TIGHTENED = frozenset({"rules"})
 """A project adds to these what is stricter."""
 NOT_FROM_PROJECT = frozenset(
     {
-        *("model", "models", "llm", "mcpServers"),
-        *("logLevel", "maxOpenConversations", "maxRunningTurns"),
+        *("model", "models", "llm", "profiles", "routers", "mcpServers"),
+        *("logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
     }
 )
 """A repository must not choose where the user's text and keys go, nor what is started."""

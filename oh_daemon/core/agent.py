@@ -106,6 +106,10 @@ class Agent:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(deadline_s)
 
+    def ask(self, question: str, cancel: CancelToken) -> ModelAnswer:
+        """Answer a question beside the work, see `Asides.ask`; any thread, blocks."""
+        return self.asides.ask(question, self._rendered_tools(), cancel)
+
     # The worker
 
     def _work(self) -> None:
@@ -243,15 +247,18 @@ class Agent:
             messages=with_images(
                 self._condensing.messages(model, cancel), conversation.log.read_blob
             ),
-            tools=[render_tool(tool.spec) for tool in self._runtime.tools.values()],
+            tools=self._rendered_tools(),
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             # A sub-agent shares the start of the prompt with its parent.
             cache_key=conversation.state.parent_id or conversation.id,
         )
         return Answering(conversation, self._runtime.tools, model).ask(request, cancel)
 
+    def _rendered_tools(self) -> list[Json]:
+        return [render_tool(tool.spec) for tool in self._runtime.tools.values()]
+
     def _model(self) -> Model:
-        return self._runtime.model_for(self.conversation.state.options["model"])
+        return self._runtime.model_for(self.conversation.state.options_now["model"])
 
     def warn(self, title: str, description: str | None = None) -> None:
         """Say once per conversation what the user should know."""

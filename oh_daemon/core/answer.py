@@ -72,7 +72,7 @@ class Answering:
             raise
         usage = e.UsageUpdated(
             usage=answer.usage,
-            model=self._model.name,
+            model=answer.model or self._model.name,
             latency_ms=int((conversation.clock.monotonic() - started) * 1000),
             context_used=answer.usage.input_tokens,
             context_size=self._model.context_window,
@@ -211,6 +211,7 @@ def retry_event(retry: Retry, dropped: tuple[str, ...] = ()) -> e.RetryScheduled
         delay_ms=int(retry.delay_s * 1000),
         error=e.ErrorInfo.of(retry.error),
         drop_item_ids=dropped,
+        model=retry.model,
     )
 
 

@@ -123,7 +123,7 @@ class Consent:
         verdict = decide(
             tool.spec,
             intent,
-            self._conversation.state.options,
+            self._conversation.state.options_now,
             self_rating=item.get("selfRating"),
             ruling=ruling,
         )

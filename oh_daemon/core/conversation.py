@@ -63,8 +63,8 @@ class Conversation(Journal):
         *,
         delivery: Delivery = "auto",
         client_message_id: str | None = None,
-        expected_turn_id: str | None = None,
         run: bool = True,
+        options: dict[str, str] | None = None,
         cause: MakeCause = _no_cause,
     ) -> Json:
         """Take a message: start a turn, steer the open one, or queue it.
@@ -73,15 +73,15 @@ class Conversation(Journal):
         """
         with self.changed:
             self._require_open()
-            self._require_turn(expected_turn_id)
             self._unhalt()
-            disposition = plan_delivery(self.state, delivery, run=run)
+            disposition = plan_delivery(self.state, delivery, run=run, has_options=bool(options))
             message = QueuedMessage(
                 message_id=new_id(),
                 client_message_id=client_message_id,
                 content=written_out(content, self.skill_kinds()),
                 delivery=DELIVERED.get(disposition, delivery),
                 held=None if run else True,
+                options=options or None,
                 created_at=self.clock.now(),
             )
             result: Json = {"messageId": message.message_id, "disposition": disposition}
@@ -123,7 +123,7 @@ class Conversation(Journal):
         if not self.state.title:
             self.append(e.ConversationUpdated(title=title_of(message.content)))
         taken = self.user_message(message)
-        self._start_turn(turn_id, cause, *events, taken, because="message")
+        self._start_turn(turn_id, cause, *events, taken, because="message", own=message.options)
 
     def _start_turn(
         self,
@@ -131,8 +131,10 @@ class Conversation(Journal):
         cause: e.Cause | None,
         *events: Contract,
         because: Literal["message", "resume", "condense"],
+        own: dict[str, str] | None = None,
     ) -> None:
-        started, running = e.TurnStarted(cause=because), self.status_event("running")
+        started = e.TurnStarted(cause=because, options=own)
+        running = self.status_event("running")
         self.append(started, *events, running, turn_id=turn_id, cause=cause)
 
     def pause(self, when: Literal["step", "now"], cause: MakeCause = _no_cause) -> Json:
@@ -345,7 +347,8 @@ class Conversation(Journal):
             self._require_open()
             message, place = self._queued(message_id)
             self._unhalt()
-            disposition = plan_delivery(self.state, "auto", run=True)
+            own = bool(message.options)
+            disposition = plan_delivery(self.state, "auto", run=True, has_options=own)
             if disposition == "started":
                 self.start_queued(message)
                 return
@@ -381,7 +384,8 @@ class Conversation(Journal):
         if self.is_closing:
             raise InvalidStateError("the conversation is closed; conversation/open opens it again")
 
-    def _require_turn(self, expected: str | None) -> None:
+    def require_turn(self, expected: str | None) -> None:
+        """Raises `TurnMismatchError` when another turn is open, or none."""
         running = self.state.turn["id"] if self.state.turn else None
         if expected is not None and expected != running:
             raise TurnMismatchError(f"expected turn {expected!r}, but the open turn is {running!r}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from oh_daemon.contract.content import CommandPart, Part, SkillPart
-from oh_daemon.contract.errors import OverloadedError
+from oh_daemon.contract.errors import InvalidStateError, OverloadedError
 from oh_daemon.contract.items import Delivery
 from oh_daemon.core.state import State
 
@@ -17,11 +17,23 @@ BUSY = frozenset({"running", "waiting", "pausing", "interrupting"})
 Disposition = Literal["started", "steered", "queued", "interruptedAndStarted"]
 
 
-def plan_delivery(state: State, delivery: Delivery, *, run: bool) -> Disposition:
+def plan_delivery(
+    state: State, delivery: Delivery, *, run: bool, has_options: bool = False
+) -> Disposition:
     """What becomes of a message that comes now.
 
-    Raises `OverloadedError` when the queue is full.
+    Raises `OverloadedError` when the queue is full, and `InvalidStateError` for one with options
+    of its own that would join another turn.
     """
+    if has_options and (not run or _plan(state, delivery, run=run) == "steered"):
+        raise InvalidStateError(
+            "a message with overrides needs a turn of its own; send it with delivery queue or "
+            "interrupt"
+        )
+    return _plan(state, delivery, run=run)
+
+
+def _plan(state: State, delivery: Delivery, *, run: bool) -> Disposition:
     is_busy = state.status in BUSY
     waits = delivery == "queue" and (is_busy or state.status == "paused")
     if not run or waits:

@@ -37,7 +37,7 @@ class ModelRequest:
 
     messages: Sequence[Json]
     tools: Sequence[Json] = ()
-    tool_choice: Literal["auto", "required"] = "auto"
+    tool_choice: Literal["auto", "required", "none"] = "auto"
     cache_key: str | None = None
     purpose: Purpose | None = None
     """What it is for, when it is no step of a turn."""
@@ -74,6 +74,8 @@ class Retry:
     max_attempts: int
     delay_s: float
     error: ModelError
+    model: str | None = None
+    """Set when it is another model that is tried."""
 
 
 class Model(Protocol):

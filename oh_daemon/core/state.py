@@ -39,7 +39,7 @@ class State:
     created_at: str = ""
     updated_at: str = ""
     turn: Json | None = None
-    """The open turn {id, cause, startedAt, nSteps, usage, paused}; None when the agent rests."""
+    """The open turn {id, cause, startedAt, nSteps, usage, paused, options?}, or None."""
     last_turn: Json | None = None
     items: list[Json] = field(default_factory=list[Json])
     """All items in the order they began; an ended item never changes again."""
@@ -72,6 +72,11 @@ class State:
     context: Json = field(default_factory=dict[str, object])
     message_count: int = 0
     causes: dict[tuple[str, str], Json] = field(default_factory=dict[tuple[str, str], Json])
+
+    @property
+    def options_now(self) -> dict[str, str]:
+        """With what the open turn has of its own."""
+        return {**self.options, **(self.turn or {}).get("options", {})}
 
     def item(self, item_id: str) -> Json:
         return self.items[self.positions[item_id]]
@@ -163,6 +168,8 @@ def _turn_started(state: State, event: Json, record: Json) -> None:
         "nSteps": 0,
         "usage": {},
     }
+    if event.get("options"):
+        state.turn["options"] = event["options"]
     state.pause_requested = None
     state.changes = {}
     state.turn_grants = set()

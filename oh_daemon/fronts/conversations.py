@@ -187,7 +187,7 @@ class Conversations:
         if params.ephemeral:
             yield MemoryLog(), new_id()
             return
-        catalog, shared = self._catalogs(folders)[0], self.shared
+        catalog, shared = self.catalogs(folders)[0], self.shared
         place = catalog.create(conversation_id)
         try:
             opened = open_log(place, shared.commit, client=shared.client_name, create=True)
@@ -289,7 +289,7 @@ class Conversations:
         return live.conversation
 
     def _remove(self, conversation_id: str, folders: Sequence[Path], *, permanent: bool) -> None:
-        for catalog in self._catalogs(folders):
+        for catalog in self.catalogs(folders):
             if catalog.find(conversation_id) is not None:
                 catalog.remove(conversation_id, permanent=permanent)
 
@@ -311,7 +311,7 @@ class Conversations:
     ) -> list[m.ConversationInfo]:
         """The conversations of these folders (or of a parent), newest first, opening none."""
         found: dict[str, m.ConversationInfo] = {}
-        for catalog in self._catalogs(folders):
+        for catalog in self.catalogs(folders):
             for summary in catalog.summaries():
                 lock = {"mine": False, "pid": catalog.owner_of(summary["id"]).get("pid")}
                 info = m.ConversationInfo.model_validate({**summary, "lock": lock})
@@ -333,7 +333,7 @@ class Conversations:
 
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """The folder of its log. Raises `ConversationNotFoundError`."""
-        for catalog in self._catalogs(folders):
+        for catalog in self.catalogs(folders):
             place = catalog.find(conversation_id)
             if place is not None:
                 return place
@@ -341,8 +341,8 @@ class Conversations:
 
     def options_of(self, journal: Journal) -> tuple[m.Option, ...]:
         """The pickers of one conversation, with the models that settings offer."""
-        models = self.shared.settings(None).settings.models
-        return option_pickers(journal.state.options, models)
+        names = self.shared.settings(None).settings.model_names
+        return option_pickers(journal.state.options, names)
 
     def _keep_summary(self, live: Live) -> None:
         """Refresh what lists show of a conversation that is not open."""
@@ -350,7 +350,7 @@ class Conversations:
             return
         with live.conversation.changed:
             summary = summary_of(live.conversation.state)
-        self._catalogs(_paths(summary["folders"]))[0].write_meta(live.id, summary)
+        self.catalogs(_paths(summary["folders"]))[0].write_meta(live.id, summary)
 
     def _require_room(self) -> None:
         limit = self.shared.settings(None).settings.max_open_conversations
@@ -370,7 +370,7 @@ class Conversations:
                 f"no agent may work in {str(folder)!r}; workspace/setTrust changes that"
             )
 
-    def _catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
+    def catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
         """Where logs may lie; a new one goes into the first."""
         homes = dict.fromkeys([*(f / ".openhands" for f in folders), self.shared.user_folder])
         return [Catalog(home) for home in homes]

@@ -28,7 +28,7 @@ def gates_of(
         return []
     doubtful = [f for f in documents.folders.folders if trust.of(f) != "full"]
     gates = [_trust_gate(trust, folder) for folder in doubtful]
-    options = conversation.state.options
+    options = conversation.state.options_now
     never_asks = options["mode"] == "full" or options["approval"] == "askNever"
     unsaved = documents.unsaved_agent_edits() if spec.name == "terminal" else ()
     if unsaved and not never_asks:

@@ -235,6 +235,13 @@ class Conversation:
         self._calls.drain(timeout_s)
         return turn
 
+    def ask(self, question: str) -> str:
+        """Ask beside the work: the answer is in no history, its cost is in `state.usage`; blocks.
+
+        Raises `ModelError`.
+        """
+        return self._live.agent.ask(question, CancelToken()).text
+
     def pause(self) -> None:
         """Stop after the step under way."""
         self._live.conversation.pause("step")

@@ -8,16 +8,20 @@ from __future__ import annotations
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from pydantic import SecretStr
 
 from oh_daemon.contract.daemon_messages import ModelInfo
-from oh_daemon.contract.errors import AuthRequiredError
+from oh_daemon.contract.errors import AuthRequiredError, ModelUnavailableError
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.ports import Model
 from oh_daemon.fronts.sources import llm_settings
+from oh_daemon.model.capabilities import input_price
 from oh_daemon.model.demo import DemoModel
+from oh_daemon.model.fallback import WithFallbacks
 
 PROVIDERS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
@@ -50,7 +54,7 @@ class Models:
         self.variables: Mapping[str, str] = ChainMap(self.secrets, dict(environment))
         """The environment, under what the editor has lent."""
         self._lock = threading.Lock()
-        self._made: dict[str, tuple[LLMSettings, Model]] = {}
+        self._made: dict[str, tuple[object, Model]] = {}
 
     def default_name(self) -> str | None:
         """The model of the settings, or of the first provider whose key is there."""
@@ -71,49 +75,113 @@ class Models:
         return name
 
     def model_for(self, name: str) -> Model:
-        """The model of this name under the present settings."""
+        """The model, profile or router of this name under the present settings.
+
+        Raises `ModelUnavailableError` for profiles and routers that lead back to themselves.
+        """
+        return self._find(name, ())
+
+    def _find(self, name: str, inside: tuple[str, ...]) -> Model:
+        settings, path = self._settings(), (*inside, name)
+        if name in inside:
+            raise ModelUnavailableError(
+                f"{' -> '.join(path)}: these profiles and routers lead back to {name!r}",
+                hint="change `fallbacks` or `models` in the settings `profiles` and `routers`",
+            )
         if name == DEMO.name:
             return DEMO
-        settings = self._with_key(llm_settings(self._settings(), name))
+        if (router := settings.routers.get(name)) is not None:
+            found = {each: self._find(each, path) for each in router.names}
+            return self._kept(name, (router, found), lambda: self._route(name, router, found))
+        own = self._reach(name)
+        profile = settings.profiles.get(name)
+        if profile is None:
+            return own
+        models = (own, *(self._find(each, path) for each in profile.fallbacks))
+        return self._kept(f"profile {name}", models, lambda: WithFallbacks(name, models))
+
+    def _reach(self, name: str) -> Model:
+        """The one model behind a profile's or its own name."""
+        settings = self._llm_of(name)
+        if settings.api_key is not None:
+            self._on_key(settings.api_key.get_secret_value())
+        # Two `SecretStr` compare by their values, so a new key makes a new client.
+        return self._kept(name, settings, lambda: connect(settings))
+
+    def _kept(self, name: str, made_of: object, make: Callable[[], Model]) -> Model:
+        """The same one as long as it is made of the same."""
         with self._lock:
-            made = self._made.get(name)
-            # Two `SecretStr` compare by their values, so a new key makes a new client.
-            if made is None or made[0] != settings:
-                if settings.api_key is not None:
-                    self._on_key(settings.api_key.get_secret_value())
-                made = self._made[name] = (settings, connect(settings))
-            return made[1]
+            if name not in self._made or self._made[name][0] != made_of:
+                self._made[name] = (made_of, make())
+            return self._made[name][1]
+
+    def _llm_of(self, name: str) -> LLMSettings:
+        settings = self._settings()
+        profile = settings.profiles.get(name)
+        if profile is None:
+            return self._with_key(llm_settings(settings, name))
+        llm = profile.llm_over(settings.llm)
+        if self.variables.get(_variable_of(llm)):
+            # The key of the setting `llm` is for the other models.
+            llm = llm.model_copy(update={"api_key": None})
+        return self._with_key(llm)
+
+    def _route(self, name: str, router: Router, models: Mapping[str, Model]) -> Model:
+        from oh_daemon.model.router import Candidate, Routed  # noqa: PLC0415 - only few need it.
+
+        def price(each: str) -> float | None:
+            from oh_daemon.model.client import load_litellm  # noqa: PLC0415 - see `connect`.
+
+            if each in self._settings().routers:
+                return None
+            return input_price(self._llm_of(each), load_litellm().model_cost)
+
+        candidates = {n: Candidate(model, partial(price, n)) for n, model in models.items()}
+        return Routed(name, router, candidates)
 
     def _with_key(self, settings: LLMSettings) -> LLMSettings:
         """With the provider's own key when the settings have none.
 
         litellm looks into the environment only, where a key from an editor's secret store is not.
         """
-        provider = settings.custom_llm_provider or settings.model.partition("/")[0]
-        names = (f"{provider.upper()}_API_KEY", "OH_DAEMON_API_KEY")
+        names = (_variable_of(settings), "OH_DAEMON_API_KEY")
         key = next(filter(None, map(self.variables.get, names)), None)
         if settings.api_key is not None or key is None:
             return settings
         return settings.model_copy(update={"api_key": SecretStr(key)})
 
     def listed(self) -> tuple[ModelInfo, ...]:
-        default = self.default_name()
+        """What can be chosen: the user's own names first, then models."""
+        settings, default = self._settings(), self.default_name()
         own = [default] if default else []
-        offered = {
-            model: f"set {key} in the environment"
-            for key, model in PROVIDERS.items()
-            if not self.variables.get(key)
-        }
-        found = dict.fromkeys([*own, *self._settings().models, *PROVIDERS.values(), DEMO.name])
-        return tuple(
-            ModelInfo(
-                id=name,
-                label=DEMO.label if name == DEMO.name else name,
-                available=name in own or name not in offered,
-                reason=None if name in own else offered.get(name),
-            )
-            for name in found
+        models = dict.fromkeys([*own, *settings.models, *PROVIDERS.values(), DEMO.name])
+        profiles = (
+            ModelInfo(id=name, label=name, kind="profile", available=True)
+            for name in settings.profiles
         )
+        routers = (
+            ModelInfo(id=name, label=name, kind="router", available=True)
+            for name in settings.routers
+        )
+        named = (*profiles, *routers)
+        taken = {info.id for info in named}
+        return (*named, *(self._info(name, default) for name in models if name not in taken))
+
+    def _info(self, name: str, default: str | None) -> ModelInfo:
+        key = next((key for key, model in PROVIDERS.items() if model == name), None)
+        is_usable = name == default or key is None or bool(self.variables.get(key))
+        return ModelInfo(
+            id=name,
+            label=DEMO.label if name == DEMO.name else name,
+            available=is_usable,
+            reason=None if is_usable else f"set {key} in the environment",
+        )
+
+
+def _variable_of(settings: LLMSettings) -> str:
+    """Which holds the key of the model's provider."""
+    provider = settings.custom_llm_provider or settings.model.partition("/")[0]
+    return f"{provider.upper()}_API_KEY"
 
 
 def connect(settings: LLMSettings, *, finds_key: bool = True) -> Model:

@@ -43,6 +43,8 @@ from oh_daemon.fronts.skills import Skills
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.completions import Completions
+from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools.ask import AskTool
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.tools.finish import FinishTool
@@ -265,7 +267,7 @@ class Live:
     def agent(self) -> Agent:
         """The worker; its prompt is in the log, so the conversation must have begun."""
         runtime = Runtime(
-            model_for=self._shared.model_for,
+            model_for=self._model_finder(),
             tools=self.workbench.tools,
             policy=self._policy(),
             slots=self._shared.slots,
@@ -276,6 +278,13 @@ class Live:
             before_step=self.refresh_tools,
         )
         return Agent(self.conversation, runtime)
+
+    def _model_finder(self) -> Callable[[str], Model]:
+        find, log = self._shared.model_for, self.conversation.log
+        if not (self._settings.log_completions and isinstance(log, LogFile)):
+            return find
+        kept = Completions(log.folder, self._shared.masker, self._shared.clock)
+        return lambda name: kept.of(find(name))
 
     def agent_info(self, model: str, earlier: Json | None = None) -> e.AgentInfo:
         """Who answers, as the log says it; the prompt of `earlier` stays to the byte."""
@@ -340,7 +349,10 @@ class Live:
         return parent is not None and key in parent.state.grants | parent.state.turn_grants
 
     def refresh_tools(self, cancel: CancelToken) -> None:
-        """Take in what MCP servers offer now, and tell of those that failed."""
+        """Take in what MCP servers offer now, and tell of those that failed; and of a new model."""
+        state = self.conversation.state
+        if state.agent["model"] != state.options["model"]:
+            self._log_agent()
         skills = self.workbench.skills
         skills.use_asked_for(self.conversation, cancel)
         skills.warn_of_broken(self.agent.warn)

@@ -102,6 +102,14 @@ def _quirks(settings: LLMSettings, entry: Json) -> Quirks:
     )
 
 
+def input_price(settings: LLMSettings, table: Mapping[str, Json]) -> float | None:
+    """In US dollars per token, for comparing models; None when unknown."""
+    if settings.input_cost_per_token is not None:
+        return settings.input_cost_per_token
+    key = find_entry(settings, table)
+    return table[key].get("input_cost_per_token") if key else None
+
+
 def find_entry(settings: LLMSettings, table: Mapping[str, Json]) -> str | None:
     """The table names a model with or without its provider, however the user does."""
     model, provider = settings.model, settings.custom_llm_provider

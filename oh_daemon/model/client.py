@@ -248,13 +248,13 @@ class LiteLLM:
     def _with_shared(self, fields: Json, request: ModelRequest) -> Json:
         """The fields of a call that are the same for both APIs; what is None is not sent."""
         settings, provider = self._settings, self._provider()
-        is_required = request.tool_choice == "required" and fields["tools"]
+        choice = request.tool_choice if fields["tools"] else "auto"
         given: Json = {
             **fields,
             **settings.model_dump(include=_SAME_NAME, by_alias=False),
             "api_base": settings.base_url,
             "api_key": self._key(provider),
-            "tool_choice": "required" if is_required else None,
+            "tool_choice": choice if choice != "auto" else None,
             "extra_headers": settings.extra_headers or None,
             "timeout": settings.timeout_s,
             "prompt_cache_key": request.cache_key if provider == "openai" else None,

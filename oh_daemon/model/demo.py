@@ -48,7 +48,8 @@ class DemoModel:
     ) -> ModelAnswer:
         """Answer with the next step of the script, at reading speed; it writes no titles."""
         if request.purpose is not None:
-            return ModelAnswer(finish_reason="stop")
+            said = "I am the demo model, a script without any AI." * (request.purpose == "ask")
+            return ModelAnswer(text=said, finish_reason="stop")
         task, results = _since_the_task(request.messages)
         script = _fix_the_price if "RULES.md" in task else _look_around
         text, tool, args = script(results)

@@ -10,6 +10,7 @@ import logging
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +21,13 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, fold
 from oh_daemon.store.event_log import lock_owner
 from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log
-from oh_daemon.store.private_files import disk_error, private_folder, replace_file, storage_error
+from oh_daemon.store.private_files import (
+    disk_error,
+    private_folder,
+    read_private,
+    replace_file,
+    storage_error,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -119,12 +126,26 @@ class Catalog:
 
     def summaries(self) -> list[Json]:
         """A summary of each conversation that can be read, newest first."""
+        found = [summary for folder in self._folders() if (summary := self._summary(folder))]
+        return sorted(found, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
+
+    def usage_records(self) -> Iterator[Json]:
+        """Records of model calls, of all conversations; what cannot be read is left out."""
+        for place in self._folders():
+            with suppress(OSError, DaemonError), read_private(place / LOG_NAME) as lines:
+                for line in lines:
+                    # Most lines are something else, and parsing is what takes time.
+                    if b'"usage.updated"' in line:
+                        with suppress(orjson.JSONDecodeError, *_MALFORMED):
+                            record = orjson.loads(line)
+                            if record["event"]["type"] == "usage.updated":
+                                yield record
+
+    def _folders(self) -> list[Path]:
         try:
-            folders = [path for path in self._conversations.iterdir() if _ID.fullmatch(path.name)]
+            return [path for path in self._conversations.iterdir() if _ID.fullmatch(path.name)]
         except OSError:
             return []
-        found = [summary for folder in folders if (summary := self._summary(folder))]
-        return sorted(found, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
 
     def write_meta(self, conversation_id: str, summary: Json) -> None:
         """Keep the summary for the next list. It is a cache, so an error is only logged."""

@@ -37,6 +37,7 @@ class LogFile:
     def __init__(
         self, folder: Path, fds: tuple[int, int | None], scan: Scan, commit: CommitThread
     ) -> None:
+        self.folder = folder
         self._path = folder / LOG_NAME
         self._fd, self._lock_fd = fds
         self._seqs = array("Q", [record["seq"] for record in scan.records])

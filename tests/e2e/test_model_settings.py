@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from command_line import SCRIPT, end, environment, start
-from fake_llm import call, raw, say, with_usage
+from fake_llm import call, error, hang, raw, say, with_usage
 from world import KEY, World, text
 
 Json = dict[str, Any]
@@ -80,6 +80,80 @@ def test_an_image_of_a_message_is_in_the_request_and_in_every_one_after_it(world
         {"type": "image_url", "image_url": url},
     ]
     assert [r.body["messages"][1]["content"] for r in world.llm.requests] == [sent, sent]
+
+
+def test_a_profile_is_offered_chosen_for_one_turn_and_falls_back_in_the_open(world: World) -> None:
+    world.llm.play(lambda r: error(503) if r["model"] == "down" else say(r["model"]))
+    profiles = {
+        "plain": {"model": "openai/plain"},
+        "safe": {"model": "openai/down", "llm": {"maxAttempts": 1}, "fallbacks": ["plain"]},
+    }
+    routers = {"auto": {"models": ["plain"]}}
+    client = world.daemon(settings={"profiles": profiles, "routers": routers})
+    listed = client.request("model/list")["models"]
+    assert [model["id"] for model in listed[:3]] == ["plain", "safe", "auto"]
+    conversation = world.start(client, "one")
+    assert world.turn(client)["finalText"] == "fake"
+    overrides = {"options": {"model": "safe"}}
+    world.send(client, conversation, "two", overrides=overrides)
+    assert world.turn(client, nth=2)["finalText"] == "plain"
+    told = client.wait_for_event("retry.scheduled")["event"]
+    assert (told["model"], "503" in told["error"]["message"]) == ("plain", True)
+    world.send(client, conversation, "three")
+    assert world.turn(client, nth=3)["finalText"] == "fake"
+    params = {"conversationId": conversation, "optionId": "model", "value": "auto"}
+    offered = client.request("conversation/setOption", params)["options"]
+    [picker] = [option for option in offered if option["id"] == "model"]
+    assert [choice["value"] for choice in picker["choices"]] == ["auto", "plain", "safe"]
+    world.send(client, conversation, "four")
+    assert world.turn(client, nth=4)["finalText"] == "plain"
+    used = [e["event"]["model"] for e in client.events if e["event"]["type"] == "usage.updated"]
+    assert used == ["openai/fake", "openai/plain", "openai/fake", "openai/plain"]
+    assert client.request("conversation/list")["conversations"][0]["model"] == "auto"
+
+
+def test_a_message_with_overrides_that_would_join_another_turn_is_refused(world: World) -> None:
+    world.script(hang())
+    client = world.daemon()
+    conversation = world.start(client)
+    world.llm.wait_for_requests(1)
+    params = {
+        "conversationId": conversation,
+        "content": text("x"),
+        "overrides": {"options": {"mode": "plan"}},
+    }
+    refused = client.error("conversation/sendMessage", params)
+    assert (refused.code, "queue or interrupt" in refused.message) == (-31006, True)
+    queued = client.request("conversation/sendMessage", {**params, "delivery": "queue"})
+    assert queued["disposition"] == "queued"
+    wrong = {**params, "overrides": {"options": {"mode": "wild"}}, "delivery": "queue"}
+    assert client.error("conversation/sendMessage", wrong).code == -32602
+
+
+def test_a_side_question_is_answered_billed_and_kept_where_the_user_wants_it(world: World) -> None:
+    used = {"prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5}
+    steps = [call("think", thought="x"), say("Done."), say("Because."), hang()]
+    world.script(*(with_usage(step, used) for step in steps))
+    client = world.daemon(settings={"logCompletions": True})
+    conversation = world.start(client)
+    world.turn(client)
+    params = {"conversationId": conversation, "question": "Why?"}
+    answer = client.request("conversation/ask", params)
+    assert (answer["text"], answer["usage"]["cost"]["amount"]) == ("Because.", 0.5)
+    read = client.request("usage/read")
+    assert (read["usage"]["requests"], read["usage"]["cost"]["amount"]) == (3, 1.5)
+    assert [(each["model"], each["usage"]["requests"]) for each in read["byModel"]] == [
+        ("openai/fake", 3)
+    ]
+    assert sum(day["usage"]["requests"] for day in read["byDay"]) == 3
+    own = {"conversationId": conversation, "since": "2999-01-01"}
+    assert client.request("usage/read", own)["byModel"] == []
+    kept = sorted((world.log_of(conversation).parent / "completions").iterdir())
+    assert [path.stem.rpartition("-")[2] for path in kept] == ["step", "step", "ask"]
+    cancelled = client.send_request("conversation/ask", params)
+    world.llm.wait_for_requests(4)
+    client.notify("$/cancelRequest", {"id": cancelled})
+    assert client.error_of(cancelled).code == -32800
 
 
 def test_usage_and_cost_are_told_per_call_turn_and_conversation(world: World) -> None:

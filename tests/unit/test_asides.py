@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from core_world import Work, at_work, records
-from fake_llm import Json, Step, error, hang, held, say, with_usage
+from core_world import Work, at_work, records, text, tool
+from fake_llm import Json, Step, call, error, hang, held, say, with_usage
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import ModelError
 from oh_daemon.core.asides import clean_title
+from oh_daemon.core.cancel import Cancelled, CancelToken
 
 TASK = "Make the tests pass, please.\nAll of them."
 FIRST_LINE = "Make the tests pass, please."
@@ -80,6 +83,55 @@ def test_the_users_own_title_wins_whether_it_comes_before_or_while_the_model_thi
     with at_work([say("Done.")], titles=True, title="Mine") as work:
         work.run(TASK)
         assert (len(work.llm.requests), work.conversation.state.title) == (1, "Mine")
+
+
+def test_a_side_question_is_answered_from_the_view_and_leaves_nothing_but_its_cost() -> None:
+    look = tool("look", lambda: "a cat", read_only=True)
+    with at_work([call("look"), say("Done."), say("A cat."), say("Go on.")], look) as work:
+        work.run()
+        n_before, items = work.conversation.state.seq, list(work.conversation.state.items)
+        answer = work.agent.ask("What was there?", CancelToken())
+        assert (answer.text, work.conversation.state.items) == ("A cat.", items)
+        [billed] = [r["event"] for r in records(work.conversation)[n_before:]]
+        assert (billed["type"], billed["purpose"]) == ("usage.updated", "ask")
+        work.run("Again")
+        steps, asked, again = work.llm.requests[1], work.llm.requests[2], work.llm.requests[3]
+        *before, question = asked.body["messages"]
+        assert before[: len(steps.body["messages"])] == steps.body["messages"]
+        assert "What was there?" in question["content"]
+        assert (asked.body["tools"], asked.body["tool_choice"]) == (steps.body["tools"], "none")
+        assert "What was there?" not in str(again.body["messages"])
+
+
+def test_a_side_question_is_answered_while_a_turn_runs_and_ends_with_the_conversation() -> None:
+    gate = threading.Event()
+    with at_work([held(say("Slow.", n_chunks=2), gate), say("Soon."), hang()]) as work:
+        work.conversation.send(text("go"))
+        work.llm.wait_for_requests(1)
+        assert work.agent.ask("How long?", CancelToken()).text == "Soon."
+        assert work.conversation.state.status == "running"
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(_ask_until_cancelled, work)
+            work.llm.wait_for_requests(3)
+            gate.set()
+            work.agent.close()
+            assert asking.result(60)
+
+
+def _ask_until_cancelled(work: Work) -> bool:
+    try:
+        work.agent.ask("And now?", CancelToken())
+    except Cancelled:
+        return True
+    return False
+
+
+def test_a_side_question_without_an_answer_in_words_is_an_error() -> None:
+    with at_work([say("Done."), call("finish", message="x")]) as work:
+        work.run()
+        with pytest.raises(ModelError, match="no answer in words"):
+            work.agent.ask("Why?", CancelToken())
+        assert work.conversation.state.usage["requests"] == 2
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_message_that_must_not_run_is_held_until_the_next_turn():
 def test_an_expected_turn_that_is_not_the_open_one_is_refused():
     conversation = running()
     with pytest.raises(TurnMismatchError, match="'other'"):
-        conversation.send(text("now"), expected_turn_id="other")
+        conversation.require_turn("other")
     assert conversation.state.queue == []
 
 

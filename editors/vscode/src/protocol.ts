@@ -14,7 +14,7 @@ export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "pa
 
 export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck";
 
-export type Purpose = "condensation" | "title" | "subagent";
+export type Purpose = "condensation" | "title" | "ask" | "subagent";
 
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error";
 
@@ -209,11 +209,16 @@ export interface SendMessageParams {
   conversationId: string;
   clientRequestId?: string;
   content: readonly Part[];
+  overrides?: Overrides;
   delivery?: Delivery;
   clientMessageId?: string;
   expectedTurnId?: string;
   run?: boolean;
   wait?: "accepted" | "completed";
+}
+
+export interface Overrides {
+  options?: Record<string, string>;
 }
 
 /** Hold the turn after the step under way, or now. */
@@ -251,6 +256,12 @@ export interface QueueParams {
   messageId?: string;
   content?: readonly Part[];
   position?: number;
+}
+
+/** Ask the model about the conversation, without a trace in it but the cost. */
+export interface AskParams {
+  conversationId: string;
+  question: string;
 }
 
 /** Set the mode, the approval policy or the model from the next step on. */
@@ -456,6 +467,12 @@ export interface SkillListParams {
 
 /** Models that can be chosen by name. */
 export interface ModelListParams {
+}
+
+/** What model calls took, in one conversation or all of the open folders. */
+export interface UsageReadParams {
+  conversationId?: string;
+  since?: string;
 }
 
 /** Settings and where each comes from. */
@@ -964,6 +981,7 @@ export interface QueuedMessage {
   content: readonly Part[];
   delivery: Delivery;
   held?: boolean;
+  options?: Record<string, string>;
   createdAt: string;
 }
 
@@ -985,6 +1003,7 @@ export interface MessageDequeued {
 export interface TurnStarted {
   type: "turn.started";
   cause: "message" | "resume" | "condense";
+  options?: Record<string, string>;
 }
 
 /** The turn is on hold; `conversation/resume` or a message goes on with it. */
@@ -1183,6 +1202,7 @@ export interface RetryScheduled {
   delayMs: number;
   error: ErrorInfo;
   dropItemIds: readonly string[];
+  model?: string;
 }
 
 /** A failure that the turn could not get over. */
@@ -1274,6 +1294,11 @@ export interface CondenseResult {
 
 export interface QueueResult {
   queue: readonly QueuedMessage[];
+}
+
+export interface AskResult {
+  text: string;
+  usage: Usage;
 }
 
 export interface SetOptionResult {
@@ -1443,9 +1468,27 @@ export interface ModelListResult {
 export interface ModelInfo {
   id: string;
   label: string;
+  kind: "model" | "profile" | "router";
   contextWindow?: number;
   available: boolean;
   reason?: string;
+}
+
+/** Sums over all calls, also those for titles and summaries; deleted conversations are gone. */
+export interface UsageReadResult {
+  usage: Usage;
+  byModel: readonly ModelUsage[];
+  byDay: readonly DayUsage[];
+}
+
+export interface ModelUsage {
+  model: string;
+  usage: Usage;
+}
+
+export interface DayUsage {
+  day: string;
+  usage: Usage;
 }
 
 /** Effective settings; `sources` names where each value came from. Keys show as `***`. */
@@ -1630,6 +1673,7 @@ export interface Requests {
   "conversation/interrupt": [InterruptParams, InterruptResult];
   "conversation/condense": [CondenseParams, CondenseResult];
   "conversation/queue": [QueueParams, QueueResult];
+  "conversation/ask": [AskParams, AskResult];
   "conversation/setOption": [SetOptionParams, SetOptionResult];
   "conversation/subscribe": [SubscribeParams, SubscribeResult];
   "conversation/unsubscribe": [UnsubscribeParams, Empty];
@@ -1652,6 +1696,7 @@ export interface Requests {
   "command/list": [CommandListParams, CommandListResult];
   "skill/list": [SkillListParams, SkillListResult];
   "model/list": [ModelListParams, ModelListResult];
+  "usage/read": [UsageReadParams, UsageReadResult];
   "config/read": [ConfigReadParams, ConfigReadResult];
   "config/validate": [ConfigValidateParams, ConfigValidateResult];
   "secret/set": [SecretSetParams, SecretNames];

@@ -38,8 +38,8 @@ export function host(label: string, command: HostRequests["host/command"][0]["co
   return button(label, () => run("host/command", { command }), kind);
 }
 
-export function retryNotice({ attempt, maxAttempts, at, error }: Retry): HTMLElement {
-  const title = `Trying again in ${secondsUntil(at)} s (${attempt} of ${maxAttempts}).`;
+export function retryNotice({ attempt, maxAttempts, at, error, model }: Retry): HTMLElement {
+  const title = model !== undefined ? `Asking ${model} instead.` : `Trying again in ${secondsUntil(at)} s (${attempt} of ${maxAttempts}).`;
   return noticeCard({ severity: "warning", title, description: error.message });
 }
 

@@ -10,7 +10,7 @@ import { ENDING, ending, nudge } from "./endings";
 /** What a turn did to files, shown when it rests. */
 export interface ChangesItem { kind: "changes"; id: string; turnId: string; files: readonly FileChange[] }
 export type Shown = Item | ChangesItem;
-export interface Retry { attempt: number; maxAttempts: number; at: number; error: ErrorInfo }
+export interface Retry { attempt: number; maxAttempts: number; at: number; error: ErrorInfo; model?: string }
 
 export class Store {
   info: ConversationInfo;

@@ -19,7 +19,7 @@ from oh_daemon.core.forking import fork_records
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.branches import write_fork
-from oh_daemon.fronts.cli.render import print_record
+from oh_daemon.fronts.cli.render import print_record, render_cached
 from oh_daemon.fronts.export import Format, render_export
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import secret_values
@@ -70,12 +70,15 @@ def print_list(folder: Path, *, as_json: bool) -> None:
             _print_json(summary)
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("id", "updated", "status"):
+    for name in ("id", "updated", "status", "cost", "cached"):
         table.add_column(name, no_wrap=True)
     table.add_column("title", no_wrap=True, overflow="ellipsis")
     for summary in found:
         when = str(summary["updatedAt"])[:16].replace("T", " ")
-        table.add_row(summary["id"][:12], when, summary["status"], str(summary["title"]))
+        usage: Json = summary["usage"] or {}
+        cost = f"${usage['cost']['amount']:.2f}" if usage.get("cost") else ""
+        said = (summary["status"], cost, render_cached(usage), str(summary["title"]))
+        table.add_row(summary["id"][:12], when, *said)
     Console(highlight=False, markup=False).print(
         table if found else "No conversations in this folder yet."
     )

@@ -185,6 +185,9 @@ def _paused(event: Json) -> Iterator[Text]:
 
 
 def _retrying(event: Json) -> Iterator[Text]:
+    if event.get("model"):
+        yield _text(f"  {event['error']['message']}; {event['model']} is asked instead", "yellow")
+        return
     attempt = f"attempt {event['attempt']} of {event['maxAttempts']}"
     delay = f"in {event['delayMs'] / 1000:.1f} s"
     yield _text(f"  {event['error']['message']}; {attempt} {delay}", "yellow")
@@ -193,11 +196,19 @@ def _retrying(event: Json) -> Iterator[Text]:
 def render_usage(turn: Json) -> str:
     """Steps, tokens and cost of a turn; an unknown cost is said to be unknown."""
     usage: Json = turn.get("usage") or {}
-    tokens = f"{usage.get('inputTokens', 0):,} tokens in, {usage.get('outputTokens', 0):,} out"
+    read, cached = usage.get("inputTokens", 0), render_cached(usage)
+    tokens = f"{read:,} tokens in{cached and f' ({cached} cached)'}"
+    tokens += f", {usage.get('outputTokens', 0):,} out"
     cost = usage.get("cost")
     price = f"${cost['amount']:.4f}" if cost else "unknown"
     steps = "1 step" if turn["nSteps"] == 1 else f"{turn['nSteps']} steps"
     return f"{steps} · {tokens} · cost {price}"
+
+
+def render_cached(usage: Json) -> str:
+    """The share of the prompts that the provider had in its cache; empty for none."""
+    share = usage.get("cacheReadTokens", 0) / max(usage.get("inputTokens", 0), 1)
+    return f"{min(share, 1):.0%}" if share else ""
 
 
 def _text(text: str, style: str = "") -> Text:

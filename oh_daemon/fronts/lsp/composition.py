@@ -23,6 +23,7 @@ from oh_daemon.fronts.lsp import (
     handlers_daemon,
     handlers_history,
     handlers_mcp,
+    handlers_models,
     handlers_search,
     handlers_skills,
     handlers_terminal,
@@ -95,6 +96,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
         handlers_daemon,
         handlers_agents,
         handlers_mcp,
+        handlers_models,
     )
     handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}
     is_warm = threading.Event()

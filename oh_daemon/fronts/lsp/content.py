@@ -14,9 +14,16 @@ from oh_daemon.fronts.wiring import Live
 
 
 def prepared(
-    daemon: Daemon, live: Live, content: Sequence[Part], act: Callable[[Sequence[Part]], Any]
+    daemon: Daemon,
+    live: Live,
+    content: Sequence[Part],
+    act: Callable[[Sequence[Part]], Any],
+    model: str | None = None,
 ) -> Any:
-    """`act` on the content once what it needs of the disk is done; later requests wait."""
+    """`act` on the content once what it needs of the disk is done; later requests wait.
+
+    `model` is who gets it, when that is not the conversation's.
+    """
     names_skill = any(part.type in {"command", "skill"} for part in content)
     if not (names_skill or has_images(content) or has_mentions(content)):
         return act(content)
@@ -29,7 +36,8 @@ def prepared(
     def work() -> tuple[Part, ...]:
         if names_skill:
             live.workbench.skills.refresh()  # It may be new, or be trusted only now.
-        require_sight(content, daemon.shared.model_for(live.conversation.state.options["model"]))
+        name = model or live.conversation.state.options_now["model"]
+        require_sight(content, daemon.shared.model_for(name))
         stored = stored_images(content, daemon.attachments, live.conversation.log)
         return with_transcripts(stored, read)
 

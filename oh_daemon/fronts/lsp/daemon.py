@@ -143,6 +143,13 @@ def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
     return done
 
 
+def on_own_thread(name: str, compute: Callable[[], Any]) -> Future[Any]:
+    """For what may take as long as a model's answer: the workers stay free."""
+    done: Future[Any] = Future()
+    threading.Thread(target=_settle, args=(done, compute), name=name, daemon=True).start()
+    return done
+
+
 def _settle(done: Future[Any], compute: Callable[[], Any]) -> None:
     try:
         result = compute()

@@ -142,14 +142,16 @@ def send_message(
     conversation, message_id = live.conversation, params.client_message_id
 
     def send(content: Sequence[Part], cause: MakeCause) -> Json:
-        return conversation.send(
-            content,
-            delivery=params.delivery,
-            client_message_id=message_id,
-            expected_turn_id=params.expected_turn_id,
-            run=params.run,
-            cause=cause,
-        )
+        with conversation.changed:
+            conversation.require_turn(params.expected_turn_id)
+            return conversation.send(
+                content,
+                delivery=params.delivery,
+                client_message_id=message_id,
+                run=params.run,
+                options=check_options(params.overrides.options),
+                cause=cause,
+            )
 
     def send_and_wait(content: Sequence[Part], cause: MakeCause) -> Future[Json]:
         with conversation.changed:
@@ -168,7 +170,8 @@ def send_message(
             return once_durable(live, send(content, cause))
 
     def act(cause: MakeCause) -> Any:
-        return prepared(daemon, live, params.content, lambda content: answer(content, cause))
+        model = params.overrides.options.get("model")
+        return prepared(daemon, live, params.content, lambda content: answer(content, cause), model)
 
     return _once(live, params, context, act, request_id)
 

@@ -137,24 +137,23 @@ def attachment_put(
     return daemon.attachments.put(params)
 
 
-def model_list(
-    daemon: Daemon, _params: m.ModelListParams, _context: RequestContext
-) -> m.ModelListResult:
-    return m.ModelListResult(models=daemon.models.listed(), default=daemon.models.default_name())
-
-
 def config_read(
     daemon: Daemon, params: m.ConfigReadParams, _context: RequestContext
 ) -> m.ConfigReadResult:
     merged = daemon.shared.settings(next(iter(daemon.folders()), None))
     value = merged.settings.model_dump(mode="json")
-    value["llm"] = {k: _HIDDEN if "key" in k.lower() else v for k, v in value["llm"].items()}
+    for settings in (value, *value["profiles"].values()):
+        settings["llm"] = {k: _HIDDEN if _is_secret(k) else v for k, v in settings["llm"].items()}
     if params.section is not None:
         if params.section not in value:
             what = f"no setting {params.section!r}; it is one of {', '.join(value)}"
             raise InvalidParamsError.at("section", what, "unknown")
         value = {params.section: value[params.section]}
     return m.ConfigReadResult(value=value, sources=merged.sources, problems=merged.problems)
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.lower() for word in ("key", "headers"))
 
 
 def config_validate(
@@ -221,7 +220,6 @@ HANDLERS: dict[str, Handler] = {
     "input/respond": input_respond,
     "tool/list": tool_list,
     "attachment/put": attachment_put,
-    "model/list": model_list,
     "config/read": config_read,
     "config/validate": config_validate,
     "secret/set": secret_set,

@@ -15,7 +15,7 @@
 
 ---@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck"
 
----@alias oh.protocol.Purpose "condensation" | "title" | "subagent"
+---@alias oh.protocol.Purpose "condensation" | "title" | "ask" | "subagent"
 
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error"
 
@@ -189,11 +189,15 @@
 ---@field conversationId string
 ---@field clientRequestId? string
 ---@field content oh.protocol.Part[]
+---@field overrides? oh.protocol.Overrides
 ---@field delivery? oh.protocol.Delivery
 ---@field clientMessageId? string
 ---@field expectedTurnId? string
 ---@field run? boolean
 ---@field wait? "accepted" | "completed"
+
+---@class (exact) oh.protocol.Overrides
+---@field options? table<string, string>
 
 --- Hold the turn after the step under way, or now.
 ---@class (exact) oh.protocol.PauseParams
@@ -226,6 +230,11 @@
 ---@field messageId? string
 ---@field content? oh.protocol.Part[]
 ---@field position? integer
+
+--- Ask the model about the conversation, without a trace in it but the cost.
+---@class (exact) oh.protocol.AskParams
+---@field conversationId string
+---@field question string
 
 --- Set the mode, the approval policy or the model from the next step on.
 ---@class (exact) oh.protocol.SetOptionParams
@@ -400,6 +409,11 @@
 
 --- Models that can be chosen by name.
 ---@class (exact) oh.protocol.ModelListParams
+
+--- What model calls took, in one conversation or all of the open folders.
+---@class (exact) oh.protocol.UsageReadParams
+---@field conversationId? string
+---@field since? string
 
 --- Settings and where each comes from.
 ---@class (exact) oh.protocol.ConfigReadParams
@@ -852,6 +866,7 @@
 ---@field content oh.protocol.Part[]
 ---@field delivery oh.protocol.Delivery
 ---@field held? boolean
+---@field options? table<string, string>
 ---@field createdAt string
 
 --- A waiting message has another text, place or delivery.
@@ -870,6 +885,7 @@
 ---@class (exact) oh.protocol.TurnStarted
 ---@field type "turn.started"
 ---@field cause "message" | "resume" | "condense"
+---@field options? table<string, string>
 
 --- The turn is on hold; `conversation/resume` or a message goes on with it.
 ---@class (exact) oh.protocol.TurnPaused
@@ -1044,6 +1060,7 @@
 ---@field delayMs integer
 ---@field error oh.protocol.ErrorInfo
 ---@field dropItemIds string[]
+---@field model? string
 
 --- A failure that the turn could not get over.
 ---@class (exact) oh.protocol.ErrorRaised
@@ -1120,6 +1137,10 @@
 
 ---@class (exact) oh.protocol.QueueResult
 ---@field queue oh.protocol.QueuedMessage[]
+
+---@class (exact) oh.protocol.AskResult
+---@field text string
+---@field usage oh.protocol.Usage
 
 ---@class (exact) oh.protocol.SetOptionResult
 ---@field options oh.protocol.Option[]
@@ -1261,9 +1282,24 @@
 ---@class (exact) oh.protocol.ModelInfo
 ---@field id string
 ---@field label string
+---@field kind "model" | "profile" | "router"
 ---@field contextWindow? integer
 ---@field available boolean
 ---@field reason? string
+
+--- Sums over all calls, also those for titles and summaries; deleted conversations are gone.
+---@class (exact) oh.protocol.UsageReadResult
+---@field usage oh.protocol.Usage
+---@field byModel oh.protocol.ModelUsage[]
+---@field byDay oh.protocol.DayUsage[]
+
+---@class (exact) oh.protocol.ModelUsage
+---@field model string
+---@field usage oh.protocol.Usage
+
+---@class (exact) oh.protocol.DayUsage
+---@field day string
+---@field usage oh.protocol.Usage
 
 --- Effective settings; `sources` names where each value came from. Keys show as `***`.
 ---@class (exact) oh.protocol.ConfigReadResult
@@ -1427,6 +1463,7 @@ M.Requests = {
   ["conversation/interrupt"] = true, -- oh.protocol.InterruptParams -> oh.protocol.InterruptResult
   ["conversation/condense"] = true, -- oh.protocol.CondenseParams -> oh.protocol.CondenseResult
   ["conversation/queue"] = true, -- oh.protocol.QueueParams -> oh.protocol.QueueResult
+  ["conversation/ask"] = true, -- oh.protocol.AskParams -> oh.protocol.AskResult
   ["conversation/setOption"] = true, -- oh.protocol.SetOptionParams -> oh.protocol.SetOptionResult
   ["conversation/subscribe"] = true, -- oh.protocol.SubscribeParams -> oh.protocol.SubscribeResult
   ["conversation/unsubscribe"] = true, -- oh.protocol.UnsubscribeParams -> oh.protocol.Empty
@@ -1449,6 +1486,7 @@ M.Requests = {
   ["command/list"] = true, -- oh.protocol.CommandListParams -> oh.protocol.CommandListResult
   ["skill/list"] = true, -- oh.protocol.SkillListParams -> oh.protocol.SkillListResult
   ["model/list"] = true, -- oh.protocol.ModelListParams -> oh.protocol.ModelListResult
+  ["usage/read"] = true, -- oh.protocol.UsageReadParams -> oh.protocol.UsageReadResult
   ["config/read"] = true, -- oh.protocol.ConfigReadParams -> oh.protocol.ConfigReadResult
   ["config/validate"] = true, -- oh.protocol.ConfigValidateParams -> oh.protocol.ConfigValidateResult
   ["secret/set"] = true, -- oh.protocol.SecretSetParams -> oh.protocol.SecretNames

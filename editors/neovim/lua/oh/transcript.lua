@@ -76,11 +76,12 @@ function M.render_tail(conversation)
   if retry then
     local seconds = math.max(1, math.floor(retry.delayMs / 1000 + 0.5))
     local count = ("%d of %d"):format(retry.attempt, retry.maxAttempts)
+    local what = ("Trying again in %d s (%s)."):format(seconds, count)
+    if retry.model then
+      what = ("Asking %s instead."):format(retry.model)
+    end
     to:line("")
-    to:line(
-      ("> %s Trying again in %d s (%s)."):format(retry.error.message, seconds, count),
-      "OhNotice"
-    )
+    to:line(("> %s %s"):format(retry.error.message, what), "OhNotice")
   end
   return to
 end

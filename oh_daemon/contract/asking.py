@@ -1,0 +1,49 @@
+"""Questions beside the work, and what model calls took: `conversation/ask`, `usage/read`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from oh_daemon.contract.base import Contract
+from oh_daemon.contract.items import Usage
+from oh_daemon.contract.messages import ConversationId, OfConversation
+
+
+class AskParams(OfConversation):
+    """Ask the model about the conversation, without a trace in it but the cost."""
+
+    question: Annotated[str, Field(min_length=1, max_length=1 << 16)]
+
+
+class AskResult(Contract):
+    text: str
+    usage: Usage
+
+
+class UsageReadParams(Contract):
+    """What model calls took, in one conversation or all of the open folders."""
+
+    conversation_id: ConversationId | None = None
+    since: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d(T[\d:.]+Z)?$")] | None = None
+    """A day or a time in UTC, such as `2026-11-21` or `2026-11-21T08:00:00Z`."""
+
+
+class ModelUsage(Contract):
+    model: str
+    usage: Usage
+
+
+class DayUsage(Contract):
+    day: str
+    """In UTC, such as `2026-11-21`."""
+    usage: Usage
+
+
+class UsageReadResult(Contract):
+    """Sums over all calls, also those for titles and summaries; deleted conversations are gone."""
+
+    usage: Usage
+    by_model: tuple[ModelUsage, ...]
+    by_day: tuple[DayUsage, ...]

@@ -1,0 +1,44 @@
+"""What model calls took, by model and by day: a fold over the `usage.updated` of any logs."""
+
+from __future__ import annotations
+
+import json
+
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import add_usage
+
+
+class Bill:
+    """Counts each call once, also when a branch has it in its own log too."""
+
+    def __init__(self, since: str = "") -> None:
+        """`since` is the beginning of a time in ISO 8601, UTC; earlier calls do not count."""
+        self._since = since
+        self._seen: set[str] = set()
+        self._total: Json = {}
+        self._by_model: dict[str, Json] = {}
+        self._by_day: dict[str, Json] = {}
+
+    def add(self, record: Json) -> None:
+        """Take in one record of a log."""
+        event, ts = record["event"], str(record["ts"])
+        if event["type"] != "usage.updated" or ts < self._since:
+            return
+        key = ts + json.dumps(event, sort_keys=True)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        usage, model, day = event["usage"], event["model"], ts[:10]
+        self._total = add_usage(self._total, usage)
+        self._by_model[model] = add_usage(self._by_model.get(model, {}), usage)
+        self._by_day[day] = add_usage(self._by_day.get(day, {}), usage)
+
+    def rendered(self) -> Json:
+        """By its wire names: the dearest model in tokens first, the newest day first."""
+        models = sorted(self._by_model.items(), key=lambda pair: -pair[1].get("inputTokens", 0))
+        days = sorted(self._by_day.items(), reverse=True)
+        return {
+            "usage": self._total,
+            "byModel": [{"model": model, "usage": usage} for model, usage in models],
+            "byDay": [{"day": day, "usage": usage} for day, usage in days],
+        }

@@ -1,0 +1,77 @@
+"""A profile: its model, and those that answer when it does not.
+
+A model that has failed rests for a while, so that not every step waits for its attempts again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from oh_daemon.contract.errors import ContextWindowExceededError, ModelError
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Retry
+
+REST_S = 120.0
+
+
+class WithFallbacks:
+    """The first of `models` that answers. Thread-safe."""
+
+    def __init__(self, name: str, models: Sequence[Model]) -> None:
+        self._models = tuple(models)
+        self._rests_until = dict.fromkeys(range(len(models)), 0.0)
+        self.name = models[0].name
+        self.label = name
+
+    @property
+    def context_window(self) -> int | None:
+        return self._models[0].context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self._models[0].sees_images
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._models[0].warnings
+
+    def complete(
+        self,
+        request: ModelRequest,
+        *,
+        on_delta: Callable[[ModelDelta], None],
+        on_retry: Callable[[Retry], None],
+        cancel: CancelToken,
+    ) -> ModelAnswer:
+        """As the port says; a change of models is told as a retry. The last one's error counts."""
+        left = self._awake()
+        while True:
+            n = left.pop(0)
+            model = self._models[n]
+            try:
+                answer = model.complete(
+                    request, on_delta=on_delta, on_retry=on_retry, cancel=cancel
+                )
+                return replace(answer, model=answer.model or model.name)
+            except ModelError as error:
+                if isinstance(error, ContextWindowExceededError):
+                    # A smaller window would not do; condensing does.
+                    left = [other for other in left if self._is_wider(other, n)]
+                else:
+                    self._rests_until[n] = time.monotonic() + REST_S
+                if not left:
+                    raise
+                following = self._models[left[0]].label
+                n_models = len(self._models)
+                on_retry(Retry(left[0] + 1, n_models, 0.0, error, model=following))
+
+    def _awake(self) -> list[int]:
+        now = time.monotonic()
+        found = [n for n, until in self._rests_until.items() if until <= now]
+        return found or list(self._rests_until)
+
+    def _is_wider(self, one: int, other: int) -> bool:
+        window, known = self._models[one].context_window, self._models[other].context_window
+        return window is not None and known is not None and window > known

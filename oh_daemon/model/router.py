@@ -1,0 +1,127 @@
+"""A router: a model that lets one of several others answer, each request anew.
+
+What decides is data of the settings (`contract.profiles`) and the request; `choose` is pure.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from oh_daemon.contract.profiles import Router, RouteRule
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.condensation import CHARS_PER_TOKEN, FULL
+from oh_daemon.core.context import size_of
+from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelDelta, ModelRequest, Retry
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that may answer; `price` is per input token, None when unknown."""
+
+    model: Model
+    price: Callable[[], float | None]
+
+
+class Routed:
+    """Thread-safe."""
+
+    def __init__(self, name: str, router: Router, candidates: Mapping[str, Candidate]) -> None:
+        self._router = router
+        self._candidates = candidates
+        self._models = tuple(each.model for each in candidates.values())
+        self.name = name
+        self.label = name
+
+    @property
+    def context_window(self) -> int | None:
+        """The widest: a request that has no room in one goes to another."""
+        windows = [model.context_window for model in self._models]
+        return max((window for window in windows if window is not None), default=None)
+
+    @property
+    def sees_images(self) -> bool:
+        return any(model.sees_images for model in self._models)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for model in self._models for text in model.warnings))
+
+    def complete(
+        self,
+        request: ModelRequest,
+        *,
+        on_delta: Callable[[ModelDelta], None],
+        on_retry: Callable[[Retry], None],
+        cancel: CancelToken,
+    ) -> ModelAnswer:
+        """As the port says, by the model that is chosen for this request."""
+        model = self._candidates[choose(self._router, self._candidates, request)].model
+        answer = model.complete(request, on_delta=on_delta, on_retry=on_retry, cancel=cancel)
+        return replace(answer, model=answer.model or model.name)
+
+
+def choose(router: Router, candidates: Mapping[str, Candidate], request: ModelRequest) -> str:
+    """The name of the model that answers this request."""
+    shape = _Shape.of(request)
+    for rule in router.rules:
+        if shape.fits(rule):
+            return rule.use
+    able = [name for name in router.models if shape.has_room_in(candidates[name].model)]
+    able = able or list(router.models)
+    match router.pick:
+        case "first":
+            return able[0]
+        case "cheapest":
+            return min(able, key=lambda name: _price(candidates[name]))
+        case "random":
+            return random.Random(request.cache_key).choice(able)  # noqa: S311 - no secret.
+
+
+def _price(candidate: Candidate) -> float:
+    price = candidate.price()
+    return math.inf if price is None else price
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a router looks at in a request."""
+
+    has_images: bool
+    tokens: int
+    purpose: str
+    said: str
+
+    @staticmethod
+    def of(request: ModelRequest) -> _Shape:
+        size = sum(map(size_of, request.messages)) + sum(len(str(tool)) for tool in request.tools)
+        users = [m for m in request.messages if m["role"] == "user"]
+        said = " ".join(p.get("text", "") for p in _parts(users[-1])) if users else ""
+        return _Shape(
+            has_images=any(p["type"] == "image_url" for m in request.messages for p in _parts(m)),
+            tokens=size // CHARS_PER_TOKEN,
+            purpose=request.purpose or "step",
+            said=said.casefold(),
+        )
+
+    def fits(self, rule: RouteRule) -> bool:
+        holds = (
+            rule.images in (None, self.has_images),
+            rule.min_tokens is None or self.tokens >= rule.min_tokens,
+            rule.purpose in (None, self.purpose),
+            rule.contains is None or rule.contains.casefold() in self.said,
+        )
+        return all(holds)
+
+    def has_room_in(self, model: Model) -> bool:
+        window = model.context_window
+        is_wide = window is None or self.tokens < FULL * window
+        return is_wide and (model.sees_images or not self.has_images)
+
+
+def _parts(message: Json) -> Sequence[dict[str, Any]]:
+    content = message.get("content") or ()
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
