@@ -79,6 +79,8 @@ def _creation(first: Json, state: State, origin: ForkOrigin, now: str) -> Json:
             "options": state.options,
             "metadata": state.metadata,
             "forkedFrom": origin,
+            # The branch of a sub-agent works for nobody, so lists have it.
+            "parentId": None,
         }
     )
     return _record(created, now)

@@ -88,3 +88,10 @@ def test_a_turn_that_is_cut_can_be_resumed_and_a_whole_one_has_ended(tmp_path: P
 def test_an_item_that_is_not_there_is_refused(tmp_path: Path):
     with pytest.raises(InvalidParamsError, match="atItemId"):
         forked(records_of(LOGS[0], tmp_path), "nothing")
+
+
+def test_the_branch_of_a_sub_agent_works_for_nobody(tmp_path: Path):
+    records = records_of(LOGS[0], tmp_path)
+    records[0]["event"]["parentId"] = "parent"
+    assert fold("old", records).parent_id == "parent"
+    assert fold("new", forked(records, None)).parent_id is None
