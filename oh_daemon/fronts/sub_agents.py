@@ -186,6 +186,7 @@ class _Child:
     item: SubagentItem
     live: Live | None = None
     is_ours: bool = False
+    turn_id: str | None = None
 
 
 class _Round:
@@ -206,7 +207,7 @@ class _Round:
 
     def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
         if record["event"]["type"] in _HEARD:
-            self._heard.put((journal.id, record["event"]))
+            self._heard.put((journal.id, {**record["event"], "turnId": record.get("turnId")}))
 
     def on_halted(self, journal: Journal, error: StorageError) -> None:
         self._heard.put((journal.id, {"type": "halted", "reason": error.message}))
@@ -264,7 +265,8 @@ class _Round:
         try:
             child.live, child.is_ours = self._host.open(task, conversation_id)
             child.live.conversation.listeners.append(self)
-            child.live.conversation.send((TextPart(text=task.text),))
+            sent = child.live.conversation.send((TextPart(text=task.text),))
+            child.turn_id = sent.get("turnId")
         except DaemonError as exc:
             self._end(child, Outcome("failed", exc.kind, exc.message))
 
@@ -276,6 +278,8 @@ class _Round:
             return
         elif kind == "usage.updated":
             self._bill(event)
+        elif child.turn_id is not None and event.get("turnId", child.turn_id) != child.turn_id:
+            return  # Of a turn that was under way when the task came.
         elif kind in {"turn.completed", "halted"}:
             self._rest(child, event.get("turn", event))
         elif kind == "turn.paused" and (event["reason"] != "user" or self._stopped_by):
