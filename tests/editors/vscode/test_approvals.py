@@ -93,18 +93,3 @@ async def test_a_question_survives_a_killed_daemon_and_a_reload(
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
     assert (vscode.project / "made").exists()
-
-
-async def test_what_a_sub_agent_asks_is_asked_in_the_panel_of_its_parent(vscode: VSCode) -> None:
-    task = {"task": "make it", "title": "Make the file"}
-    vscode.script(call("delegate", tasks=[task]), TOUCH, say("It is there."), say("All done."))
-    await vscode.open()
-    await vscode.say("let it be made")
-    await expect(vscode.approval.get_by_role("textbox", name="Command")).to_have_value("touch made")
-    await vscode.answer("allow-once")
-    await expect(vscode.panel.locator(".agent")).to_have_text("All done.")
-    await expect(vscode.approval).to_have_count(0)
-    sub_agent = vscode.panel.locator("[data-kind=subagent]")
-    await expect(sub_agent).to_have_text("general: Make the file")
-    await expect(sub_agent).to_have_attribute("data-status", "completed")
-    assert (vscode.project / "made").exists()
