@@ -103,6 +103,13 @@ class MessageDequeued(Contract):
     outcome: Literal["started", "steered", "removed"]
 
 
+class MessageRefused(Contract):
+    """A hook refused the message that is this item: the model never gets it."""
+
+    type: Literal["message.refused"] = "message.refused"
+    reason: str
+
+
 class TurnStarted(Contract):
     """The agent begins to work, on a message or on what an ended turn left."""
 
@@ -326,6 +333,7 @@ KnownEvent = Annotated[
     | MessageQueued
     | MessageEdited
     | MessageDequeued
+    | MessageRefused
     | TurnStarted
     | TurnPaused
     | TurnResumed

@@ -34,6 +34,7 @@ StopReason = Literal[
     "noAnswer",
     "toolErrors",
     "stuck",
+    "hook",
     "needsInput",
     "error",
 ]

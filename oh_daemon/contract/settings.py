@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract.base import Contract
+from oh_daemon.contract.hooks import HookTable, read_hooks
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.profiles import Profile, Router
@@ -48,6 +49,9 @@ class Settings(Contract):
     rules: tuple[Rule, ...] = ()
     """Calls to deny, ask about or allow, each `{"decision", "tool", "argv", "match"}`; those of
     all sources count, and a project's may only deny or ask."""
+    hooks: HookTable = Field(default_factory=dict)
+    """Programs that are told of what the agent does and may deny it, by event, in Claude's
+    format."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Model calls per turn; then the conversation pauses with reason `budget`."""
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
@@ -82,7 +86,7 @@ STRICTNESS: dict[str, tuple[str, ...]] = {
     "mode": ("full", "autoEdit", "ask", "plan"),
 }
 """Loosest first. Of these the strictest of project and user wins."""
-TIGHTENED = frozenset({"rules"})
+TIGHTENED = frozenset({"rules", "hooks"})
 """A project adds to these what is stricter."""
 NOT_FROM_PROJECT = frozenset(
     {
@@ -126,6 +130,14 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
                 rules, wrong = read_rules(value, layer.source)
                 values[key] = (*values.get(key, ()), *rules)
                 problems += wrong
+            elif key == "hooks":
+                table, wrong = read_hooks(value, layer.source)
+                below: HookTable = values.get(key, {})
+                values[key] = {
+                    event: (*below.get(event, ()), *table.get(event, ()))
+                    for event in (*below, *table)
+                }
+                problems += wrong
             else:
                 values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
     for key in KEYS:
@@ -139,7 +151,7 @@ def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> st
         near = difflib.get_close_matches(key, KEYS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(KEYS)}"
         return f"{layer.source}: unknown setting {key!r}{hint}"
-    if key == "rules" and isinstance(value, list | tuple):
+    if key == "hooks" or (key == "rules" and isinstance(value, list | tuple)):
         return None  # Read one by one: a wrong one must not take the others with it.
     try:
         Settings.model_validate({key: value})

@@ -21,6 +21,7 @@ from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.hook_points import HookPoints
 from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.observation import presentable, with_blobs, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
@@ -71,6 +72,7 @@ class Actions:
         self._tools = tools
         self._context_for = context_for
         self._consent = Consent(conversation, policy)
+        self._hooks = HookPoints(conversation, policy.hooks)
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
         """Bring every open action to its observation.
@@ -190,6 +192,10 @@ class Actions:
         result = _call(action, ToolContext(conversation.id, item_id, cancel, output.write))
         output.close()
         result = with_blobs(result, conversation.log.put_blob)
+        if not result.is_error and not cancel.is_cancelled:
+            result, stop = self._hooks.after_tool(action.item, result, cancel)
+            if stop is not None:
+                batch.ending = ToolResult(({"type": "text", "text": stop},), ends_turn="hook")
         if not result.is_error:
             result = with_context(result, self._context_for(action.intent.locations))
         elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)

@@ -40,6 +40,7 @@ from oh_daemon.core.endings import (
     rest_before_step,
     rest_when_stuck,
 )
+from oh_daemon.core.hook_points import HookPoints
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
@@ -82,7 +83,9 @@ class Agent:
         self._runtime = runtime
         self._actions = Actions(conversation, runtime.tools, runtime.policy, runtime.context_for)
         view = View(conversation.state.agent["systemPrompt"])
-        self._condensing = Condensing(conversation, view, runtime.condenser)
+        self._hooks = HookPoints(conversation, runtime.policy.hooks)
+        before = self._hooks.before_condensing
+        self._condensing = Condensing(conversation, view, runtime.condenser, before)
         self.asides = Asides(conversation, self._model)
         self._thread: threading.Thread | None = None
         self.on_idle: Callable[[], None] = lambda: None
@@ -151,9 +154,7 @@ class Agent:
             try:
                 with self._runtime.slots.taken(cancel):
                     self._begin_queued_turn()
-                    if self._runtime.titles:
-                        self.asides.begin_title()
-                    rest = self._steps(cancel)
+                    rest = self._through_hooks(cancel)
                     if rest is not None:
                         self._rest(rest)
             except Cancelled:
@@ -176,6 +177,18 @@ class Agent:
             if conversation.state.turn is None and head is not None:
                 conversation.start_queued(QueuedMessage.model_validate(head))
 
+    def _through_hooks(self, cancel: CancelToken) -> Rest | None:
+        """All steps; a hook may refuse the message or the rest."""
+        refused = self._hooks.take_messages(cancel)
+        if refused is not None:
+            return refused
+        if self._runtime.titles:
+            self.asides.begin_title()
+        while True:
+            rest = self._steps(cancel)
+            if rest is None or self._hooks.lets_rest(rest, cancel):
+                return rest
+
     def _steps(self, cancel: CancelToken) -> Rest | None:
         """Work until the turn rests; None when it was put on hold."""
         conversation, state = self.conversation, self.conversation.state
@@ -190,7 +203,12 @@ class Agent:
                 conversation.pause_turn("user")
                 return None
             conversation.take_in_steering()
-            rest = self._condense_by_hand(cancel) or rest_before_step(state) or self._unstick()
+            rest = (
+                self._hooks.take_messages(cancel)
+                or self._condense_by_hand(cancel)
+                or rest_before_step(state)
+                or self._unstick()
+            )
             if rest is not None:
                 return rest
             answer = self._ask(cancel)

@@ -15,7 +15,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import DaemonError, ModelError
 from oh_daemon.contract.items import Purpose, Usage, UserMessageItem
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.context import View, render_batch, with_images
+from oh_daemon.core.context import View, is_message, render_batch, with_images
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import shortened, title_of
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest
@@ -122,7 +122,7 @@ class Asides:
 
 def plan_title(state: State) -> str | None:
     """The first message, when nothing else was said and nobody gave the conversation a title."""
-    said = [item for item in state.items if item["kind"] == "userMessage"]
+    said = [item for item in state.items if is_message(item)]
     if state.message_count != 1 or not said:
         return None
     if state.title != title_of(UserMessageItem.model_validate(said[0]).content):

@@ -15,6 +15,7 @@ from oh_daemon.core.context import (
     Cut,
     find_batches,
     find_cut,
+    is_message,
     render_batch,
     render_cut,
     size_of,
@@ -139,7 +140,7 @@ def render_transcript(
 
 def _told(item: Json, cap: int) -> str:
     match item["kind"]:
-        case "userMessage":
+        case "userMessage" if is_message(item):
             return f"[user]\n{shorten(str(render_batch([item])[0]['content']), cap)}"
         case "agentMessage":
             return f"[agent]\n{shorten(item.get('text', ''), cap)}"

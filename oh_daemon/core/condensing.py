@@ -6,6 +6,7 @@ costs goes to the conversation's bill and counts as no step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from oh_daemon.contract import events as e
@@ -40,7 +41,15 @@ _LEAST_TRANSCRIPT = 8_000
 class Condensing:
     """For one conversation; called by its worker only."""
 
-    def __init__(self, conversation: Conversation, view: View, condenser: Condenser) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        view: View,
+        condenser: Condenser,
+        before: Callable[[CancelToken], None] = lambda _cancel: None,
+    ) -> None:
+        """`before` is called before anything is left out."""
+        self._before = before
         self._conversation = conversation
         self._view = view
         self._condenser = condenser
@@ -94,6 +103,7 @@ class Condensing:
         conversation.append(e.ItemCompleted(item=nothing))
 
     def _carry_out(self, plan: Plan, model: Model, cancel: CancelToken) -> bool:
+        self._before(cancel)
         conversation, items = self._conversation, self._conversation.state.items
         now, before = conversation.clock.now(), self._tokens()
         item = CondensationItem(id=new_id(), status="running", started_at=now, tokens_before=before)

@@ -8,7 +8,7 @@ it is asked again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.approvals import Approval
@@ -26,6 +26,8 @@ from oh_daemon.core.approval import (
     grant_key,
 )
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.hook_points import HookPoints
+from oh_daemon.core.hooks import Hooks
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Intent, Json, Question, Tool, ToolSpec
 from oh_daemon.core.rules import ruling_of
@@ -37,6 +39,7 @@ class Policy:
 
     gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
     rules: Callable[[], Sequence[Rule]] = lambda: ()
+    hooks: Hooks = field(default_factory=Hooks)
     is_granted: Callable[[str], bool] = lambda _key: False
     save_grant: Callable[[str], None] = lambda _key: None
     can_ask: Callable[[], bool] = lambda: False
@@ -57,23 +60,46 @@ class Consent:
     def __init__(self, conversation: Conversation, policy: Policy) -> None:
         self._conversation = conversation
         self._policy = policy
+        self._hooks = HookPoints(conversation, policy.hooks)
 
     def settle(self, item: Json, tool: Tool, intent: Intent) -> Intent | Rejection | None:
         """The intent to run (the user may have edited it), a rejection, or None while it waits."""
         if intent.question is not None:
             return self._question(item, intent, intent.question)
         decisions = self._conversation.state.decisions.get(item["id"], {})
+        digest = digest_of(intent.subject, intent.digest_material)
+        # Before anybody is asked: what a hook denies is no question.
+        if digest not in decisions and not self._waits(item):
+            hooked = self._ask_hooks(item, tool, intent, digest)
+            if not isinstance(hooked, Intent):
+                return hooked
+        return self._settle(item, tool, intent, digest)
+
+    def _settle(
+        self, item: Json, tool: Tool, intent: Intent, digest: str
+    ) -> Intent | Rejection | None:
+        decisions = self._conversation.state.decisions.get(item["id"], {})
         for gate in self._policy.gates(tool.spec, intent):
             answer = self._pass_gate(item, gate, decisions, intent)
             if not isinstance(answer, Intent):
                 return answer
-        digest = digest_of(intent.subject, intent.digest_material)
         decision = decisions.get(digest)
         if decision is not None:
             return self._obey(item, tool, intent, decision)
         if self._waits(item):
             return None
         return self._apply_policy(item, tool, intent, digest)
+
+    def _ask_hooks(
+        self, item: Json, tool: Tool, intent: Intent, digest: str
+    ) -> Intent | Rejection | None:
+        """None when a hook made another action of it, which is planned anew."""
+        hooked = self._hooks.before_tool(item, tool, self._conversation.cancel)
+        if hooked.decision == "deny":
+            denied = Verdict("reject", f"hook: {hooked.reason}", intent.risk)
+            self._log_decision(item, denied, digest)
+            return Rejection(f"Not allowed by a hook: {hooked.reason}")
+        return intent if hooked.updated_input is None else None
 
     def _question(self, item: Json, intent: Intent, question: Question) -> Intent | None:
         """Put a question once; whoever answers ends the item. With nobody there it runs."""
@@ -119,7 +145,7 @@ class Consent:
     def _apply_policy(
         self, item: Json, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
-        ruling = self._ruling(tool.spec, intent)
+        ruling = self._ruling(item, tool.spec, intent)
         verdict = decide(
             tool.spec,
             intent,
@@ -136,15 +162,19 @@ class Consent:
         self._log_decision(item, verdict, digest)
         return intent if verdict.effect == "allow" else Rejection(f"Not allowed: {verdict.rule}.")
 
-    def _ruling(self, spec: ToolSpec, intent: Intent) -> Ruling | None:
-        """What the rules say; an earlier answer of the user allows what they leave open."""
+    def _ruling(self, item: Json, spec: ToolSpec, intent: Intent) -> Ruling | None:
+        """What rules and hooks say; an earlier answer of the user allows what they leave open."""
         rules = self._policy.rules()
         ruling = ruling_of(rules, spec.name, intent.segments) if rules else None
-        if ruling is not None and ruling.effect != "allow":
-            return ruling
+        hooked = self._hooks.rulings.get(item["id"])
+        for strict in (ruling, hooked):
+            if strict is not None and strict.effect != "allow":
+                return strict
         key = _key_of(intent.subject)
         is_granted = self._is_granted(key) or self._policy.is_granted(key)
-        return Ruling("allow", "granted before", covers_high=True) if is_granted else ruling
+        return (
+            Ruling("allow", "granted before", covers_high=True) if is_granted else hooked or ruling
+        )
 
     def _with_change(self, item: Json, intent: Intent, verdict: Verdict) -> Verdict:
         """Say it when this very action was allowed before: what passed a gate is not the action."""

@@ -78,7 +78,7 @@ def _read_cut(items: Sequence[Json], position: int) -> Cut | None:
 
 def render_cut(cut: Cut, items: Sequence[Json]) -> list[Json]:
     """The task, the summary of what is gone, the user's latest words if gone, and what is kept."""
-    said = [item for item in items[: cut.start] if item["kind"] == "userMessage"]
+    said = [item for item in items[: cut.start] if is_message(item)]
     messages = render_batch(said[:1]) if said else []
     if cut.summary is not None:
         summary = f'<summary of="your work so far">\n{cut.summary}\n</summary>'
@@ -127,10 +127,17 @@ def _batch_end(items: Sequence[Json], start: int) -> int:
     return end
 
 
+def is_message(item: Json) -> bool:
+    """Whether it is a message of the user that the model may get: no hook refused it."""
+    return item["kind"] == "userMessage" and item.get("status") != "rejected"
+
+
 def render_batch(items: Sequence[Json]) -> list[Json]:
     """Messages of one user message, one notice, or one model answer with its results."""
     first = items[0]
     if first["kind"] == "userMessage":
+        if not is_message(first):
+            return []
         content = [*first["content"], *_editor_part(first.get("editor"))]
         return [{"role": "user", "content": _user_content(content)}]
     if first["kind"] == "notice":

@@ -160,6 +160,10 @@ def _dequeued(state: State, event: Json, _record: Json) -> None:
     state.queue = [m for m in state.queue if m["messageId"] != event["messageId"]]
 
 
+def _refused(state: State, _event: Json, record: Json) -> None:
+    state.item(record["itemId"])["status"] = "rejected"
+
+
 def _turn_started(state: State, event: Json, record: Json) -> None:
     state.turn = {
         "id": record["turnId"],
@@ -333,6 +337,7 @@ _CHANGES: dict[str, Callable[[State, Json, Json], None]] = {
     "message.queued": _queued,
     "message.edited": _edited,
     "message.dequeued": _dequeued,
+    "message.refused": _refused,
     "turn.started": _turn_started,
     "turn.paused": _turn_paused,
     "turn.resumed": _turn_resumed,

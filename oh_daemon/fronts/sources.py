@@ -17,6 +17,7 @@ from oh_daemon.contract.settings import Layer, Merged, Settings, Source, merge_s
 from oh_daemon.core.rules import check_rules
 
 SETTINGS_FILE = Path(".openhands") / "settings.json"
+HOOK_FILES = (Path(".openhands") / "hooks.json", Path(".claude") / "settings.json")
 _VARIABLES = {
     "OH_DAEMON_MODEL": "model",
     "OH_DAEMON_APPROVAL": "approval",
@@ -63,8 +64,8 @@ class SettingsSources:
             project = _from_file(folder / SETTINGS_FILE, "project", problems)
             if project.values and not is_trusted:
                 problems.append("project: settings are not used, because the folder is not trusted")
-            else:
-                layers.append(project)
+            elif is_trusted:
+                layers += [project, *_project_hooks(folder, problems)]
         layers.append(_from_file(self.user_file, "user", problems))
         merged = merge_settings(layers)
         problems += merged.problems
@@ -98,6 +99,12 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text  # The check of the settings names the variable's key and what it should be.
+
+
+def _project_hooks(folder: Path, problems: list[str]) -> list[Layer]:
+    """Hooks that the project keeps in files of their own."""
+    found = [_from_file(folder / name, "project", problems).values for name in HOOK_FILES]
+    return [Layer("project", {"hooks": values["hooks"]}) for values in found if "hooks" in values]
 
 
 def _from_file(path: Path, source: Source, problems: list[str]) -> Layer:

@@ -29,6 +29,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.editor_ports import Editor, LanguageServers
+from oh_daemon.core.hooks import Hooks
 from oh_daemon.core.journal import Listener
 from oh_daemon.core.ports import EventLog, Json, Model, Question, Tool, ToolContext, ToolSpec
 from oh_daemon.core.prompt import ContextFile, render_system_prompt
@@ -58,6 +59,7 @@ from oh_daemon.tools.todo import TodoTool
 from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.hook_process import HookProcesses
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, shown
 from oh_daemon.workspace.shell import Shells
@@ -338,6 +340,12 @@ class Live:
                 conversation, shared.trust, documents, spec, intent
             ),
             rules=lambda: shared.settings(home).settings.rules,
+            hooks=Hooks(
+                table=lambda: shared.settings(home).settings.hooks,
+                run=HookProcesses(shared.spawner, home, shared.environment).run,
+                transcript=str(home / ".openhands" / "conversations" / self.id / "events.jsonl"),
+                cwd=str(home),
+            ),
             is_granted=lambda key: shared.is_granted(home, key) or self._is_inherited(key),
             save_grant=lambda key: shared.save_grant(home, key),
             can_ask=shared.can_ask,

@@ -155,7 +155,7 @@ class Spawner:
         takes too long, and `Cancelled`; both leave no process behind.
         """
         with refusals(argv[0]):
-            out = _output_file()
+            out = output_file()
         try:
             process = self.spawn(argv, cwd=cwd, env=clean_env(os.environ), fds=[None, out, None])
             if process.wait(timeout_s, cancel) is None:
@@ -264,7 +264,7 @@ def refusals(name: str) -> Generator[None]:
         raise ToolError(f"cannot start {name!r}: {hint}") from exc
 
 
-def _output_file() -> int:
+def output_file() -> int:
     """A file in memory that takes so much and no more.
 
     Unlike a pipe it needs no reader, and a program that lives on with it in hand holds up nobody.

@@ -16,7 +16,7 @@ export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage
 
 export type Purpose = "condensation" | "title" | "ask" | "subagent";
 
-export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "needsInput" | "error";
+export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 
@@ -28,7 +28,7 @@ export type InputAction = "accept" | "decline" | "cancel";
 
 export type StuckPattern = "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue";
 
-export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
+export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | MessageRefused | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
 
 export type Event = KnownEvent;
 
@@ -997,6 +997,12 @@ export interface MessageDequeued {
   type: "message.dequeued";
   messageId: string;
   outcome: "started" | "steered" | "removed";
+}
+
+/** A hook refused the message that is this item: the model never gets it. */
+export interface MessageRefused {
+  type: "message.refused";
+  reason: string;
 }
 
 /** The agent begins to work, on a message or on what an ended turn left. */

@@ -1,0 +1,77 @@
+"""Hooks: programs of the user or of a trusted project that are told of what the agent does.
+
+The format is that of Claude's settings files, as its reference of hooks describes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import Field, ValidationError, field_validator
+
+from oh_daemon.contract.base import Contract
+
+HookEvent = Literal[
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "Stop",
+    "SubagentStop",
+    "PreCompact",
+]
+
+
+class HookCommand(Contract):
+    """A command for bash; it gets JSON on stdin and answers by exit code and JSON."""
+
+    type: Literal["command"]
+    command: str
+    timeout: Annotated[float, Field(gt=0, le=3600)] = 60
+    """Seconds; then it is ended and counts as failed."""
+
+
+class HookGroup(Contract):
+    """Hooks for what `matcher`, a regular expression for the whole name, fits; empty fits all."""
+
+    matcher: str = ""
+    hooks: tuple[HookCommand, ...]
+    scope: Literal["user", "project"] = "user"
+
+    @field_validator("matcher")
+    @classmethod
+    def _is_pattern(cls, value: str) -> str:
+        pattern = "" if value == "*" else value
+        try:
+            re.compile(pattern)
+        except re.error as exc:
+            raise ValueError(f"{value!r} is no regular expression: {exc}") from exc
+        return pattern
+
+
+HookTable = dict[str, tuple[HookGroup, ...]]
+"""Groups by event."""
+
+
+def read_hooks(values: Any, source: str) -> tuple[HookTable, tuple[str, ...]]:
+    """The hooks of one source, and why others do not count. Unknown events are passed over."""
+    scope = "project" if source == "project" else "user"
+    table: HookTable = {}
+    problems: list[str] = []
+    if not isinstance(values, Mapping):
+        return {}, (f"{source}: hooks must be an object with lists by event",)
+    for event, groups in cast("Mapping[str, Any]", values).items():
+        if event not in get_args(HookEvent):
+            continue
+        listed = cast("Sequence[Any]", groups if isinstance(groups, list | tuple) else [groups])
+        for position, group in enumerate(listed):
+            try:
+                read = HookGroup.model_validate(group).model_copy(update={"scope": scope})
+                table[event] = (*table.get(event, ()), read)
+            except ValidationError as exc:
+                error = exc.errors()[0]
+                where = ".".join(map(str, ("hooks", event, position, *error["loc"])))
+                problems.append(f"{source}: {where}: {error['msg']}")
+    return table, tuple(problems)

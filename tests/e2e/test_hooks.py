@@ -1,0 +1,142 @@
+"""Hooks in a real daemon: programs that see, deny, rewrite and add."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fake_llm import call, say
+from raw_client import RawClient
+from world import World, content_of, items, wait_for_status
+
+Json = dict[str, Any]
+ASK: Json = {"options": {"approval": "askRisky"}}
+
+
+def script(world: World, name: str, body: str) -> str:
+    """A hook that keeps what it was told, then does `body`; the command that runs it."""
+    path = world.home / name
+    path.write_text(f"cat > '{world.home}/{name}.told'\n{body}\n")
+    return f"bash '{path}'"
+
+
+def told(world: World, name: str) -> Json:
+    return json.loads((world.home / f"{name}.told").read_text())
+
+
+def hook(command: str, matcher: str = "", **fields: Any) -> list[Json]:
+    return [{"matcher": matcher, "hooks": [{"type": "command", "command": command, **fields}]}]
+
+
+def answer(**specific: Any) -> str:
+    said = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **specific}})
+    return f"cat <<'E'\n{said}\nE"
+
+
+def decided(client: RawClient) -> list[tuple[str, str]]:
+    events = [e["event"] for e in client.events if e["event"]["type"] == "action.decided"]
+    return [(event["effect"], event["rule"]) for event in events]
+
+
+def test_a_denied_call_asks_nobody_and_a_rewritten_one_is_what_is_asked(world: World) -> None:
+    deny = script(world, "deny", "grep -q nope $0.told && { echo not here >&2; exit 2; }; exit 0")
+    rewrite = script(world, "rewrite", answer(updatedInput={"command": "touch safe"}))
+    count = f"echo x >> '{world.home}/count'"
+    groups = [*hook(deny, "Bash"), *hook(count, "terminal"), *hook(rewrite, "Bash")]
+    world.script(
+        call("terminal", command="touch nope"), call("terminal", command="touch it"), say("Done.")
+    )
+    client = world.daemon(settings={"hooks": {"PreToolUse": groups}})
+    conversation = world.start(client, **ASK)
+    approval = client.wait_for_event("approval.requested")["event"]["approval"]
+    assert approval["subject"]["command"] == "touch safe"
+    client.request(
+        "approval/respond",
+        {"approvalId": approval["id"], "digest": approval["digest"], "optionId": "allow-once"},
+    )
+    assert world.turn(client)["stopReason"] == "endTurn"
+    denied, run = items(client, "command")
+    assert (denied["status"], run["status"], run["command"]) == (
+        "rejected",
+        "completed",
+        "touch safe",
+    )
+    assert "not here" in content_of(denied)
+    assert decided(client) == [("reject", "hook: not here")]
+    assert {path.name for path in world.project.iterdir()} >= {"safe"}
+    assert not (world.project / "it").exists()
+    assert (world.home / "count").read_text() == "x\nx\n"
+    payload = told(world, "deny")
+    assert payload["session_id"] == conversation
+    assert (payload["hook_event_name"], payload["tool_name"]) == ("PreToolUse", "Bash")
+    assert payload["tool_input"]["command"] == "touch it"
+    assert Path(payload["transcript_path"]).is_file()
+
+
+def test_hooks_add_context_and_one_keeps_the_agent_from_resting(world: World) -> None:
+    stop = script(
+        world, "stop", "grep -q 'active\": true' $0.told || { echo 'Run the tests.' >&2; exit 2; }"
+    )
+    after = script(world, "after", answer(additionalContext="formatted"))
+    hooks = {
+        "SessionStart": hook("echo 'The sprint ends today.'", "startup"),
+        "UserPromptSubmit": hook("echo 'Be brief.'"),
+        "PostToolUse": hook(after, "Bash"),
+        "Stop": hook(stop),
+    }
+    world.script(call("terminal", command="echo hi"), say("Done."), say("Tests pass."))
+    client = world.daemon(settings={"hooks": hooks})
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Tests pass."
+    first, second, third = [json.dumps(r.body["messages"]) for r in world.llm.requests[-3:]]
+    assert "The sprint ends today." in first
+    assert "Be brief." in first
+    assert "formatted" in second
+    assert "Run the tests." in third
+    assert told(world, "after")["tool_response"]["output"].startswith("hi")
+
+
+def test_a_refused_message_ends_the_turn_and_no_model_ever_gets_it(world: World) -> None:
+    refuse = script(
+        world, "refuse", "grep -q hunter2 $0.told && { echo 'a password' >&2; exit 2; }; exit 0"
+    )
+    world.script(say("Hello."))
+    client = world.daemon(settings={"hooks": {"UserPromptSubmit": hook(refuse)}})
+    conversation = world.start(client, "my password is hunter2")
+    turn = world.turn(client)
+    assert (turn["stopReason"], turn["finalText"]) == ("hook", "a password")
+    world.send(client, conversation, "hello")
+    assert world.turn(client, nth=2)["finalText"] == "Hello."
+    assert "hunter2" not in json.dumps([request.body for request in world.llm.requests])
+
+
+def test_an_interrupt_ends_a_hook_and_one_that_is_slow_or_broken_is_told(world: World) -> None:
+    hooks = {
+        "UserPromptSubmit": [*hook("sleep 600", timeout=0.2), *hook("exit 3")],
+        "PreToolUse": hook(f"touch '{world.home}/begun'; sleep 600"),
+    }
+    world.script(call("terminal", command="echo hi"))
+    client = world.daemon(settings={"hooks": hooks})
+    conversation = world.start(client)
+    client.wait_for_event(lambda p: p["event"].get("item", {}).get("kind") == "command")
+    client.request("conversation/interrupt", {"conversationId": conversation})
+    wait_for_status(client, "idle")
+    assert world.turn(client)["status"] == "interrupted"
+    titles = [item["title"] for item in items(client, "notice")]
+    assert titles == [
+        "The UserPromptSubmit hook 'sleep 600' took too long",
+        "The UserPromptSubmit hook 'exit 3' ended with 3",
+    ]
+
+
+def test_hooks_of_a_project_count_in_a_trusted_folder_only(world: World) -> None:
+    claude = world.project / ".claude"
+    claude.mkdir()
+    deny = {"hooks": {"UserPromptSubmit": hook("echo no >&2; exit 2")}, "model": "x"}
+    (claude / "settings.json").write_text(json.dumps(deny))
+    world.script(say("Hello."))
+    doubtful = world.daemon(trusted=False)
+    world.start(doubtful)
+    assert world.turn(doubtful)["stopReason"] == "endTurn"
+    client = world.daemon()
+    world.start(client)
+    assert world.turn(client)["stopReason"] == "hook"

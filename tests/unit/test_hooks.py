@@ -1,0 +1,128 @@
+"""What hooks are told and what their answers mean; running them is tested with a daemon."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from oh_daemon.contract.hooks import HookCommand, HookGroup, read_hooks
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.hooks import HookRun, Hooks, Outcome, read_outcome, rewritten, tool_names
+from oh_daemon.core.state import State
+
+
+def _specific(**fields: Any) -> str:
+    return json.dumps({"hookSpecificOutput": fields})
+
+
+@pytest.mark.parametrize(
+    ("event", "code", "stdout", "stderr", "expected"),
+    [
+        ("PreToolUse", 0, "", "", Outcome()),
+        ("PreToolUse", 0, "all is well", "", Outcome()),
+        ("PreToolUse", 2, "", "no pushes\n", Outcome("deny", "no pushes")),
+        ("PreToolUse", 2, "", "", Outcome("deny", "the hook 'h' says no")),
+        ("PreToolUse", 0, '{"decision": "block", "reason": "r"}', "", Outcome("deny", "r")),
+        (
+            "PreToolUse",
+            0,
+            _specific(permissionDecision="ask", permissionDecisionReason="look"),
+            "",
+            Outcome("ask", "look"),
+        ),
+        (
+            "PreToolUse",
+            0,
+            _specific(updatedInput={"a": 1}, additionalContext="c"),
+            "",
+            Outcome(updated_input={"a": 1}, context="c"),
+        ),
+        ("Stop", 0, '{"continue": false, "stopReason": "enough"}', "", Outcome(stop="enough")),
+        ("UserPromptSubmit", 0, "It is Friday.", "", Outcome(context="It is Friday.")),
+        ("PostToolUse", 0, '{"systemMessage": "hi"}', "", Outcome(warnings=("hi",))),
+        (
+            "Stop",
+            127,
+            "",
+            "bash: nope\nmore",
+            Outcome(warnings=("The Stop hook 'h' ended with 127: bash: nope",)),
+        ),
+        ("Stop", None, "", "", Outcome(warnings=("The Stop hook 'h' took too long",))),
+    ],
+)
+def test_what_an_answer_means(event: Any, code: Any, stdout: str, stderr: str, expected: Outcome):
+    assert read_outcome(event, HookRun("h", code, stdout, stderr)) == expected
+
+
+def test_broken_json_is_a_warning():
+    [warning] = read_outcome("Stop", HookRun("h", 0, "{oops", "")).warnings
+    assert "gave no valid JSON" in warning
+
+
+def _fired(*answers: tuple[str, str]) -> Outcome:
+    """What hooks of these scopes say together with these answers."""
+    hooks = [(HookCommand(type="command", command=a), scope) for scope, a in answers]
+    runs = [HookRun("h", 0, answer, "") for _, answer in answers]
+    told = Hooks(run=lambda _hooks, _text, _cancel: runs)
+    return told.fire(hooks, "PreToolUse", State("c1"), {}, CancelToken())  # type: ignore[arg-type]
+
+
+ALLOW, ASK, DENY = (_specific(permissionDecision=word) for word in ("allow", "ask", "deny"))
+
+
+def test_the_strictest_answer_counts_and_a_project_cannot_allow():
+    assert _fired(("user", ALLOW), ("project", ASK), ("user", ALLOW)).decision == "ask"
+    assert _fired(("user", ALLOW), ("project", DENY)).decision == "deny"
+    assert _fired(("user", ALLOW)).decision == "allow"
+    assert _fired(("project", ALLOW)).decision == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "matcher", "fits"),
+    [
+        ("terminal", {}, "Bash", True),
+        ("terminal", {}, "terminal", True),
+        ("terminal", {}, "Ba", False),
+        ("edit", {"command": "str_replace"}, "Edit|Write", True),
+        ("edit", {"command": "create"}, "Write", True),
+        ("edit", {"command": "view"}, "Edit|Write", False),
+        ("shop__buy", {}, "mcp__shop__.*", True),
+        ("grep", {}, "*", True),
+        ("grep", {}, "", True),
+    ],
+)
+def test_matchers_know_our_names_and_those_of_claude(
+    tool: str, args: dict[str, Any], matcher: str, fits: bool
+):
+    hook = HookCommand(type="command", command="true")
+    table = {"PreToolUse": (HookGroup(matcher=matcher, hooks=(hook,)),)}
+    found = Hooks(table=lambda: table).matching("PreToolUse", *tool_names(tool, args))
+    assert bool(found) == fits
+
+
+def test_input_may_be_rewritten_under_either_name():
+    args = {"path": "/w/a", "old_str": "x", "new_str": "y"}
+    known = ["path", "old_str", "new_str"]
+    shown = {**args, "file_path": "/w/a", "old_string": "x", "new_string": "y"}
+    assert rewritten(args, {**shown, "file_path": "/w/b"}, known) == {**args, "path": "/w/b"}
+    assert rewritten(args, {**shown, "new_str": "z"}, known) == {**args, "new_str": "z"}
+    assert rewritten(args, {"file_path": "/w/b"}, known) == {"path": "/w/b"}
+
+
+def test_hooks_that_cannot_be_read_are_named_and_unknown_events_passed_over():
+    good = {"hooks": [{"type": "command", "command": "true"}]}
+    table, problems = read_hooks(
+        {
+            "Stop": [good, {"hooks": [{"type": "prompt", "prompt": "?"}]}],
+            "PreToolUse": [{**good, "matcher": "("}],
+            "Notification": [good],
+        },
+        "project",
+    )
+    assert [group.scope for group in table["Stop"]] == ["project"]
+    assert list(table) == ["Stop"]
+    assert problems[0].startswith("project: hooks.Stop.1.hooks.0.type")
+    assert "no regular expression" in problems[1]
+    assert read_hooks([], "user")[1] == ("user: hooks must be an object with lists by event",)
