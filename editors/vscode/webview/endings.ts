@@ -7,7 +7,6 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
   maxSteps: { title: "Stopped at the limit of steps.", description: "Resume gives it as many again." },
   maxCostUsd: { title: "Stopped at the limit of cost.", description: "Resume gives it as much again." },
   refusal: { title: "The model refused to answer." },
-  stuck: { title: "The agent went in circles.", description: "Resume gives it another try; better, tell it what to do." },
   hook: { title: "Stopped by a hook." },
   noAnswer: { title: "The model gave no answer." },
   toolErrors: { title: "Stopped:", description: "the model kept calling tools in a way that they do not understand." },
