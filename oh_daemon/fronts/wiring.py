@@ -26,10 +26,8 @@ from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.editor_ports import Editor, LanguageServers
-from oh_daemon.core.hooks import Hooks
 from oh_daemon.core.journal import Listener
 from oh_daemon.core.ports import EventLog, Json, Model, Question, Tool, ToolContext, ToolSpec
 from oh_daemon.core.prompt import ContextFile, render_system_prompt
@@ -39,7 +37,7 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.core.skills import prompt_sections
 from oh_daemon.core.slots import Slots
 from oh_daemon.core.state import State
-from oh_daemon.fronts.gates import gates_of
+from oh_daemon.fronts.policy import policy_of
 from oh_daemon.fronts.skills import Skills
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.mcp_servers.servers import McpServers
@@ -59,7 +57,6 @@ from oh_daemon.tools.todo import TodoTool
 from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.hook_process import HookProcesses
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, shown
 from oh_daemon.workspace.shell import Shells
@@ -271,7 +268,9 @@ class Live:
         runtime = Runtime(
             model_for=self._model_finder(),
             tools=self.workbench.tools,
-            policy=self._policy(),
+            policy=policy_of(
+                self._shared, self._recipe, self.conversation, self.workbench.documents
+            ),
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
             condenser=self._settings.condenser,
@@ -325,36 +324,6 @@ class Live:
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
             conversation.append(e.OptionsChanged(values=changed))
         self._log_agent()
-
-    def _policy(self) -> Policy:
-        shared, documents = self._shared, self.workbench.documents
-        if documents is None:
-            return Policy(
-                rules=lambda: shared.settings(None).settings.rules,
-                can_ask=shared.can_ask,
-                can_answer=shared.can_answer,
-            )
-        home, conversation = documents.folders.folders[0], self.conversation
-        return Policy(
-            gates=lambda spec, intent: gates_of(
-                conversation, shared.trust, documents, spec, intent
-            ),
-            rules=lambda: shared.settings(home).settings.rules,
-            hooks=Hooks(
-                table=lambda: shared.settings(home).settings.hooks,
-                run=HookProcesses(shared.spawner, home, shared.environment).run,
-                transcript=str(home / ".openhands" / "conversations" / self.id / "events.jsonl"),
-                cwd=str(home),
-            ),
-            is_granted=lambda key: shared.is_granted(home, key) or self._is_inherited(key),
-            save_grant=lambda key: shared.save_grant(home, key),
-            can_ask=shared.can_ask,
-            can_answer=shared.can_answer,
-        )
-
-    def _is_inherited(self, key: str) -> bool:
-        parent = self._recipe.parent
-        return parent is not None and key in parent.state.grants | parent.state.turn_grants
 
     def refresh_tools(self, cancel: CancelToken) -> None:
         """Take in what MCP servers offer now, and tell of those that failed; and of a new model."""
