@@ -91,7 +91,7 @@ TIGHTENED = frozenset({"rules", "hooks"})
 NOT_FROM_PROJECT = frozenset(
     {
         *("model", "models", "llm", "profiles", "routers", "mcpServers"),
-        *("logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
+        *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
     }
 )
 """A repository must not choose where the user's text and keys go, nor what is started."""

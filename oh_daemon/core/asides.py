@@ -122,10 +122,10 @@ class Asides:
 
 def plan_title(state: State) -> str | None:
     """The first message, when nothing else was said and nobody gave the conversation a title."""
-    said = [item for item in state.items if is_message(item)]
-    if state.message_count != 1 or not said:
+    if state.message_count != 1:
         return None
-    if state.title != title_of(UserMessageItem.model_validate(said[0]).content):
+    said = [item for item in state.items if is_message(item)]
+    if not said or state.title != title_of(UserMessageItem.model_validate(said[0]).content):
         return None
     content: str | list[Json] = render_batch(said)[0]["content"]
     if isinstance(content, str):

@@ -133,7 +133,7 @@ class SubAgents:
         params = m.StartParams(
             title=task.title,
             options={
-                **inherited_options(_mode_of(agent), state.options),
+                **inherited_options(_mode_of(agent), state.options_now),
                 "model": self._model(agent),
             },
             max_steps=state.max_steps,
@@ -155,14 +155,14 @@ class SubAgents:
         """A file may choose among the models that the user offers."""
         options = self._conversations.options_of(self.parent)
         offered = {c.value for option in options if option.id == "model" for c in option.choices}
-        return agent.model if agent.model in offered else self.parent.state.options["model"]
+        return agent.model if agent.model in offered else self.parent.state.options_now["model"]
 
     def align(self, child: Conversation, agent_name: str) -> None:
         """What the user changed about the parent holds for its sub-agents from their next step."""
         agent = self.agents().get(agent_name)
         with child.changed:
             own_mode = _mode_of(agent) if agent else child.state.options["mode"]
-            wanted = inherited_options(own_mode, self.parent.state.options)
+            wanted = inherited_options(own_mode, self.parent.state.options_now)
             if not wanted.items() <= child.state.options.items():
                 child.append(e.OptionsChanged(values=wanted))
 

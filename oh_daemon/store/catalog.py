@@ -130,7 +130,7 @@ class Catalog:
         return sorted(found, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
 
     def usage_records(self) -> Iterator[Json]:
-        """Records of model calls, of all conversations; what cannot be read is left out."""
+        """Records of model calls, each once, of all conversations that can be read."""
         for place in self._folders():
             with suppress(OSError, DaemonError), read_private(place / LOG_NAME) as lines:
                 for line in lines:
@@ -138,7 +138,8 @@ class Catalog:
                     if b'"usage.updated"' in line:
                         with suppress(orjson.JSONDecodeError, *_MALFORMED):
                             record = orjson.loads(line)
-                            if record["event"]["type"] == "usage.updated":
+                            # What a sub-agent took is in its own log too.
+                            if record["event"].get("purpose") != "subagent":
                                 yield record
 
     def _folders(self) -> list[Path]:

@@ -378,15 +378,24 @@ def test_log_follows_a_conversation_while_it_runs(world: World) -> None:
     assert (ran.code, ran.err) == (130, "")
 
 
-def test_list_shows_the_newest_first_also_as_json(world: World) -> None:
+def test_list_and_usage_show_the_newest_first_and_the_cost_also_as_json(world: World) -> None:
     assert "No conversations" in run(world, "list").out
+    cached = {"prompt_tokens": 1000, "completion_tokens": 5, "cost": 0.25}
+    cached |= {"prompt_tokens_details": {"cached_tokens": 960}}
     for words in ("first task", "second task"):
-        world.script(say("Done."))
-        run(world, "run", words)
+        world.script(with_usage(say("Done."), cached))
+        ran = run(world, "run", words)
+        assert "1,000 tokens in (96% cached), 5 out · cost $0.2500" in ran.out
     head, second, first = run(world, "list").out.splitlines()
-    assert head.split() == ["id", "updated", "status", "title"]
-    assert re.fullmatch(r"[0-9a-f]{12}  \d{4}-\d\d-\d\d \d\d:\d\d  idle +second task *", second)
+    assert head.split() == ["id", "updated", "status", "cost", "cached", "title"]
+    row = r"[0-9a-f]{12}  \d{4}-\d\d-\d\d \d\d:\d\d  idle +\$0.25  96% +second task *"
+    assert re.fullmatch(row, second)
     assert "first task" in first
+    _, model, *_, everything = run(world, "usage").out.splitlines()
+    taken = ["2", "2,000", "96%", "10", "$0.50"]
+    assert [model.split(), everything.split()] == [["openai/fake", *taken], ["all", *taken]]
+    [told] = events(run(world, "usage", "--json", "--since", "2999-01-01"))
+    assert told == {"usage": {}, "byModel": [], "byDay": []}
     assert [e["title"] for e in events(run(world, "list", "--json"))] == [
         "second task",
         "first task",
@@ -414,7 +423,7 @@ def test_doctor_exits_1_when_a_log_cannot_be_written(world: World) -> None:
 
 def test_help_is_plain_and_names_every_command(world: World) -> None:
     ran = run(world, "--help")
-    for name in ("run", "demo", "log", "list", "doctor", "schema"):
+    for name in ("run", "demo", "log", "list", "usage", "doctor", "schema"):
         assert re.search(rf"^  {name} ", ran.out, re.MULTILINE)
     assert "api-key" not in run(world, "run", "--help").out
 

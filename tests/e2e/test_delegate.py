@@ -173,6 +173,19 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     assert any("mode plan is read-only" in content_of(item) for item in commands)
 
 
+def test_what_holds_for_one_turn_holds_for_its_sub_agents_too(world: World) -> None:
+    script(world, go=[say("Ready."), delegate(task("one")), say("Done.")], one=[say("One.")])
+    client = world.daemon()
+    parent = world.start(client, options={"mode": "full", "approval": "askNever"})
+    wait_for_end(client, parent)
+    overrides = {"options": {"mode": "ask", "model": "openai/other"}}
+    world.send(client, parent, "now", overrides=overrides)
+    wait_for_end(client, parent, nth=2)
+    [created] = of(client, child_of(client), "conversation.created")
+    wanted = {"mode": "ask", "approval": "askNever", "model": "openai/other"}
+    assert created["options"] == wanted
+
+
 def test_an_interrupt_reaches_sub_agents_and_their_commands(world: World) -> None:
     script(world, go=[delegate(task("one"), task("two"))], one=[SLEEP], two=[hang()])
     client = world.daemon()

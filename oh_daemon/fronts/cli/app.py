@@ -138,6 +138,19 @@ def list_conversations(workspace: Folder = Path(), as_json: AsJson = False) -> N
     print_list(workspace, as_json=as_json)
 
 
+@app.command("usage")
+def show_usage(
+    workspace: Folder = Path(),
+    since: Annotated[str, typer.Option(metavar="DAY", help="Such as 2026-11-21, in UTC.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show what the models took in a folder, by model and by day."""
+    from oh_daemon.fronts.cli.logs import catalogs_of  # noqa: PLC0415
+    from oh_daemon.fronts.cli.spending import print_usage  # noqa: PLC0415
+
+    print_usage(catalogs_of(workspace), since, as_json=as_json)
+
+
 @app.command("export")
 def export_conversation(
     conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],

@@ -63,7 +63,7 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
 
 def print_list(folder: Path, *, as_json: bool) -> None:
     """One conversation per line, newest first."""
-    listed = [summary for catalog in _catalogs(folder) for summary in catalog.summaries()]
+    listed = [summary for catalog in catalogs_of(folder) for summary in catalog.summaries()]
     found = [summary for summary in listed if summary.get("parentId") is None]
     if as_json:
         for summary in found:
@@ -110,13 +110,13 @@ def _follow(place: Path) -> Iterator[Json]:
         spawner.close()
 
 
-def _catalogs(folder: Path) -> list[Catalog]:
+def catalogs_of(folder: Path) -> list[Catalog]:
     return [Catalog(folder / ".openhands"), Catalog(Places.of_user(os.environ).state_folder)]
 
 
 def _find(folder: Path, start_of_id: str) -> Path:
     """The folder of the log, by an id or the start of one."""
-    catalogs = _catalogs(folder)
+    catalogs = catalogs_of(folder)
     ids = [summary["id"] for catalog in catalogs for summary in catalog.summaries()]
     name = find_id(ids, start_of_id, folder)
     return next(place for catalog in catalogs if (place := catalog.find(name)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidStateError, RequestCancelledError
 from oh_daemon.core.bill import Bill
 from oh_daemon.core.cancel import Cancelled
+from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_own_thread, on_worker
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
@@ -39,10 +41,9 @@ def ask(
 
 def usage_read(daemon: Daemon, params: a.UsageReadParams, folders: list[Path]) -> a.UsageReadResult:
     conversations, bill = daemon.conversations, Bill(params.since or "")
+    records: Iterable[Json]
     if params.conversation_id is None:
-        # What a sub-agent took is in its own log too.
-        found = (r for each in conversations.catalogs(folders) for r in each.usage_records())
-        records = [record for record in found if record["event"].get("purpose") != "subagent"]
+        records = (r for each in conversations.catalogs(folders) for r in each.usage_records())
     else:
         records = conversations.read(params.conversation_id, folders)[1]
     for record in records:
