@@ -44,7 +44,8 @@ class McpServerInfo(Contract):
     """One server as it stands."""
 
     name: str
-    status: Literal["disabled", "starting", "running", "failed"]
+    status: Literal["disabled", "starting", "running", "authRequired", "failed"]
+    """`authRequired`: it wants the user to sign in, see `mcp/authenticate`."""
     tools: tuple[str, ...] = ()
     """As the model calls them."""
     left_out: tuple[str, ...] = ()
@@ -73,3 +74,19 @@ class McpRestartParams(Contract):
     """Start a server anew, and take its tools as they are now."""
 
     server: str
+
+
+class McpAuthenticateParams(Contract):
+    """Sign in to a server with a `url`; who was signed in before is forgotten."""
+
+    server: str
+
+
+class McpAuthenticateResult(Contract):
+    """Where the user signs in; the server comes to `running` once they have."""
+
+    url: str | None = None
+    """Open it in a browser of the same machine. None when the server asks for nothing."""
+    opened: bool = False
+    """Whether the client was asked to open it (`window/showDocument`)."""
+    servers: tuple[McpServerInfo, ...]

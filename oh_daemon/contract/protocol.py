@@ -102,6 +102,7 @@ REQUESTS: tuple[Method, ...] = (
     Method("mcp/list", "McpListParams", "McpServers"),
     Method("mcp/setEnabled", "McpSetEnabledParams", "McpServers"),
     Method("mcp/restart", "McpRestartParams", "McpServers"),
+    Method("mcp/authenticate", "McpAuthenticateParams", "McpAuthenticateResult"),
     Method("daemon/status", "DaemonStatusParams", "DaemonStatusResult"),
     Method("workspace/setTrust", "SetTrustParams", "SetTrustResult"),
 )

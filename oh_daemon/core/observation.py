@@ -85,7 +85,7 @@ def _part(part: object) -> Json:
             return found
         case {"type": "resource_link", "uri": str()} as found if len(rendered) <= MAX_TEXT_CHARS:
             return found
-        case {"type": "image" | "audio" | "resource" as kind}:
+        case {"type": str(kind), "data": str()} | {"type": str(kind), "resource": {"blob": str()}}:
             return {"type": "text", "text": f"({kind}: broken, or larger than 12 MiB)"}
         case _:
             return {"type": "text", "text": shorten(rendered, MAX_TEXT_CHARS)}

@@ -6,6 +6,7 @@ reads neither files nor variables.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from oh_daemon.fronts.wiring import Shared
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
+from oh_daemon.store.kept_secrets import KeptSecrets
 from oh_daemon.store.user_state import UserState
 from oh_daemon.workspace.spawner import Spawner
 
@@ -38,7 +40,10 @@ def share_for_user(
     masker = Masker(secret_values(sources.environment))
     models = Models(lambda: settings(None).settings, sources.environment, masker.add)
     spawner = Spawner()
-    surroundings = Surroundings(spawner, models.variables, masker.add, Path.cwd())
+    # What it reports comes to us as errors too; without a handler it would all be on stderr.
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    keep = KeptSecrets(places.state_folder / "mcp")
+    surroundings = Surroundings(spawner, models.variables, masker.add, Path.cwd(), keep)
     shared = Shared(
         spawner=spawner,
         mcp=McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings),

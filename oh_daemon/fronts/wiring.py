@@ -341,8 +341,9 @@ class Live:
             self._log_agent()
         for server in (info for source in sources for info in source.infos()):
             if server.status == "failed":
-                title = f"The MCP server {server.name!r} failed"
-                self.agent.warn(title, server.error)
+                self.agent.warn(f"The MCP server {server.name!r} failed", server.error)
+            elif server.status == "authRequired":
+                self.agent.warn(f"The MCP server {server.name!r} is left out", server.error)
 
     def _log_agent(self) -> None:
         """Say what is new about the agent; the provider may have cached the prompt."""

@@ -9,13 +9,15 @@ import os
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.mcp_servers.pipes import piped
+from oh_daemon.mcp_servers.sign_in import Keep, Memory, SignIn
 from oh_daemon.workspace.spawner import Process, Spawner, clean_env
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -33,13 +35,22 @@ class Surroundings:
     on_secret: Callable[[str], None]
     """Hears each value that was put in for a name, so that it is masked."""
     cwd: Path
+    keep: Keep = field(default_factory=Memory)
+    """For what a server gives who has signed in."""
+
+    def sign_in(self, settings: McpServerSettings) -> SignIn:
+        return SignIn(settings.url or "", self.keep, self.on_secret)
 
     def connect(
-        self, settings: McpServerSettings, said: deque[str], on_end: Callable[[], None]
+        self,
+        settings: McpServerSettings,
+        sign_in: SignIn,
+        said: deque[str],
+        on_end: Callable[[], None],
     ) -> AbstractAsyncContextManager[Any]:
         """A transport of the mcp package; `said` gets a process's stderr, `on_end` its end."""
         if settings.command is None:
-            return self._dialled(settings)
+            return self._dialled(settings, sign_in)
         return piped(lambda fds: self._spawned(settings, fds), said, on_end)
 
     def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
@@ -50,7 +61,7 @@ class Surroundings:
         )
 
     @asynccontextmanager
-    async def _dialled(self, settings: McpServerSettings) -> AsyncGenerator[Any]:
+    async def _dialled(self, settings: McpServerSettings, sign_in: SignIn) -> AsyncGenerator[Any]:
         """Redirects lead nowhere but to the same origin, which the mcp package sees to."""
         import httpx2  # noqa: PLC0415 - comes with mcp, which takes a second.
         from mcp.client.sse import sse_client  # noqa: PLC0415
@@ -58,16 +69,37 @@ class Surroundings:
 
         url = settings.url or ""
         headers = {name: self._filled(value) for name, value in settings.headers.items()}
-        if settings.transport == "sse":
-            async with sse_client(url, headers=headers, sse_read_timeout=_IDLE_S) as streams:
-                yield streams
-            return
-        patience = httpx2.Timeout(30.0, read=settings.timeout_s)
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=patience) as http,
-            streamable_http_client(url, http_client=http) as streams,
-        ):
-            yield streams
+
+        async def look(response: httpx2.Response) -> None:
+            if response.status_code == HTTPStatus.UNAUTHORIZED:
+                sign_in.on_refused()
+
+        def client(
+            headers: dict[str, str] | None = None,
+            timeout: httpx2.Timeout | None = None,
+            auth: httpx2.Auth | None = None,
+        ) -> httpx2.AsyncClient:
+            # With `auth` a refusal is part of the talk, and it says itself when it needs the user.
+            hooks = {} if auth else {"response": [look]}
+            return httpx2.AsyncClient(
+                headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
+            )
+
+        async with AsyncExitStack() as stack:
+            auth = await stack.enter_async_context(sign_in.auth())
+            if settings.transport == "sse":
+                streams = sse_client(
+                    url,
+                    headers,
+                    sse_read_timeout=_IDLE_S,
+                    httpx_client_factory=client,
+                    auth=auth,
+                )
+            else:
+                patience = httpx2.Timeout(30.0, read=settings.timeout_s)
+                http = await stack.enter_async_context(client(headers, patience, auth))
+                streams = streamable_http_client(url, http_client=http)
+            yield await stack.enter_async_context(streams)
 
     def _filled(self, text: str) -> str:
         """With the values of `${NAME}`; one that is not known stays as it is written."""

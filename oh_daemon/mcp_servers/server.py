@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -18,16 +18,21 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
+from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.offer import Offered, choose_tools
 
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 2
+MAX_REDIALS = 6
+"""Of a server behind an address, which takes a minute."""
 _BACKOFF_S = 1.0
 _MAX_PAGES = 50
 _LIST_CHANGED = "notifications/tools/list_changed"
 _CONNECTION_CLOSED = -32_000
 """What the mcp package answers for a server that is dead, though its object looks alive."""
+
+_SIGN_IN = "it wants you to sign in; mcp/authenticate begins that"
 
 T = TypeVar("T")
 
@@ -38,12 +43,6 @@ class RunOnLoop(Protocol):
     def __call__(self, coroutine: Coroutine[Any, Any, T], cancel: CancelToken) -> T: ...
 
 
-Connect = Callable[
-    [McpServerSettings, deque[str], Callable[[], None]], AbstractAsyncContextManager[Any]
-]
-"""Opens a transport of the mcp package; gets the ring for stderr and who hears of the end."""
-
-
 class Server:
     """A configured server; `start` begins, `stop` ends it."""
 
@@ -51,7 +50,7 @@ class Server:
         self,
         name: str,
         settings: McpServerSettings,
-        connect: Connect,
+        around: Surroundings,
         on_change: Callable[[], None],
     ) -> None:
         self.name = name
@@ -59,7 +58,9 @@ class Server:
         self.offered: tuple[Offered, ...] = ()
         self.has_resources = False
         self.info = McpServerInfo(name=name, status="disabled")
-        self._connect = connect
+        self._around = around
+        self._sign_in = around.sign_in(settings)
+        self._sign_in.on_needed = lambda: self._say("authRequired", _SIGN_IN)
         self._on_change = on_change
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
@@ -71,6 +72,19 @@ class Server:
     async def start(self) -> None:
         """Begin to connect; `info` tells what becomes of it."""
         await self.stop()
+        self._begin()
+
+    async def authenticate(self) -> str | None:
+        """Start anew, and let the user sign in; the result is where, or None if nowhere."""
+        await self.stop()
+        page = self._sign_in.begin()
+        self._begin()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.start_timeout_s):
+                return await asyncio.shield(page)
+        return None
+
+    def _begin(self) -> None:
         self._seen = {}
         self._say("starting")
         self._task = asyncio.create_task(self._live(), name=f"mcp-{self.name}")
@@ -81,6 +95,7 @@ class Server:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+        self._sign_in.end()
         self._say("disabled")
 
     async def call(self, tool: str, args: Json) -> Json:
@@ -121,14 +136,22 @@ class Server:
     async def _live(self) -> None:
         """Connect, and again when it breaks, a few times."""
         error = await self._session()
-        for n_restart in range(1, MAX_RESTARTS + 1):
-            if not self._has_run:
-                break  # What could not start will not start a second later.
+        is_far = self.settings.url is not None
+        has_ever_run = self._has_run
+        for n_restart in range(MAX_REDIALS if is_far else MAX_RESTARTS):
+            # What could not start will not start a second later, but a network comes back.
+            is_hopeless = not (has_ever_run if is_far else self._has_run)
+            if is_hopeless or self._sign_in.is_needed:
+                break
             self._say("starting", error)
-            await asyncio.sleep(n_restart * _BACKOFF_S)
+            await asyncio.sleep(2**n_restart * _BACKOFF_S)
             error = await self._session()
         logger.warning("MCP server %s: %s", self.name, error)
-        self._say("failed", error)
+        if self._sign_in.is_needed:
+            self._say("authRequired", f"{error}; {_SIGN_IN}")
+        else:
+            self._say("failed", error)
+        self._sign_in.end()
 
     async def _session(self) -> str:
         """One connection from start to end; why it ended."""
@@ -138,10 +161,13 @@ class Server:
 
         self._ended.clear()
         self._has_run = False
+        limit_s = self.settings.start_timeout_s + self._sign_in.patience_s
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self.settings.start_timeout_s):
-                    transport = self._connect(self.settings, self._said, self._ended.set)
+                async with asyncio.timeout(limit_s):
+                    transport = self._around.connect(
+                        self.settings, self._sign_in, self._said, self._ended.set
+                    )
                     client = Client(transport, message_handler=self._on_message, cache=None)
                     await stack.enter_async_context(client)
                     await self._list_tools(client)
@@ -149,6 +175,7 @@ class Server:
                 self._client, self._has_run = client, True
                 self.has_resources = client.server_capabilities.resources is not None
                 self._say("running")
+                self._sign_in.end()
                 listening = asyncio.create_task(self._listen(client))
                 try:
                     await self._ended.wait()
@@ -158,7 +185,6 @@ class Server:
                     self._say("starting")
                     listening.cancel()
         except TimeoutError:
-            limit_s = self.settings.start_timeout_s
             return f"it did not start within {limit_s:g} s{self._last_words()}"
         except Exception as exc:  # noqa: BLE001 - whatever it sends ends this server only.
             return f"{_reason(exc)}{self._last_words()}"
@@ -203,9 +229,11 @@ class Server:
         self._on_change()
 
     def _say(
-        self, status: Literal["disabled", "starting", "running", "failed"], error: str | None = None
+        self,
+        status: Literal["disabled", "starting", "running", "authRequired", "failed"],
+        error: str | None = None,
     ) -> None:
-        if status in {"disabled", "failed"}:
+        if status in {"disabled", "authRequired", "failed"}:
             self.offered, self.has_resources = (), False
         tools = tuple(tool.spec.name for tool in self.offered)
         self.info = self.info.model_copy(update={"status": status, "error": error, "tools": tools})

@@ -43,6 +43,8 @@ class McpServers:
         self._switched: dict[str, bool] = {}
         self.on_change: Callable[[], None] = lambda: None
         """Called from the io loop whenever a server's status or tools are others."""
+        self.open_page: Callable[[str], bool] = lambda _url: False
+        """Shows the user an address in a browser; whether it could."""
         self.wait_s = 10.0
         """How long a step waits for servers that are starting; their own limit may be shorter."""
 
@@ -64,7 +66,7 @@ class McpServers:
         for name in [n for n, s in self._servers.items() if wanted.get(n) != s.settings]:
             await self._servers.pop(name).stop()
         for name in wanted.keys() - self._servers.keys():
-            server = Server(name, wanted[name], self._surroundings.connect, self._tell)
+            server = Server(name, wanted[name], self._surroundings, self._tell)
             self._servers[name] = server
             if self._switched.get(name, server.settings.enabled):
                 await server.start()
@@ -101,6 +103,13 @@ class McpServers:
 
     def restart(self, name: str) -> None:
         self._run(self._named(name).start(), CancelToken())
+
+    def authenticate(self, name: str) -> str | None:
+        """Let the user sign in anew; the result is where, None if the server asks for nothing."""
+        server = self._named(name)
+        if server.settings.url is None:
+            raise InvalidParamsError.at("server", "only a server with a `url` can be signed in to")
+        return self._run(server.authenticate(), CancelToken())
 
     def _named(self, name: str) -> Server:
         self.begin()

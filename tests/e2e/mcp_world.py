@@ -50,10 +50,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(transport: str = "http", port: int | None = None, *words: str) -> Generator[int]:
-    """One of `mcp_server.py` on a port of this machine, which it listens on by now."""
+def serving(
+    transport: str = "http",
+    port: int | None = None,
+    *words: str,
+    program: str = mcp_server.__file__,
+) -> Generator[int]:
+    """One of these servers on a port of this machine, which it listens on by now."""
     port = port or free_port()
-    argv = [sys.executable, mcp_server.__file__, transport, str(port), *words]
+    argv = [sys.executable, program, transport, str(port), *words]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr

@@ -516,6 +516,11 @@ export interface McpRestartParams {
   server: string;
 }
 
+/** Sign in to a server with a `url`; who was signed in before is forgotten. */
+export interface McpAuthenticateParams {
+  server: string;
+}
+
 /** How the daemon is. */
 export interface DaemonStatusParams {
 }
@@ -1521,10 +1526,17 @@ export interface McpServers {
 /** One server as it stands. */
 export interface McpServerInfo {
   name: string;
-  status: "disabled" | "starting" | "running" | "failed";
+  status: "disabled" | "starting" | "running" | "authRequired" | "failed";
   tools: readonly string[];
   leftOut: readonly string[];
   error?: string;
+}
+
+/** Where the user signs in; the server comes to `running` once they have. */
+export interface McpAuthenticateResult {
+  url?: string;
+  opened: boolean;
+  servers: readonly McpServerInfo[];
 }
 
 export interface DaemonStatusResult {
@@ -1711,6 +1723,7 @@ export interface Requests {
   "mcp/list": [McpListParams, McpServers];
   "mcp/setEnabled": [McpSetEnabledParams, McpServers];
   "mcp/restart": [McpRestartParams, McpServers];
+  "mcp/authenticate": [McpAuthenticateParams, McpAuthenticateResult];
   "daemon/status": [DaemonStatusParams, DaemonStatusResult];
   "workspace/setTrust": [SetTrustParams, SetTrustResult];
 }

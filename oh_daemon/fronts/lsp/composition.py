@@ -68,7 +68,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         can_answer=publisher.asker.can_answer,
         listeners=(publisher,),
     )
-    handlers_mcp.tell_changes(shared, server.outbox)
+    handlers_mcp.connect(shared.mcp, server.outbox, server.client, facts)
     daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)
     return Service(
         methods=_bind(daemon, server.client, facts),

@@ -448,6 +448,10 @@
 ---@class (exact) oh.protocol.McpRestartParams
 ---@field server string
 
+--- Sign in to a server with a `url`; who was signed in before is forgotten.
+---@class (exact) oh.protocol.McpAuthenticateParams
+---@field server string
+
 --- How the daemon is.
 ---@class (exact) oh.protocol.DaemonStatusParams
 
@@ -1326,10 +1330,16 @@
 --- One server as it stands.
 ---@class (exact) oh.protocol.McpServerInfo
 ---@field name string
----@field status "disabled" | "starting" | "running" | "failed"
+---@field status "disabled" | "starting" | "running" | "authRequired" | "failed"
 ---@field tools string[]
 ---@field leftOut string[]
 ---@field error? string
+
+--- Where the user signs in; the server comes to `running` once they have.
+---@class (exact) oh.protocol.McpAuthenticateResult
+---@field url? string
+---@field opened boolean
+---@field servers oh.protocol.McpServerInfo[]
 
 ---@class (exact) oh.protocol.DaemonStatusResult
 ---@field version string
@@ -1500,6 +1510,7 @@ M.Requests = {
   ["mcp/list"] = true, -- oh.protocol.McpListParams -> oh.protocol.McpServers
   ["mcp/setEnabled"] = true, -- oh.protocol.McpSetEnabledParams -> oh.protocol.McpServers
   ["mcp/restart"] = true, -- oh.protocol.McpRestartParams -> oh.protocol.McpServers
+  ["mcp/authenticate"] = true, -- oh.protocol.McpAuthenticateParams -> oh.protocol.McpAuthenticateResult
   ["daemon/status"] = true, -- oh.protocol.DaemonStatusParams -> oh.protocol.DaemonStatusResult
   ["workspace/setTrust"] = true, -- oh.protocol.SetTrustParams -> oh.protocol.SetTrustResult
 }

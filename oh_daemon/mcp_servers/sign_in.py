@@ -1,0 +1,252 @@
+"""Signing in to a server behind an address by OAuth: kept tokens, and the way back of the browser.
+
+Nothing is begun without the user: a server that wants them is `authRequired` until
+`mcp/authenticate`. Then one port of 127.0.0.1 listens until the browser is back or the time is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, Self
+from urllib.parse import parse_qs, urlsplit
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.ports import Json
+
+PATIENCE_S = 300.0
+_MAX_REQUEST_BYTES = 16 << 10
+_PAGE = b"<!doctype html><meta charset=utf-8><title>oh-daemon</title><p>%s</p>"
+
+
+class Keep(Protocol):
+    """Where tokens are kept, by the server's address."""
+
+    def load(self, name: str) -> Json: ...
+
+    def save(self, name: str, value: Json) -> None: ...
+
+
+class Memory:
+    """Keeps them as long as the process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Json] = {}
+
+    def load(self, name: str) -> Json:
+        return self._kept.get(name, {})
+
+    def save(self, name: str, value: Json) -> None:
+        self._kept[name] = value
+
+
+class SignIn:
+    """How one server gets to know the user. On the io loop only."""
+
+    def __init__(self, url: str, keep: Keep, on_secret: Callable[[str], None]) -> None:
+        self._url = url
+        self._keep = keep
+        self._on_secret = on_secret
+        self._page: asyncio.Future[str | None] | None = None
+        self.is_needed = False
+        """Whether the server has asked for it and nobody has signed in since."""
+        self.on_needed: Callable[[], None] = lambda: None
+
+    def begin(self) -> asyncio.Future[str | None]:
+        """The next connection may ask the user; the result is where they sign in, None if nowhere.
+
+        Whoever was signed in before is forgotten.
+        """
+        kept = self._keep.load(self._url)
+        self._keep.save(self._url, {key: kept[key] for key in ("client",) if key in kept})
+        self._page = asyncio.get_running_loop().create_future()
+        return self._page
+
+    @property
+    def patience_s(self) -> float:
+        """How much longer than usual the next connection may take."""
+        return 0.0 if self._page is None else PATIENCE_S
+
+    def end(self) -> None:
+        """The connection stands, or is given up: nobody need sign in for it any more."""
+        page, self._page = self._page, None
+        if page is not None and not page.done():
+            page.set_result(None)
+
+    @asynccontextmanager
+    async def auth(self) -> AsyncGenerator[Any]:
+        """For the HTTP client: what answers the server's demand; None while there is nothing."""
+        self.is_needed = False
+        kept = self._keep.load(self._url)
+        if self._page is not None:
+            async with _Browser(_port_of(kept)) as browser:
+                if browser.port != _port_of(kept):
+                    # Registered with another way back, which most servers insist on.
+                    kept = {}
+                yield self._provider(kept, browser)
+        elif "tokens" in kept:
+            yield self._provider(kept, None)
+        else:
+            yield None
+
+    def on_refused(self) -> None:
+        """The server wants to know who the user is."""
+        self.is_needed = True
+        self.on_needed()
+
+    def _provider(self, kept: Json, browser: _Browser | None) -> Any:
+        from mcp.client.auth import OAuthClientProvider  # noqa: PLC0415 - mcp is slow to import.
+        from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata  # noqa: PLC0415
+
+        storage = _Storage(kept, self._on_secret, lambda: self._save(storage, provider))
+
+        async def ask_user(url: str) -> None:
+            self.on_refused()
+            if browser is None or self._page is None:
+                raise ToolError("the user must sign in again")
+            browser.expect(url)
+            if not self._page.done():
+                self._page.set_result(url)
+
+        async def wait_for_browser() -> Any:
+            if browser is None:
+                raise ToolError("the user must sign in again")
+            return await browser.returned()
+
+        uris = [browser.redirect_uri] if browser else _ways_back(kept)
+        metadata = OAuthClientMetadata.model_validate(
+            {"client_name": "oh-daemon", "redirect_uris": uris}
+        )
+        provider: Any = OAuthClientProvider(
+            self._url, metadata, storage, ask_user, wait_for_browser
+        )
+        # The package keeps neither, so after a restart it could not refresh an old token.
+        provider.context.token_expiry_time = kept.get("expiresAt")
+        if "server" in kept:
+            provider.context.oauth_metadata = OAuthMetadata.model_validate(kept["server"])
+        return provider
+
+    def _save(self, storage: _Storage, provider: Any) -> None:
+        if provider.context.oauth_metadata is not None:
+            storage.kept["server"] = _json(provider.context.oauth_metadata)
+        storage.kept["expiresAt"] = provider.context.token_expiry_time
+        if "tokens" in storage.kept:
+            self.is_needed = False
+        self._keep.save(self._url, storage.kept)
+
+
+class _Storage:
+    """The mcp package's port for what it wants kept."""
+
+    def __init__(
+        self, kept: Json, on_secret: Callable[[str], None], on_change: Callable[[], None]
+    ) -> None:
+        self.kept = dict(kept)
+        self._on_secret = on_secret
+        self._on_change = on_change
+        self._mask()
+
+    async def get_tokens(self) -> Any:
+        from mcp.shared.auth import OAuthToken  # noqa: PLC0415 - see `SignIn`.
+
+        tokens = self.kept.get("tokens")
+        return tokens and OAuthToken.model_validate(tokens)
+
+    async def set_tokens(self, tokens: Any) -> None:
+        self._change("tokens", tokens)
+
+    async def get_client_info(self) -> Any:
+        from mcp.shared.auth import OAuthClientInformationFull  # noqa: PLC0415 - see `SignIn`.
+
+        client = self.kept.get("client")
+        return client and OAuthClientInformationFull.model_validate(client)
+
+    async def set_client_info(self, client_info: Any) -> None:
+        self._change("client", client_info)
+
+    def _change(self, key: str, value: Any) -> None:
+        self.kept[key] = _json(value)
+        self._mask()
+        self._on_change()
+
+    def _mask(self) -> None:
+        for holder in (self.kept.get("tokens", {}), self.kept.get("client", {})):
+            for name in ("access_token", "refresh_token", "client_secret"):
+                if holder.get(name):
+                    self._on_secret(holder[name])
+
+
+class _Browser:
+    """The address on this machine that the browser is sent back to; everything else is refused."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self._state: str | None = None
+        self._answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def redirect_uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}/callback"
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._server = await asyncio.start_server(self._on_request, "127.0.0.1", self.port)
+        except OSError:
+            self._server = await asyncio.start_server(self._on_request, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self._server.close()
+
+    def expect(self, url: str) -> None:
+        """Only who comes from there, which its `state` shows, is listened to."""
+        [self._state] = parse_qs(urlsplit(url).query)["state"]
+
+    async def returned(self) -> Any:
+        """What the browser brought. Raises `ToolError`."""
+        from mcp.shared.auth import AuthorizationCodeResult  # noqa: PLC0415 - see `SignIn`.
+
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                answer = await self._answer
+        except TimeoutError:
+            raise ToolError(f"nobody signed in within {PATIENCE_S:g} s") from None
+        finally:
+            self._server.close()
+        if "code" not in answer:
+            reason = answer.get("error_description") or answer.get("error", "no code came back")
+            raise ToolError(f"signing in was refused: {reason[:300]}")
+        return AuthorizationCodeResult.model_validate(answer)
+
+    async def _on_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = (await reader.readline())[:_MAX_REQUEST_BYTES].decode("latin-1")
+        method, _, rest = line.partition(" ")
+        target = urlsplit(rest.split(" ")[0])
+        query = {name: values[0] for name, values in parse_qs(target.query).items()}
+        is_ours = (method, target.path) == ("GET", "/callback") and self._state is not None
+        if is_ours and query.get("state") == self._state:
+            status, says = b"200 OK", b"That is all: go back to your editor."
+            if not self._answer.done():
+                self._answer.set_result(query)
+        else:
+            status, says = b"404 Not Found", b"There is nothing here."
+        head = b"HTTP/1.1 %s\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" % status
+        writer.write(head + _PAGE % says)
+        await writer.drain()
+        writer.close()
+
+
+def _ways_back(kept: Json) -> list[str]:
+    """The addresses that this client is registered with."""
+    client: Json = kept.get("client", {})
+    return list(client.get("redirect_uris") or ())
+
+
+def _port_of(kept: Json) -> int:
+    return next((urlsplit(uri).port or 0 for uri in _ways_back(kept)), 0)
+
+
+def _json(model: Any) -> Json:
+    return model.model_dump(mode="json", exclude_none=True)

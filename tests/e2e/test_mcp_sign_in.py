@@ -1,0 +1,114 @@
+"""Servers that want the user to sign in: in the browser, refused, again after a restart."""
+
+import json
+import stat
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import parse_qs, urlsplit
+
+import mcp_auth_server
+import pytest
+from fake_llm import call, say
+from mcp_world import Json, daemon, serving, stand, told
+from raw_client import RawClient
+from world import World, content_of, items
+
+
+@contextmanager
+def vault(answer: str = "agrees") -> Generator[Json]:
+    """Its settings."""
+    program = mcp_auth_server.__file__
+    with serving("http", None, answer, program=program) as port:
+        yield {"url": f"http://127.0.0.1:{port}/mcp"}
+
+
+def begin(client: RawClient) -> str:
+    return client.request("mcp/authenticate", {"server": "vault"})["url"]
+
+
+def browse(url: str) -> str:
+    """What a browser does with the page: it is sent on to the daemon, whose words are shown."""
+    with urllib.request.urlopen(url, timeout=60) as page:
+        return page.read().decode()
+
+
+def kept(world: World) -> list[Path]:
+    return list((world.home / "state/mcp").glob("*.json"))
+
+
+def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) -> None:
+    world.script(say("Not yet."))
+    with vault() as settings:
+        client = daemon(world, status="authRequired", vault=settings)
+        conversation = world.start(client)
+        world.turn(client)
+        assert "mcp/authenticate begins that" in stand(client, "vault")["error"]
+        [notice] = items(client, "notice")
+        assert notice["title"] == "The MCP server 'vault' is left out"
+
+        assert "go back to your editor" in browse(begin(client))
+        told(client, lambda server: server["status"] == "running")
+        world.script(call("vault__open_vault"), say("Gold."))
+        world.send(client, conversation, "And now?")
+        world.turn(client, nth=2)
+        assert content_of(items(client, "toolCall")[0]) == "gold"
+
+        second = daemon(world, vault=settings)
+        assert stand(second, "vault")["status"] == "running"
+    [file] = kept(world)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    tokens = json.loads(file.read_bytes())["tokens"]
+    logs = [world.log_of(conversation), world.home / "daemon.log"]
+    for secret in (tokens["access_token"], tokens["refresh_token"]):
+        assert not [log for log in logs if secret.encode() in log.read_bytes()]
+
+
+def test_an_old_token_is_refreshed_without_the_user(world: World) -> None:
+    with vault() as settings:
+        client = daemon(world, status="authRequired", vault=settings)
+        browse(begin(client))
+        told(client, lambda server: server["status"] == "running")
+        [file] = kept(world)
+        first = json.loads(file.read_bytes())
+        file.write_text(json.dumps({**first, "expiresAt": 1}))
+        second = daemon(world, vault=settings)
+        assert stand(second, "vault")["status"] == "running"
+        now = json.loads(file.read_bytes())
+        assert now["tokens"]["access_token"] != first["tokens"]["access_token"]
+        assert now["expiresAt"] > first["expiresAt"] - 60
+
+
+def test_who_is_refused_may_try_again_and_nobody_else_can_answer(world: World) -> None:
+    with vault("denies") as settings:
+        client = daemon(world, status="authRequired", vault=settings)
+        url = begin(client)
+        [back] = parse_qs(urlsplit(url).query)["redirect_uri"]
+        assert back.startswith("http://127.0.0.1:")
+        for forged in (f"{back}?code=x&state=guessed", back, back.replace("/callback", "/")):
+            with pytest.raises(HTTPError, match="404"):
+                browse(forged)
+        browse(url)
+        told(client, lambda server: "access_denied" in server.get("error", ""))
+        assert stand(client, "vault")["status"] == "authRequired"
+        assert begin(client) != url
+
+
+def test_signing_in_ends_with_the_server_and_its_port_is_closed(world: World) -> None:
+    with vault() as settings:
+        client = daemon(world, status="authRequired", vault=settings)
+        [back] = parse_qs(urlsplit(begin(client)).query)["redirect_uri"]
+        off = client.request("mcp/setEnabled", {"server": "vault", "enabled": False})
+        assert off["servers"][0]["status"] == "disabled"
+        with pytest.raises(OSError, match="refused"):
+            browse(back)
+
+
+def test_only_a_server_with_an_address_is_signed_in_to(world: World) -> None:
+    with serving() as port:
+        client = daemon(world, shop={"url": f"http://127.0.0.1:{port}/mcp"})
+        assert "url" not in client.request("mcp/authenticate", {"server": "shop"})
+    second = daemon(world, status="failed", shop={"command": "no-such-server"})
+    assert "with a `url`" in str(second.error("mcp/authenticate", {"server": "shop"}))
