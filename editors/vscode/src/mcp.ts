@@ -1,12 +1,13 @@
 /** The MCP servers of the settings in a quick pick: how each stands, why, and what can be done about it. */
 
-import { commands, type Disposable, type QuickInputButton, type QuickPick, type QuickPickItem, ThemeIcon, window } from "vscode";
+import { commands, type Disposable, env, type QuickInputButton, type QuickPick, type QuickPickItem, ThemeIcon, Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { McpServerInfo, McpServers } from "./protocol";
 
 const SETTING = "ohDaemon.mcpServers";
-const ICONS = { running: "check", starting: "loading~spin", failed: "error", disabled: "circle-slash" };
+const ICONS = { running: "check", starting: "loading~spin", failed: "error", authRequired: "key", disabled: "circle-slash" };
 const RESTART = { iconPath: new ThemeIcon("debug-restart"), tooltip: "Restart" };
+const SIGN_IN = { iconPath: new ThemeIcon("sign-in"), tooltip: "Sign in with the browser" };
 const ENABLE = { iconPath: new ThemeIcon("play"), tooltip: "Enable" };
 const DISABLE = { iconPath: new ThemeIcon("circle-slash"), tooltip: "Disable until the daemon ends" };
 const SETTINGS = { iconPath: new ThemeIcon("gear"), tooltip: "Open the setting" };
@@ -43,13 +44,20 @@ function show(list: QuickPick<Row>, servers: readonly McpServerInfo[]): void {
 function row({ name, status, tools, leftOut, error }: McpServerInfo): Row {
   const left = leftOut.length > 0 ? `, ${leftOut.length} left out` : "";
   const words = status === "running" ? `${tools.length === 1 ? "1 tool" : `${tools.length} tools`}${left}` : status;
-  const switched = status === "disabled" ? [ENABLE] : [RESTART, DISABLE];
+  const switched = status === "disabled" ? [ENABLE] : [...(status === "authRequired" ? [SIGN_IN] : []), RESTART, DISABLE];
   return { server: name, label: `$(${ICONS[status]}) ${name}`, description: words, ...(error && { detail: error }), buttons: switched };
 }
 
 function pressed(agent: Agent, server: string, button: QuickInputButton): Promise<McpServers> {
+  if (button === SIGN_IN) return signIn(agent, server);
   if (button === RESTART) return agent.request("mcp/restart", { server });
   return agent.request("mcp/setEnabled", { server, enabled: button === ENABLE });
+}
+
+async function signIn(agent: Agent, server: string): Promise<McpServers> {
+  const begun = await agent.request("mcp/authenticate", { server });
+  if (begun.url && !begun.opened) await env.openExternal(Uri.parse(begun.url, true));
+  return begun;
 }
 
 function openSetting(): void {

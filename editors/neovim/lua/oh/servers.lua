@@ -18,10 +18,14 @@ local function choices(server)
   if server.status == "disabled" then
     return { { "Turn it on", "mcp/setEnabled", { server = name, enabled = true } } }
   end
-  return {
+  local found = {
     { "Start it anew", "mcp/restart", { server = name } },
     { "Turn it off", "mcp/setEnabled", { server = name, enabled = false } },
   }
+  if server.status == "authRequired" then
+    table.insert(found, 1, { "Sign in with the browser", "mcp/authenticate", { server = name } })
+  end
+  return found
 end
 
 ---@param daemon oh.Daemon
@@ -56,6 +60,9 @@ function M.act(daemon, server)
     if choice then
       local _, method, params = unpack(choice)
       daemon:request(method, params, function(result)
+        if result.url and not result.opened then
+          vim.ui.open(result.url)
+        end
         local now = vim.iter(result.servers):find(function(each)
           return each.name == server.name
         end)
