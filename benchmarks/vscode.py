@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fake_llm import FakeLLM, Step, call, chunks, say, slow
-from long_log import grow
 from measure import Figure, ms, p50, p99, render_json, render_table
 from playwright.async_api import expect
 from window import WAIT_MS, Server, VSCode, install_extension, opened_window
@@ -103,12 +102,7 @@ async def scrolling(place: Path, extensions: Path) -> AsyncIterator[Figure]:
         await vscode.choose("mode", "full")
         await vscode.say("go")
         await expect(vscode.panel.locator(".agent")).to_have_text("Done.")
-        await vscode.expect_kept("conversationId")
-        daemon = server.daemon()
-        await vscode.page.goto("about:blank")
-        await asyncio.to_thread(daemon.wait, 60)
-        [log] = (vscode.project / ".openhands/conversations").glob("*/events.jsonl")
-        grow(log, N_EVENTS)
+        await vscode.close_and_grow(server.daemon(), N_EVENTS)
         await vscode.open()
         started = time.perf_counter()
         earlier = vscode.panel.get_by_role("button", name="Show earlier messages")

@@ -15,7 +15,7 @@ const MEMORY = "oh.panel";
 const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
   "conversation/start", "conversation/open", "conversation/list", "conversation/update", "conversation/delete", "conversation/fork", "conversation/read", "conversation/events",
   "conversation/sendMessage", "conversation/pause", "conversation/resume", "conversation/interrupt",
-  "conversation/queue", "conversation/setOption", "conversation/condense", "command/list", "context/search", "approval/respond", "input/respond", "attachment/put", "output/read",
+  "conversation/queue", "conversation/setOption", "conversation/condense", "conversation/ask", "usage/read", "command/list", "context/search", "approval/respond", "input/respond", "attachment/put", "output/read",
   "changes/list", "changes/diff", "changes/accept", "changes/revert", "model/list", "config/read",
 ]);
 

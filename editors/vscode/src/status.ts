@@ -5,6 +5,7 @@ import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import type { DaemonState } from "./messages";
 import type { ConversationInfo, ConversationState } from "./protocol";
+import { formatCost } from "./words";
 
 const LOOKS = {
   failed: { text: "$(error) oh", tooltip: "The daemon does not run. Click for the way out." },
@@ -84,6 +85,5 @@ export class StatusItem implements Disposable {
 function describeUsage({ usage }: ConversationInfo): string {
   if (!usage) return "nothing used yet";
   const tokens = `${(usage.inputTokens + usage.outputTokens).toLocaleString("en")} tokens`;
-  const amount = usage.cost?.amount ?? 0;
-  return amount > 0 ? `${tokens}, $${amount.toFixed(amount < 1 ? 3 : 2)}` : tokens;
+  return [tokens, formatCost(usage)].filter(Boolean).join(", ");
 }

@@ -2,6 +2,7 @@
 
 import type { ToolItem } from "../src/messages";
 import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem, Range, SubagentItem } from "../src/protocol";
+import { compact, formatDuration } from "../src/words";
 import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { type ImageSource, imageView } from "./images";
@@ -31,13 +32,13 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
   if (item.reason === "retried") return undefined;
   switch (item.kind) {
     case "userMessage":
-      return h("article.user", { "aria-label": "You" }, h("div.bubble", {}, ...item.content.map((each) => part(each, conversationId))));
+      return h("article.user", { "aria-label": "You", "data-status": item.status }, h("div.bubble", {}, ...item.content.map((each) => part(each, conversationId))));
     case "agentMessage":
       return item.text === "" ? undefined : h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
     case "reasoning":
       return item.text === "" ? undefined : folded(thought(item), item.status === "running", markdown(item.text));
     case "notice":
-      return noticeCard(item);
+      return item.skill === undefined ? noticeCard(item) : h("p.divider", {}, icon("book"), ` Used the skill ${item.skill}`);
     case "condensation":
       return condensation(item);
     default:
@@ -67,8 +68,9 @@ export function part(value: Part, conversationId = ""): HTMLElement {
       return fileChip(value.uri, `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`, value.range);
     case "resourceLink":
       return fileChip(value.uri, value.name ?? fileName(value.uri), value.range);
-    case "command":
     case "skill":
+      return h("span.chip", { title: `The skill ${value.name}` }, icon("book"), [value.name, value.args].filter(Boolean).join(" "));
+    case "command":
       return h("div.text", {}, h("code", {}, `/${value.name}`), value.args ? ` ${value.args}` : "");
     default:
       return fileChip(value.uri, fileName(value.uri));
@@ -78,7 +80,7 @@ export function part(value: Part, conversationId = ""): HTMLElement {
 /** The written part of a message, as it was typed. */
 export function textOf(content: readonly Part[]): string {
   return content.map((each) => {
-    if (each.type === "command" || each.type === "skill") return `/${each.name} ${each.args ?? ""}`.trim();
+    if (each.type === "command") return `/${each.name} ${each.args ?? ""}`.trim();
     return each.type === "text" ? each.text : "";
   }).join("").trim();
 }
@@ -223,14 +225,4 @@ function condensation(item: CondensationItem): HTMLElement {
   if (item.status !== "completed") return h("p.divider", {}, item.reason === "nothingToCondense" ? "Nothing to summarize yet" : "Not summarized");
   const words = `Summarized for the model: ${compact(item.tokensBefore)} to ${compact(item.tokensAfter)} tokens`;
   return item.summary === undefined ? h("p.divider", {}, words) : folded(words, false, markdown(item.summary));
-}
-
-/** 950, 1.5k, 15k */
-export function compact(n: number): string {
-  return n < 1000 ? String(n) : `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k`;
-}
-
-export function formatDuration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }

@@ -9,7 +9,7 @@ export type Sign = keyof typeof SIGNS;
 
 const ICONS: Partial<Record<Suggestion["kind"], IconName>> = {
   file: "file", selection: "selection", problems: "hand", terminal: "prompt", symbol: "braces",
-  conversation: "bubble",
+  conversation: "bubble", skill: "book",
 };
 
 export interface CompletionActions {

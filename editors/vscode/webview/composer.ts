@@ -21,7 +21,7 @@ export interface ComposerActions {
   fail: (error: unknown) => void;
 }
 
-const MENTIONED = ["file", "symbol", "conversation"] as const;
+const MENTIONED = ["file", "symbol", "conversation", "skill"] as const;
 const MAX_MENTIONS = 9;
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 /** As the daemon limits them. */

@@ -1,6 +1,7 @@
 /** The conversations of the open folders, newest first: search, open, rename, archive, delete. */
 
 import type { ChangedParams, ConversationInfo } from "../src/protocol";
+import { formatCost } from "../src/words";
 import { h, icon, type IconName } from "./dom";
 import { call, run } from "./host";
 
@@ -82,7 +83,7 @@ export class ConversationList {
 
   private row(info: ConversationInfo): HTMLElement {
     const title = info.title || "Untitled";
-    const details = [WORDS[info.status], ago(info.updatedAt), formatCost(info)].filter(Boolean).join(" · ");
+    const details = [WORDS[info.status], ago(info.updatedAt), formatCost(info.usage)].filter(Boolean).join(" · ");
     const action = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${title}`, onclick }, icon(name));
     const item: HTMLElement = h("li.conversation", { "data-id": info.id, "data-status": info.status },
@@ -200,9 +201,4 @@ function ago(time: string): string {
   if (minutes < 60) return `${minutes} min ago`;
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
   return new Date(time).toLocaleDateString();
-}
-
-export function formatCost({ usage }: Pick<ConversationInfo, "usage">): string {
-  if (!usage?.cost || usage.cost.amount === 0) return "";
-  return `$${usage.cost.amount.toFixed(usage.cost.amount < 1 ? 3 : 2)}`;
 }

@@ -3,6 +3,7 @@
 import type { DaemonState, Notification, PanelMemory, Place, ToPanel } from "../src/messages";
 import type { ErrorInfo, Option, Part } from "../src/protocol";
 import { approvalCard } from "./approval";
+import { Aside } from "./aside";
 import { Branches } from "./branch";
 import { textOf } from "./cards";
 import { SlashCommands } from "./commands";
@@ -51,7 +52,8 @@ const followBox = h("div.follow", { role: "status", hidden: true }, h("span", {}
   h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"));
 const queueBox = new QueueBox(fail);
 const pickers = h("div.pickers");
-const meter = new Meter(condense);
+const meter = new Meter(condense, fail);
+const aside = new Aside(fail);
 const commands = new SlashCommands([
   { name: "new", description: "Start another conversation", isPossible: () => true, run: () => show("new") },
   { name: "conversations", description: "Search and manage conversations", isPossible: () => true, run: () => show("list") },
@@ -59,6 +61,7 @@ const commands = new SlashCommands([
   { name: "resume", description: "Go on with the turn", isPossible: () => store?.info.status === "paused", run: resume },
   { name: "condense", description: "Replace earlier steps by a summary", isPossible: () => store !== undefined && !store.isReadOnly, run: condense },
   { name: "export", description: "As Markdown, a web page or its log", isPossible: () => store !== undefined, run: () => withConversation((conversationId) => call("host/export", { conversationId })) },
+  { name: "ask", description: "A side question, no part of the conversation", isPossible: () => store !== undefined, needsText: true, run: (text) => store && aside.ask(store.info.id, text) },
   { name: "mcp", description: "Show the MCP servers", isPossible: () => true, run: () => run("host/command", { command: "oh.mcp" }) },
 ]);
 const composer = new Composer({
@@ -82,7 +85,7 @@ const branches = new Branches({
   startNew: () => show("new"),
   returned: (content) => composer.take(content),
 });
-const transcript = new Transcript(review, branches, h("div.below-log", {}, list.element, stateBox), {
+const transcript = new Transcript(review, branches, h("div.below-log", {}, list.element, aside.element, stateBox), {
   earlier: () => void loadEarlier().catch(fail),
   place: (place) => store && keep({ place: place && { ...place, conversationId: store.info.id } }),
   open: (id) => void open(id),
@@ -188,6 +191,7 @@ function takeOver(): void {
 }
 
 function forget(): void {
+  aside.clear();
   store = undefined;
   keep({ conversationId: undefined });
   transcript.reset(store);
@@ -201,6 +205,7 @@ async function open(conversationId: string): Promise<void> {
   // Another one was opened meanwhile, or this one again.
   if (mine !== nOpened) return;
   early = undefined;
+  if (store?.info.id !== opened?.info.id) aside.clear();
   store = opened;
   const { place } = memory;
   keep({ conversationId: opened?.info.id });

@@ -1,9 +1,9 @@
 /** What the conversation took so far, and how full the model's context is; a click tells more. */
 
 import type { ConversationInfo, Usage } from "../src/protocol";
-import { compact } from "./cards";
+import { compact, formatCost } from "../src/words";
 import { h } from "./dom";
-import { formatCost } from "./list";
+import { call } from "./host";
 
 /** From here on the next steps are likely to be summarized first. */
 const NEARLY_FULL = 0.75;
@@ -19,9 +19,11 @@ export class Meter {
   private readonly condense: HTMLButtonElement;
   private readonly details: HTMLElement;
   private info: ConversationInfo | undefined;
+  /** What the logs know besides: asked for with each opening. */
+  private more: string[][] = [];
 
   /** `onCondense` replaces earlier steps by a summary. */
-  constructor(onCondense: () => void) {
+  constructor(onCondense: () => void, private readonly onError: (error: unknown) => void) {
     this.condense = h("button.secondary", { title: "The model then has a summary of what came before", onclick: () => this.close(onCondense) }, "Summarize now");
     this.details = h("div.usage-details", { id: "usage", role: "group", "aria-label": "What this conversation took", hidden: true }, this.rows, this.condense);
     this.element = h("div.usage-box", {}, this.details, this.button);
@@ -34,8 +36,7 @@ export class Meter {
   draw(info: ConversationInfo | undefined, canCondense: boolean): void {
     this.info = info;
     const { usage, context } = info ?? {};
-    const tokens = usage && `${compact(usage.inputTokens + usage.outputTokens)} tokens`;
-    this.words.textContent = [tokens, info && formatCost(info)].filter(Boolean).join(" · ");
+    this.words.textContent = usage ? spent(usage) : "";
     this.button.hidden = !usage;
     this.condense.hidden = !canCondense;
     this.bar.hidden = !context?.size;
@@ -49,7 +50,19 @@ export class Meter {
   private toggle(): void {
     this.details.hidden = !this.details.hidden;
     this.button.setAttribute("aria-expanded", String(!this.details.hidden));
+    this.more = [];
     this.drawDetails();
+    if (!this.details.hidden) this.readMore().catch(this.onError);
+  }
+
+  private async readMore(): Promise<void> {
+    const conversationId = this.info?.id;
+    if (conversationId === undefined) return;
+    const since = new Date().toISOString().slice(0, 10);
+    const [own, today] = await Promise.all([call("usage/read", { conversationId }), call("usage/read", { since })]);
+    const models = own.byModel.length > 1 ? own.byModel : [];
+    this.more = [...models.map(({ model, usage }) => [model.split("/").at(-1) ?? model, spent(usage)]), ["All today", spent(today.usage)]];
+    if (this.info?.id === conversationId) this.drawDetails();
   }
 
   private close(then?: () => void): void {
@@ -61,9 +74,13 @@ export class Meter {
   private drawDetails(): void {
     const { usage, context } = this.info ?? {};
     if (!usage) return;
-    const rows = [...contextRow(context), ...usageRows(usage), ...(usage.cost ? [["Cost", formatCost({ usage }) || "none"]] : [])];
+    const rows = [...contextRow(context), ...usageRows(usage), ...(usage.cost ? [["Cost", formatCost(usage) || "none"]] : []), ...this.more];
     this.rows.replaceChildren(...rows.flatMap(([name = "", value = ""]) => [h("dt", {}, name), h("dd", {}, value)]));
   }
+}
+
+function spent(usage: Usage): string {
+  return [`${compact(usage.inputTokens + usage.outputTokens)} tokens`, formatCost(usage)].filter(Boolean).join(" · ");
 }
 
 function contextRow(context: ConversationInfo["context"] | undefined): string[][] {

@@ -240,6 +240,10 @@ export class Store {
         this.turnReasons.set(event.turn.id, event.turn.stopReason);
         this.showEnd(turnId, ts);
         return;
+      case "message.refused":
+        this.update(itemId, { type: "item.updated", status: "rejected" });
+        this.notice(`notice-${seq}`, { severity: "warning", title: "A hook refused this message:", description: event.reason });
+        return;
       case "stuck.detected":
         if (event.outcome === "nudged") this.notice(`notice-${seq}`, nudge(event));
         return;

@@ -22,7 +22,7 @@ export class ParentLine {
   private parentId = "";
 
   constructor(onOpen: (conversationId: string) => void) {
-    this.element = h("div.elsewhere", { hidden: true }, h("span.what", {}, "The work of a sub-agent"),
+    this.element = h("div.parent-line", { hidden: true }, h("span.what", {}, "The work of a sub-agent"),
       h("button.quiet", { onclick: () => onOpen(this.parentId) }, icon("back"), "Back"));
   }
 

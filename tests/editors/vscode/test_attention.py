@@ -34,7 +34,7 @@ async def test_a_key_answers_only_what_the_panel_shows(vscode: VSCode) -> None:
     await vscode.open()
     await vscode.say("make it")
     await vscode.expect_status("Waits for you")
-    await vscode.page.get_by_role("button", name="New Conversation").click()
+    await vscode.start_anew()
     await vscode.say("something else")
     await expect(vscode.panel.locator(".agent")).to_have_text("Nothing to do.")
     await expect(vscode.panel.locator(".elsewhere")).to_contain_text("“make it” waits for you")

@@ -25,6 +25,9 @@ PASTE = """([data, type, padding = 0]) => {
 
 async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> None:
     (vscode.project / "broken.json").write_text('{"a": }\n')
+    skill = vscode.project / ".agents/skills/money/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\ndescription: How we count money\n---\nIn whole cents.\n")
     vscode.script(say("Fixed."))
     await vscode.open(file="broken.json")
     await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
@@ -36,18 +39,23 @@ async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> N
     await vscode.input.press_sequentially("the file @prob")
     await expect(choices.locator(".detail")).to_have_text(["1 in broken.json"])
     await vscode.input.press("Enter")
+    await vscode.input.press_sequentially("@mone")
+    await expect(choices.locator(".label").first).to_have_text("money")
+    await vscode.input.press("Enter")
     await vscode.frame().evaluate(PASTE, [PIXEL, "paste"])
     await vscode.frame().evaluate(PASTE, [PIXEL, "drop"])
     # Too large for the message itself: it goes ahead of it.
     await vscode.frame().evaluate(PASTE, [PIXEL, "drop", 1_500_000])
     await expect(vscode.panel.locator(".attached img")).to_have_count(3)
-    await vscode.panel.get_by_role("button", name="Remove", exact=True).nth(1).click()
+    await vscode.panel.get_by_role("button", name="Remove", exact=True).nth(2).click()
     await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
     await expect(vscode.panel.locator(".user code")).to_have_text("/fix")
-    sent = str(vscode.llm.requests[0].body["messages"][-1])
+    sent = str(vscode.llm.requests[0].body["messages"])
     assert "Find the cause" in sent
     assert "Value expected" in sent
+    assert "In whole cents." in sent
+    await expect(vscode.panel.locator(".divider")).to_have_text("Used the skill money")
     assert sent.count("data:image/png;base64," + PIXEL) == 1
     assert sent.count("data:image/png;base64,") == 2
     for _ in range(2):

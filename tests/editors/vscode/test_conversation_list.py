@@ -11,7 +11,7 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     vscode.script(say("One."), say("Two."))
     await vscode.open()
     for task in ("first", "second"):
-        await vscode.page.get_by_role("button", name="New Conversation").click()
+        await vscode.start_anew()
         await vscode.say(task)
         await expect(vscode.panel.locator(".agent")).to_have_count(1)
     await vscode.page.get_by_role("button", name="Show Conversations").click()

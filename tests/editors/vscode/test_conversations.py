@@ -18,8 +18,7 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     await vscode.open()
     await vscode.say("the first task")
     await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
-    await vscode.page.get_by_role("button", name="New Conversation").click()
-    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await vscode.start_anew()
     await vscode.say("another one")
     await expect(vscode.panel.locator(".agent")).to_have_text("Second answer.")
 

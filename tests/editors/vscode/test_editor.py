@@ -167,8 +167,7 @@ async def test_the_status_bar_tells_what_was_used_and_a_link_opens_a_conversatio
     logs = vscode.project.glob(".openhands/conversations/*/events.jsonl")
     conversation_id = next(logs).parent.name
 
-    await vscode.page.get_by_role("button", name="New Conversation").click()
-    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await vscode.start_anew()
     await vscode.run_command("Developer: Open URL")
     field = vscode.page.locator('.quick-input-widget input[type="text"]')
     await field.fill(f"code-oss://oh-daemon.oh-daemon/resume?id={conversation_id}")

@@ -1,8 +1,6 @@
 """Long conversations: the end of a long log is there at once, the rest on demand."""
 
-import psutil
 from fake_llm import call, say
-from long_log import grow
 from playwright.async_api import expect
 from window import Server, VSCode
 
@@ -19,12 +17,7 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await vscode.choose("mode", "full")
     await vscode.say("begin")
     await expect(vscode.panel.locator(".agent")).to_have_text("Ready.")
-    await vscode.expect_kept("conversationId")
-    daemon = server.daemon()
-    await vscode.page.goto("about:blank")
-    psutil.wait_procs([daemon], timeout=60)
-    [log] = (vscode.project / ".openhands/conversations").glob("*/events.jsonl")
-    grow(log, N_EVENTS)
+    await vscode.close_and_grow(server.daemon(), N_EVENTS)
 
     await vscode.open()
     await expect(vscode.commands).to_have_count(200)
@@ -53,7 +46,7 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
 
     await vscode.panel.locator(".usage").click()
     spent = vscode.panel.get_by_role("group", name="What this conversation took")
-    await expect(spent).to_contain_text("tokens")
+    await expect(spent).to_contain_text("All today")
     await expect(spent.get_by_role("button", name="Summarize now")).to_be_visible()
     await vscode.page.keyboard.press("Escape")
     await expect(spent).to_be_hidden()

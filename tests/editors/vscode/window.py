@@ -21,6 +21,7 @@ from urllib.parse import quote
 import playwright
 import psutil
 from fake_llm import FakeLLM, Step
+from long_log import grow
 from playwright.async_api import (
     Browser,
     Frame,
@@ -224,6 +225,14 @@ class VSCode:
         page = await new_page(browser, self.complaints, width=1200, height=900)
         return replace(self, page=page)
 
+    async def close_and_grow(self, daemon: psutil.Process, n_events: int) -> None:
+        """The window is gone, and the log of its conversation is one of many events."""
+        await self.expect_kept("conversationId")
+        await self.page.goto("about:blank")
+        await asyncio.to_thread(psutil.wait_procs, [daemon], WAIT_MS / 1000)
+        [log] = (self.project / ".openhands/conversations").glob("*/events.jsonl")
+        grow(log, n_events)
+
     async def show_agent(self) -> None:
         """A click on the tab of what is shown hides it, and after a reload VS Code may show the
         panel by itself, seconds after its tab: so first the side bar must have its title."""
@@ -261,6 +270,11 @@ class VSCode:
     async def say(self, text: str, *, key: str = "Enter") -> None:
         await self.input.fill(text)
         await self.input.press(key)
+
+    async def start_anew(self) -> None:
+        """What is typed before the panel has heard of it goes to the conversation of before."""
+        await self.page.get_by_role("button", name="New Conversation").click()
+        await expect(self.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
 
     async def choose(self, option: str, value: str) -> None:
         await self.panel.locator(f'select[data-option="{option}"]').select_option(value)
