@@ -31,7 +31,7 @@ def cursor_on(editor: Neovim, text: str) -> None:
 
 def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(desk: Desk) -> None:
     desk.script(say("It subtracts."), say("Bye."), say("It adds now."))
-    editor = desk.start(settings={"titles": False})
+    editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh what is wrong?")
     editor.wait_for_event("TurnFinished")
@@ -68,7 +68,7 @@ def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:
         "look": [say("A calculator.")],
     }
     desk.llm.play(keyed(lambda request: first_user_text(request).split()[0], steps))
-    editor = desk.start(settings={"approval": "askNever", "titles": False})
+    editor = desk.start(settings={"approval": "askNever"})
     editor.edit(desk.file)
     editor.command("Oh go")
     editor.wait_for_chat("Thanks.")
@@ -81,9 +81,29 @@ def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:
     editor.wait_for_chat("Thanks.")
 
 
+def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk: Desk) -> None:
+    desk.script(say("Done."), say("Because of **the sign**."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh mend it")
+    editor.wait_for_event("TurnFinished")
+    before = editor.chat()
+    editor.command("Oh ask why?")
+    shown = """(function()
+      for _, win in ipairs(vim.api.nvim_list_wins()) do
+        if vim.api.nvim_win_get_config(win).relative ~= "" then
+          local buf = vim.api.nvim_win_get_buf(win)
+          return table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\\n")
+        end
+      end
+    end)()"""
+    assert "the sign" in editor.wait(shown)
+    assert editor.chat() == before
+
+
 def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:
     desk.script(say("One."), say("Two."), say("The user counts."))
-    editor = desk.start(settings={"titles": False})
+    editor = desk.start()
     editor.edit(desk.file)
     for n, words in enumerate(("first", "second"), start=1):
         editor.command(f"Oh {words}")
@@ -97,7 +117,7 @@ def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:
 def test_mcp_servers_are_looked_at_turned_off_and_on(desk: Desk) -> None:
     desk.script(say("Hello."))
     servers = {"shop": mcp_server.settings()}
-    editor = desk.start(settings={"mcpServers": servers, "titles": False})
+    editor = desk.start(settings={"mcpServers": servers})
     editor.edit(desk.file)
     editor.command("Oh hello")
     editor.wait_for_event("TurnFinished")

@@ -57,6 +57,27 @@ function M.export(conversation, format)
   end)
 end
 
+--- Ask about the conversation without adding to it; the answer is shown in a floating window.
+---@param conversation oh.Conversation
+---@param question string
+function M.ask(conversation, question)
+  if question == "" then
+    tell.message("the question is empty")
+    return
+  end
+  local params = { conversationId = conversation.id, question = question }
+  conversation.daemon:request("conversation/ask", params, function(result)
+    local lines = vim.split(vim.trim(result.text), "\n", { plain = true })
+    vim.lsp.util.open_floating_preview(lines, "markdown", {
+      border = "rounded",
+      title = (" %s "):format(question:gsub("\n", " "):sub(1, 60)),
+      focus_id = "oh_ask",
+      close_events = { "CursorMoved", "InsertEnter", "BufHidden" },
+      max_width = 80,
+    })
+  end)
+end
+
 --- Show the conversation of the sub-agent under the cursor, else of the newest; there, the one that
 --- it works for.
 ---@param conversation oh.Conversation

@@ -231,6 +231,12 @@ local commands = {
       require("oh.branches").export(conversation, call.args ~= "" and call.args or "markdown")
     end),
   },
+  ask = {
+    takes = "question",
+    run = with_conversation(function(conversation, call)
+      require("oh.branches").ask(conversation, call.args)
+    end),
+  },
   agent = {
     run = with_conversation(function(conversation)
       require("oh.branches").visit_agent(conversation)
