@@ -31,3 +31,57 @@ class ForkParams(OfConversation):
 
 class ForkResult(Contract):
     conversation: ConversationInfo
+
+
+class RestoreConflict(Contract):
+    uri: str
+    reason: str
+
+
+class RestoreResult(Contract):
+    """URIs of files that are (with `dryRun`: would be) as they were; the others stay."""
+
+    restored: tuple[str, ...]
+    conflicts: tuple[RestoreConflict, ...]
+    """Files that somebody else changed at the same lines since, and why each was left alone."""
+
+
+class RollbackParams(OfConversation):
+    """Go back to before a message: it and all after it no longer count."""
+
+    to_item_id: str
+    """A `userMessage` item."""
+    files: Literal["keep", "restore"] = "keep"
+    """What becomes of what the agent did to files since then."""
+    dry_run: bool = False
+    """Only say what would become of the files."""
+
+
+class RollbackResult(RestoreResult):
+    conversation: ConversationInfo
+
+
+class CheckpointListParams(OfConversation):
+    """The moments before the agent changed files, oldest first."""
+
+
+class Checkpoint(Contract):
+    id: str
+    """That of the item that changed files next."""
+    created_at: str
+    title: str
+    """What was done then."""
+    n_files: int
+
+
+class CheckpointListResult(Contract):
+    checkpoints: tuple[Checkpoint, ...]
+    problem: str | None = None
+    """Why changes by commands have no checkpoints, or which files are left out."""
+
+
+class CheckpointRestoreParams(OfConversation):
+    """Take back what the agent did to files since then; the conversation goes on, and is told."""
+
+    checkpoint_id: str
+    dry_run: bool = False

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract
+from oh_daemon.contract.checkpoints import CheckpointCreated, ConversationRolledBack
 from oh_daemon.contract.inputs import InputAction, InputRequest
 from oh_daemon.contract.items import (
     ConversationState,
@@ -351,6 +352,8 @@ KnownEvent = Annotated[
     | ActionDecided
     | ChangesUpdated
     | ChangesReviewed
+    | CheckpointCreated
+    | ConversationRolledBack
     | UsageUpdated
     | OptionsChanged
     | RetryScheduled

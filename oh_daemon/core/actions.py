@@ -36,6 +36,14 @@ MAX_PARALLEL = 4
 ContextFor = Callable[[Sequence[Location]], Sequence[ContextFile]]
 
 
+WatchFiles = Callable[[CancelToken], Callable[[], e.CheckpointCreated | None]]
+"""Looks at the folders before an action; what it returns looks again and tells of changes."""
+
+
+def no_watch(_cancel: CancelToken) -> Callable[[], None]:
+    return lambda: None
+
+
 def no_context(_locations: Sequence[Location]) -> Sequence[ContextFile]:
     return ()
 
@@ -67,10 +75,12 @@ class Actions:
         tools: Mapping[str, Tool],
         policy: Policy,
         context_for: ContextFor = no_context,
+        watch_files: WatchFiles = no_watch,
     ) -> None:
         self._conversation = conversation
         self._tools = tools
         self._context_for = context_for
+        self._watch_files = watch_files
         self._consent = Consent(conversation, policy)
         self._hooks = HookPoints(conversation, policy.hooks)
 
@@ -184,6 +194,7 @@ class Actions:
     def _run_one(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
         conversation, item_id = self._conversation, action.item["id"]
         cancel.raise_if_cancelled()
+        watched = (self._watch_files if _may_touch_any_file(action.intent) else no_watch)(cancel)
         conversation.append(e.ItemUpdated(status="running"), item_id=item_id)
         if action.intent.footprint.writes:
             conversation.log.sync()
@@ -199,6 +210,8 @@ class Actions:
         if not result.is_error:
             result = with_context(result, self._context_for(action.intent.locations))
         elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)
+        if (checkpoint := watched()) is not None:
+            conversation.append(checkpoint, item_id=item_id)
         fields = {"duration_ms": elapsed_ms, **action.intent.item_fields, **result.item_fields}
         status, reason = ("failed" if result.is_error else "completed"), None
         # Files that changed have changed, whatever was cut off after that.
@@ -232,6 +245,11 @@ class Actions:
                 files = merge_changes(conversation.state.changes, changes)
                 events.append(e.ChangesUpdated(files=files))
             conversation.append(*events)
+
+
+def _may_touch_any_file(intent: Intent) -> bool:
+    """A change of known files keeps their texts itself."""
+    return intent.footprint.writes and intent.footprint.paths is None
 
 
 def plan(tool: Tool, args: Json) -> Intent:

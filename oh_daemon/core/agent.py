@@ -23,7 +23,7 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.contract.items import NoticeItem, PauseReason, QueuedMessage
 from oh_daemon.contract.settings import Condenser
-from oh_daemon.core.actions import Actions, ContextFor, no_context
+from oh_daemon.core.actions import Actions, ContextFor, WatchFiles, no_context, no_watch
 from oh_daemon.core.answer import Answering
 from oh_daemon.core.asides import Asides
 from oh_daemon.core.calls import render_tool
@@ -71,6 +71,7 @@ class Runtime:
     """What the project says about the places of an action, each time only what is new."""
     titles: bool = False
     """Whether a new conversation gets a title from the model."""
+    watch_files: WatchFiles = no_watch
     before_step: Callable[[CancelToken], None] = lambda _cancel: None
     """Brings `tools` up to date; may wait for servers that are starting."""
 
@@ -81,7 +82,9 @@ class Agent:
     def __init__(self, conversation: Conversation, runtime: Runtime) -> None:
         self.conversation = conversation
         self._runtime = runtime
-        self._actions = Actions(conversation, runtime.tools, runtime.policy, runtime.context_for)
+        self._actions = Actions(
+            conversation, runtime.tools, runtime.policy, runtime.context_for, runtime.watch_files
+        )
         view = View(conversation.state.agent["systemPrompt"])
         self._hooks = HookPoints(conversation, runtime.policy.hooks)
         before = self._hooks.before_condensing

@@ -38,11 +38,16 @@ class View:
     def __init__(self, system_prompt: str) -> None:
         self._messages: list[Json] = [{"role": "system", "content": system_prompt}]
         self._taken = 0
+        self._last_id: str | None = None
         self.n_chars = 0
         """Size of all messages but the system prompt."""
 
     def messages(self, items: Sequence[Json]) -> list[Json]:
         """Take in the items since the last call; all of them must have ended."""
+        if self._taken and not self._is_continued_by(items):
+            # The conversation was rolled back.
+            del self._messages[1:]
+            self._taken = self.n_chars = 0
         while self._taken < len(items):
             end = _batch_end(items, self._taken)
             if any(item["status"] not in ENDED for item in items[self._taken : end]):
@@ -55,7 +60,11 @@ class View:
                 self.n_chars = 0
                 self._add(render_cut(cut, items[: self._taken]))
             self._taken = end
+            self._last_id = items[end - 1]["id"]
         return list(self._messages)
+
+    def _is_continued_by(self, items: Sequence[Json]) -> bool:
+        return len(items) >= self._taken and items[self._taken - 1]["id"] == self._last_id
 
     def _add(self, messages: Sequence[Json]) -> None:
         self._messages.extend(messages)

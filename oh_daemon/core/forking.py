@@ -64,7 +64,7 @@ def _end(records: Sequence[Json], at_item_id: str | None, kept_ids: set[str]) ->
 
 def _is_told(record: Json, kept_ids: set[str], end: int) -> bool:
     kind = record["event"]["type"]
-    if kind.startswith("item."):
+    if kind.startswith("item.") or kind == "checkpoint.created":
         return record.get("itemId") in kept_ids
     return kind in _TOLD and record["seq"] <= end
 

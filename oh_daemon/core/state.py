@@ -224,10 +224,7 @@ def _item_completed(state: State, event: Json, _record: Json) -> None:
         _changed(state, change)
     if item["kind"] == "condensation":
         state.condense_requested = None
-    if item["kind"] == "userMessage":
-        state.message_count += 1
-    if item["kind"] == "agentMessage" and item["status"] == "completed":
-        state.message_count += 1
+    state.message_count += _is_message(item)
 
 
 def _changed(state: State, change: Json) -> None:
@@ -259,6 +256,24 @@ def _put_item(state: State, item: Json) -> None:
         state.open_items.pop(item["id"], None)
     else:
         state.open_items[item["id"]] = None
+
+
+def _rolled_back(state: State, event: Json, _record: Json) -> None:
+    start = state.positions[event["toItemId"]]
+    for item in state.items[start:]:
+        del state.positions[item["id"]]
+        state.open_items.pop(item["id"], None)
+        state.decisions.pop(item["id"], None)
+    del state.items[start:]
+    state.message_count = sum(map(_is_message, state.items))
+    state.turn = state.last_turn = state.condense_requested = None
+    # Nobody has counted what is left; the next step does.
+    state.context = {**state.context, "used": 0} if state.context else {}
+
+
+def _is_message(item: Json) -> bool:
+    is_answer = item["kind"] == "agentMessage" and item["status"] == "completed"
+    return is_answer or item["kind"] == "userMessage"
 
 
 def _approval_requested(state: State, event: Json, _record: Json) -> None:
@@ -333,6 +348,7 @@ _CHANGES: dict[str, Callable[[State, Json, Json], None]] = {
     "conversation.created": _created,
     "agent.changed": _agent_changed,
     "conversation.updated": _updated,
+    "conversation.rolledBack": _rolled_back,
     "status.changed": _status,
     "message.queued": _queued,
     "message.edited": _edited,

@@ -27,3 +27,22 @@ def told(records: Iterable[Json]) -> Iterator[tuple[Literal["item", "turn"], Jso
             yield "turn", event["turn"]
         elif event["type"] == "item.completed" and event["item"].get("reason") != "retried":
             yield "item", event["item"]
+
+
+def begin_of_message(records: Iterable[Json], item_id: str) -> int:
+    """The seq of the last event before a message, and before the turn if the message started it."""
+    begin = 0
+    for record in records:
+        kind = record["event"]["type"]
+        if kind == "turn.started":
+            begin = record["seq"] - 1
+        elif kind.startswith("item.") and record.get("itemId") == item_id:
+            return begin or record["seq"] - 1
+        elif kind.startswith("item."):
+            begin = 0
+    raise LookupError(item_id)
+
+
+def begin_of_item(records: Iterable[Json], item_id: str) -> int:
+    """The seq of the last event before an item."""
+    return next(r["seq"] - 1 for r in records if r.get("itemId") == item_id)

@@ -6,7 +6,9 @@ Nothing here changes the conversation itself. It blocks, for some milliseconds p
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -19,7 +21,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.export import Format, ReadBlob, render_export
 from oh_daemon.fronts.wiring import Live
-from oh_daemon.store.blobs import Blobs, share_blobs
+from oh_daemon.store.blobs import Blobs, link_or_copy, share_blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
@@ -86,6 +88,7 @@ def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> s
         try:
             names = {name.decode() for name in _BLOB_NAME.findall(lines)}
             share_blobs(source / "blobs", place / "blobs", names)
+            _share_checkpoints(source / "checkpoints", place / "checkpoints")
             log.append(lines)
         finally:
             log.close()
@@ -93,3 +96,11 @@ def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> s
         catalog.remove(forked_id, permanent=True)
         raise
     return forked_id
+
+
+def _share_checkpoints(ours: Path, theirs: Path) -> None:
+    """What git has written never changes; it replaces files, so a second name is enough."""
+    passing = shutil.ignore_patterns("*.lock", "tmp_*")
+    # A command that ends just now may take away a file that was seen.
+    with suppress(FileNotFoundError, shutil.Error):
+        shutil.copytree(ours, theirs, ignore=passing, copy_function=link_or_copy)

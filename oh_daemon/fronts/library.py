@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
-from oh_daemon.contract.branches import ForkParams
+from oh_daemon.contract.branches import ForkParams, RollbackParams, RollbackResult
 from oh_daemon.contract.content import Part, ResourcePart, TextPart
 from oh_daemon.contract.events import Decision, InputRequested, Record
 from oh_daemon.contract.inputs import InputRequest
@@ -34,6 +34,7 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, model_for, recipe_of
 from oh_daemon.fronts.branches import fork
 from oh_daemon.fronts.conversations import Conversations
+from oh_daemon.fronts.rollback import rollback
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.mcp_servers.connections import Surroundings
@@ -302,6 +303,19 @@ class Conversation:
         forked = fork(self._conversations, params, self._folders, at_work=False)
         self._conversations.close(forked.id)
         return forked.id
+
+    def rollback(
+        self, to_item: str, *, restore_files: bool = False, dry_run: bool = False
+    ) -> RollbackResult:
+        """Go back to before a message of the user; the agent must be at rest.
+
+        The result names the files that went back and those that could not. Raises `UserError`.
+        """
+        files = "restore" if restore_files else "keep"
+        params = RollbackParams(
+            conversation_id=self.id, to_item_id=to_item, files=files, dry_run=dry_run
+        )
+        return rollback(self._live, params)
 
     def close(self) -> None:
         """End the thread, the shells and the log. Events so far are delivered first."""

@@ -24,6 +24,7 @@ from oh_daemon.contract.items import (
 )
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Merged
+from oh_daemon.core.actions import no_watch
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
@@ -54,6 +55,7 @@ from oh_daemon.tools.skill import SkillTool
 from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.think import ThinkTool
 from oh_daemon.tools.todo import TodoTool
+from oh_daemon.workspace.checkpoints import Checkpoints
 from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
@@ -137,6 +139,7 @@ class Workbench:
         self.documents: Documents | None = None
         self.context_files: ContextFiles | None = None
         self.shells: Shells | None = None
+        self.checkpoints: Checkpoints | None = None
         tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool()]
         if self.folders is not None:
             tools = [*self._workspace_tools(shared, log, self.folders), *tools]
@@ -173,6 +176,8 @@ class Workbench:
         documents = Documents(folders, shared.editor, history, shared.locks)
         shells = Shells(shared.spawner, folders.folders[0], shared.environment, shared.masker)
         self.documents, self.shells = documents, shells
+        if isinstance(log, LogFile):
+            self.checkpoints = Checkpoints(log.folder / "checkpoints", folders, shared.spawner)
         self.context_files = ContextFiles(documents)
         terminal = TerminalTool(
             shells,
@@ -206,6 +211,17 @@ class Workbench:
         paths = [path for path in found if path is not None]
         skills = self.skills.on_the_way(map(real_path, paths), self._cancel())
         return (*self.context_files.on_the_way(paths), *skills)
+
+    def watch_files(self, cancel: CancelToken) -> Callable[[], e.CheckpointCreated | None]:
+        """See `core.actions.WatchFiles`."""
+        return (self.checkpoints.watch if self.checkpoints else no_watch)(cancel)
+
+    def learn_again(self, state: State) -> None:
+        """Forget what a rollback took back: the agent has not seen it and cannot undo it."""
+        if self.documents is not None and self.context_files is not None:
+            self.documents.forget()
+            self.context_files.forget()
+        self.learn(state)
 
     def learn(self, state: State) -> None:
         """Take up what an earlier run saw and changed, so that it can be edited and undone."""
@@ -277,6 +293,7 @@ class Live:
             titles=self._settings.titles and self._recipe.parent is None,
             context_for=self.workbench.context_for,
             before_step=self.refresh_tools,
+            watch_files=self.workbench.watch_files,
         )
         return Agent(self.conversation, runtime)
 

@@ -31,6 +31,11 @@ class ContextFiles:
         with self._lock:
             self._told.update(names)
 
+    def forget(self) -> None:
+        """What was told is told again."""
+        with self._lock:
+            self._told.clear()
+
     def of_roots(self) -> tuple[ContextFile, ...]:
         """What the open folders have, sorted by folder and by how common the name is."""
         return self._tell(self._folders.roots)

@@ -93,7 +93,7 @@ class Documents:
         self.history = history
         self._editor = editor
         self._locks = locks
-        self._files = Files(folders, history.blobs.put_blob)
+        self.files = Files(folders, history.blobs.put_blob)
         self._seen: dict[Path, Seen] = {}
         self._seen_earlier: set[Path] = set()
 
@@ -101,9 +101,15 @@ class Documents:
         """The agent knows this file from an earlier run, though not what it held then."""
         self._seen_earlier.add(real_path(path))
 
+    def forget(self) -> None:
+        """The agent knows no file any more, and can undo nothing."""
+        self._seen.clear()
+        self._seen_earlier.clear()
+        self.history.clear()
+
     def sweep(self, path: Path) -> None:
         """An edit of this file was cut short by the end of an earlier run."""
-        self._files.sweep(real_path(path))
+        self.files.sweep(real_path(path))
 
     def read(self, path: Path) -> TextView:
         """The newest text; from now on the agent knows it. Raises `ToolError`."""
@@ -115,7 +121,7 @@ class Documents:
 
     def look(self, path: Path) -> Look:
         """The newest text and where it is, without counting as read. Raises `ToolError`."""
-        document = self._document(path)
+        document = self.document(path)
         file = self._file(path, document)
         truth = arbitrate(fingerprint(document), fingerprint(file), self._seen.get(path))
         return Look(path, document, file, truth)
@@ -151,14 +157,14 @@ class Documents:
                     return done
             raise self._stale(self.look(path), "it changed while it was being edited, twice")
 
-    def rewrite(self, path: Path, change: Rewrite, *, label: str, cancel: CancelToken) -> EditDone:
+    def rewrite(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
         """The same for a change that the agent was not shown: it has seen what it had seen."""
         seen = self._seen.get(path)
         done = self.edit(path, change, label=label, cancel=cancel)
         self._seen[path] = seen or replace(self._seen[path], whole=False)
         return done
 
-    def restore(self, path: Path, change: Rewrite, *, label: str, cancel: CancelToken) -> None:
+    def restore(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> None:
         """A rewrite on behalf of the user, which the agent cannot undo."""
         planned = self.plan(path, change)
         if planned.before != planned.after:
@@ -178,7 +184,7 @@ class Documents:
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         """Ask the editor to save these; returns those whose text is on disk now."""
-        documents = [document for path in paths if (document := self._document(path))]
+        documents = [document for path in paths if (document := self.document(path))]
         if self._editor is not None and documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
         return tuple(path for path in paths if not self.look(path).is_unsaved)
@@ -206,13 +212,14 @@ class Documents:
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
         try:
-            return self._files.read(path)
+            return self.files.read(path)
         except ToolError:
             if document is None:
                 raise
             return None  # The editor could read what we cannot, so only it can write it.
 
-    def _document(self, path: Path) -> OpenDocument | None:
+    def document(self, path: Path) -> OpenDocument | None:
+        """The open document of a file, if the editor has one."""
         if self._editor is None:
             return None
         direct = self._editor.document(path) or self._editor.document(self.folders.as_opened(path))
@@ -297,11 +304,11 @@ class Documents:
             return self._write_through_editor(planned, label, cancel)
         try:
             if file is None:
-                self._files.create(path, (after or "").encode())
+                self.files.create(path, (after or "").encode())
             elif after is None:
-                self._files.delete(path, file.sha256)
+                self.files.delete(path, file.sha256)
             else:
-                self._files.replace(path, file.encode(after), file.sha256)
+                self.files.replace(path, file.encode(after), file.sha256)
         except StaleDocumentError:
             return None
         return self._done(path, planned.before, after, "disk", planned.note)
@@ -343,7 +350,7 @@ class Documents:
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
         """A formatter that runs on save reaches the disk before we hear of it."""
-        file, document = self._file(path, self._document(path)), self._document(path)
+        file, document = self._file(path, self.document(path)), self.document(path)
         if self._editor and file and document and fingerprint(file) != fingerprint(document):
             expected = sha256_of(file.text)
             self._editor.wait_for_text(
@@ -359,7 +366,7 @@ class Documents:
         note: str | None = None,
     ) -> EditDone:
         # Set before anybody looks: an editor that has not reloaded yet must not count as edited.
-        document = self._document(path)
+        document = self.document(path)
         disk = after if route == "disk" else self._file(path, document)
         self._seen[path] = Seen(
             fingerprint(after) or "",

@@ -68,6 +68,9 @@ class EditHistory:
         if path is not None:
             self._remember_at(real_path(path), change)
 
+    def clear(self) -> None:
+        self._changes.clear()
+
     def forget(self, path: Path, change: FileChange) -> None:
         """The user made this one, so the agent cannot undo it."""
         if self.last(path) is change:

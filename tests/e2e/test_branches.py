@@ -1,9 +1,13 @@
 """Conversations branch, and go back: other ways from the same beginning."""
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from command_line import SCRIPT, end, environment, start
+from editor import Editor
 from fake_llm import call, say
 from raw_client import RawClient
 from world import World, content_of, items
@@ -93,3 +97,207 @@ def test_the_agent_of_a_branch_can_undo_what_the_original_did(world: World) -> N
     world.turn(client)
     assert not path.exists()
     assert "Deleted a.txt" in content_of(items(client, "fileChange")[-1])
+
+
+# Back to before a message, with files
+
+
+def git(world: World, *words: str) -> str:
+    who = ("-c", "user.name=Ana", "-c", "user.email=ana@example.org")
+    ran = subprocess.run(
+        ["git", *who, *words], cwd=world.project, check=True, capture_output=True, text=True
+    )
+    return ran.stdout
+
+
+def texts(world: World) -> dict[str, bytes]:
+    """Every file of the project, without git's and ours."""
+    paths = (path for path in world.project.rglob("*") if path.is_file())
+    found = {str(path.relative_to(world.project)): path.read_bytes() for path in paths}
+    return {name: data for name, data in found.items() if not name.startswith((".git/", ".open"))}
+
+
+COMMAND = """set -e
+sed -i 's/one/ONE/' a.txt
+rm b.txt
+printf 'new\\n' > c.txt
+printf '\\000\\001' > image
+chmod +x run.sh
+mkdir -p build && echo x > build/ignored
+"""
+
+
+def committed(world: World) -> dict[str, bytes]:
+    """A repository with files of several kinds, and what they hold."""
+    files = {
+        "a.txt": b"one\r\ntwo\r\n",
+        "b.txt": b"\xef\xbb\xbfb\n",
+        "image": b"\0\xff",
+        "run.sh": b"",
+        ".gitignore": b"build/\n",
+        ".gitattributes": b"* text=auto\n",
+    }
+    for name, data in files.items():
+        (world.project / name).write_bytes(data)
+    git(world, "add", ".")
+    git(world, "commit", "-qm", "start")
+    return files
+
+
+def test_a_rollback_takes_back_commands_and_edits_and_leaves_git_alone(world: World) -> None:
+    before = committed(world)
+    (world.project / "staged").write_text("by the user\n")
+    git(world, "add", "staged")
+    index = (world.project / ".git/index").read_bytes()
+    world.script(
+        say("Hello."),
+        call("terminal", command=COMMAND),
+        call("edit", command="create", path="d.txt", text="d\n"),
+        say("Changed."),
+        say("Again."),
+    )
+    client = world.daemon()
+    named = {"conversationId": world.start(client, "first")}
+    world.turn(client)
+    world.send(client, named["conversationId"], "second")
+    world.turn(client, nth=2)
+    assert (world.project / "c.txt").exists()
+    listed = client.request("checkpoint/list", named)["checkpoints"]
+    assert [each["nFiles"] for each in listed] == [5, 1]
+    second = items(client, "userMessage")[1]["id"]
+    params = {**named, "toItemId": second, "files": "restore"}
+    preview = client.request("conversation/rollback", {**params, "dryRun": True})
+    names = sorted(uri.rpartition("/")[2] for uri in preview["restored"])
+    assert names == ["a.txt", "b.txt", "c.txt", "d.txt", "image", "run.sh"]
+    assert (world.project / "c.txt").exists()
+    done = client.request("conversation/rollback", params)
+    assert (done["restored"], done["conflicts"]) == (preview["restored"], [])
+    ours = {"staged": b"by the user\n", "build/ignored": b"x\n"}
+    assert texts(world) == {**before, **ours}
+    assert not os.access(world.project / "run.sh", os.X_OK) or os.geteuid() == 0
+    assert (world.project / "run.sh").stat().st_mode & 0o111 == 0
+    assert (world.project / ".git/index").read_bytes() == index
+    rolled_back = client.wait_for_event("conversation.rolledBack")["event"]
+    assert (rolled_back["toItemId"], rolled_back["files"]) == (second, "restore")
+
+    # The conversation goes on as if that had not been said, also opened again.
+    assert done["conversation"]["messageCount"] == 2
+    client.request("conversation/close", named)
+    assert [i["kind"] for i in shown(client, named["conversationId"])] == [
+        "userMessage",
+        "agentMessage",
+    ]
+    world.send(client, named["conversationId"], "third")
+    world.turn(client, nth=3)
+    said = [message["content"] for message in messages(world, -1)]
+    assert said == ["first", "Hello.", "third"]
+    records = world.records_of(named["conversationId"])
+    assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+
+
+def test_what_the_user_changed_since_stays_and_is_named(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text("1\n2\n3\n4\n5\n6\n")
+    (world.project / "b.txt").write_text("b\n")
+    (world.project / "c.txt").write_text("c\n")
+    world.script(
+        call("terminal", command="sed -i s/1/one/ a.txt; echo agent > b.txt; rm c.txt"),
+        say("Done."),
+    )
+    client = world.daemon()
+    named = {"conversationId": world.start(client)}
+    world.turn(client)
+    path.write_text("one\n2\n3\n4\n5\nsix\n")
+    (world.project / "b.txt").write_text("the user's\n")
+    (world.project / "c.txt").write_text("new\n")
+    [message] = items(client, "userMessage")
+    params = {**named, "toItemId": message["id"], "files": "restore"}
+    done = client.request("conversation/rollback", params)
+    assert [uri.rpartition("/")[2] for uri in done["restored"]] == ["a.txt"]
+    reasons = {c["uri"].rpartition("/")[2]: c["reason"] for c in done["conflicts"]}
+    assert reasons.keys() == {"b.txt", "c.txt"}
+    assert "same lines" in reasons["b.txt"]
+    assert path.read_text() == "1\n2\n3\n4\n5\nsix\n"
+    assert (world.project / "b.txt").read_text() == "the user's\n"
+    assert (world.project / "c.txt").read_text() == "new\n"
+    assert client.error("conversation/rollback", params).code == -32602
+
+
+def test_a_checkpoint_is_restored_in_the_open_buffer_and_the_agent_is_told(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text("1\n2\n3\n4\n5\n6\n")
+    editor = Editor(world)
+    buffer = editor.open(path, typed="1\n2\n3\n4\n5\nsix, typed\n")
+    edits = [{"old_text": "2\n", "new_text": "two\n"}]
+    world.script(
+        call("edit", command="view", path="a.txt"),
+        call("edit", command="replace", path="a.txt", edits=edits),
+        call("terminal", command="echo x > x"),
+        say("Done."),
+        say("I see."),
+    )
+    client = editor.client
+    named = {"conversationId": world.start(client)}
+    world.turn(client)
+    edited = "1\ntwo\n3\n4\n5\nsix, typed\n"
+    assert buffer.text == edited
+    edit, command = client.request("checkpoint/list", named)["checkpoints"]
+    params = {**named, "checkpointId": edit["id"]}
+    done = client.request("checkpoint/restore", params)
+    assert len(done["restored"]) == 2
+    assert buffer.text == "1\n2\n3\n4\n5\nsix, typed\n"
+    assert buffer.undo[-1] == edited
+    assert not (world.project / "x").exists()
+    again = client.request("checkpoint/restore", {**named, "checkpointId": command["id"]})
+    assert again == {"restored": [], "conflicts": []}
+    assert client.request("changes/list", named)["files"][0]["state"] == "reverted"
+    world.send(client, named["conversationId"], "so?")
+    world.turn(client, nth=2)
+    assert "took back" in messages(world, -1)[-2]["content"]
+    assert client.error("checkpoint/restore", {**named, "checkpointId": "none"}).code == -32602
+
+
+def test_in_a_folder_without_git_and_while_the_agent_works(world: World) -> None:
+    shutil.rmtree(world.project / ".git")
+    (world.project / "a.txt").write_text("a\n")
+    world.script(call("terminal", command="echo b > a.txt; touch b"), say("Done."))
+    client = world.daemon()
+    named = {"conversationId": world.start(client)}
+    world.turn(client)
+    world.script(call("terminal", command="sleep 600", timeout_s=600))
+    world.send(client, named["conversationId"], "more")
+    client.wait_for_event(lambda e: e["event"].get("item", {}).get("title") == "Run sleep 600")
+    first, second = items(client, "userMessage")
+    params = {**named, "toItemId": first["id"], "files": "restore"}
+    assert client.error("conversation/rollback", params).code == -31003
+    client.request("conversation/interrupt", named)
+    done = client.request("conversation/rollback", {**params, "toItemId": second["id"]})
+    assert done["restored"] == []
+    done = client.request("conversation/rollback", params)
+    assert (len(done["restored"]), done["conflicts"]) == (2, [])
+    assert texts(world) == {"a.txt": b"a\n"}
+    assert not (world.project / ".git").exists()
+
+
+def test_without_git_installed_edits_still_have_checkpoints(world: World) -> None:
+    shutil.rmtree(world.project / ".git")
+    tools = world.home / "bin"
+    tools.mkdir()
+    for name in ("bash", "touch", "cat"):
+        (tools / name).symlink_to(shutil.which(name) or name)
+    world.variables["PATH"] = str(tools)
+    world.script(
+        call("terminal", command="touch made"),
+        call("edit", command="create", path="a.txt", text="a\n"),
+        say("Done."),
+    )
+    client = world.daemon()
+    named = {"conversationId": world.start(client)}
+    world.turn(client)
+    listed = client.request("checkpoint/list", named)
+    assert "git" in listed["problem"]
+    assert [each["title"] for each in listed["checkpoints"]] == ["Create a.txt"]
+    [message] = items(client, "userMessage")
+    params = {**named, "toItemId": message["id"], "files": "restore"}
+    assert len(client.request("conversation/rollback", params)["restored"]) == 1
+    assert texts(world) == {"made": b""}

@@ -28,7 +28,7 @@ export type InputAction = "accept" | "decline" | "cancel";
 
 export type StuckPattern = "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue";
 
-export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | MessageRefused | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesUpdated | ChangesReviewed | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
+export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | MessageRefused | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesUpdated | ChangesReviewed | CheckpointCreated | ConversationRolledBack | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
 
 export type Event = KnownEvent;
 
@@ -202,6 +202,14 @@ export interface ForkParams {
   conversationId: string;
   atItemId?: string;
   title?: string;
+}
+
+/** Go back to before a message: it and all after it no longer count. */
+export interface RollbackParams {
+  conversationId: string;
+  toItemId: string;
+  files?: "keep" | "restore";
+  dryRun?: boolean;
 }
 
 /** Start a turn, steer the running one, queue, or interrupt and start. */
@@ -388,6 +396,18 @@ export interface RevertParams {
   conversationId: string;
   uris?: readonly string[];
   hunks?: readonly NamedHunk[];
+}
+
+/** The moments before the agent changed files, oldest first. */
+export interface CheckpointListParams {
+  conversationId: string;
+}
+
+/** Take back what the agent did to files since then; the conversation goes on, and is told. */
+export interface CheckpointRestoreParams {
+  conversationId: string;
+  checkpointId: string;
+  dryRun?: boolean;
 }
 
 /** Upload an image in pieces, for a message that names it; kept until the daemon ends. */
@@ -1188,6 +1208,22 @@ export interface ChangesReviewed {
   now?: string;
 }
 
+/** What was run changed files; the folders before and after are in the conversation's store. */
+export interface CheckpointCreated {
+  type: "checkpoint.created";
+  before: Record<string, string>;
+  after: Record<string, string>;
+  nFiles: number;
+}
+
+/** This item and all after it no longer count, nor do the events after `toSeq`. */
+export interface ConversationRolledBack {
+  type: "conversation.rolledBack";
+  toSeq: number;
+  toItemId: string;
+  files: "keep" | "restore";
+}
+
 /** One model call's usage; the totals are sums of these. */
 export interface UsageUpdated {
   type: "usage.updated";
@@ -1268,6 +1304,17 @@ export interface ExportResult {
 
 export interface ForkResult {
   conversation: ConversationInfo;
+}
+
+export interface RollbackResult {
+  restored: readonly string[];
+  conflicts: readonly RestoreConflict[];
+  conversation: ConversationInfo;
+}
+
+export interface RestoreConflict {
+  uri: string;
+  reason: string;
 }
 
 export interface SendMessageResult {
@@ -1377,6 +1424,24 @@ export interface ReviewResult {
 export interface ReviewConflict {
   uri: string;
   reason: string;
+}
+
+export interface CheckpointListResult {
+  checkpoints: readonly Checkpoint[];
+  problem?: string;
+}
+
+export interface Checkpoint {
+  id: string;
+  createdAt: string;
+  title: string;
+  nFiles: number;
+}
+
+/** URIs of files that are (with `dryRun`: would be) as they were; the others stay. */
+export interface RestoreResult {
+  restored: readonly string[];
+  conflicts: readonly RestoreConflict[];
 }
 
 export interface AttachmentPutResult {
@@ -1685,6 +1750,7 @@ export interface Requests {
   "conversation/events": [EventsParams, EventsResult];
   "conversation/export": [ExportParams, ExportResult];
   "conversation/fork": [ForkParams, ForkResult];
+  "conversation/rollback": [RollbackParams, RollbackResult];
   "conversation/sendMessage": [SendMessageParams, SendMessageResult];
   "conversation/pause": [PauseParams, PauseResult];
   "conversation/resume": [ResumeParams, ResumeResult];
@@ -1702,6 +1768,8 @@ export interface Requests {
   "changes/diff": [ChangesDiffParams, ChangesDiffResult];
   "changes/accept": [AcceptParams, ReviewResult];
   "changes/revert": [RevertParams, ReviewResult];
+  "checkpoint/list": [CheckpointListParams, CheckpointListResult];
+  "checkpoint/restore": [CheckpointRestoreParams, RestoreResult];
   "attachment/put": [AttachmentPutParams, AttachmentPutResult];
   "output/read": [OutputReadParams, OutputReadResult];
   "terminal/list": [TerminalListParams, TerminalListResult];

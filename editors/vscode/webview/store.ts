@@ -162,9 +162,10 @@ export class Store {
     }
   }
 
-  /** False when a record is missing before this one, so that the conversation must be opened again. */
+  /** False when the conversation must be opened again: a record is missing, or some no longer count. */
   onRecord(record: LogRecord & { epoch?: string }): boolean {
     if (record.seq <= this.lastSeq) return true;
+    if (record.event.type === "conversation.rolledBack") return false;
     if (record.seq > this.lastSeq + 1 || (record.epoch && this.info.epoch && record.epoch !== this.info.epoch)) return false;
     this.lastSeq = record.seq;
     this.apply(record);

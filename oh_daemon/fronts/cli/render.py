@@ -184,6 +184,11 @@ def _paused(event: Json) -> Iterator[Text]:
     yield _text(f"\nPaused: {event['reason']}", "yellow")
 
 
+def _rolled_back(event: Json) -> Iterator[Text]:
+    files = {"restore": ", files too", "keep": ", files stay"}.get(event["files"], "")
+    yield _text(f"\nRolled back to event {event['toSeq']}{files}", "yellow")
+
+
 def _retrying(event: Json) -> Iterator[Text]:
     if event.get("model"):
         yield _text(f"  {event['error']['message']}; {event['model']} is asked instead", "yellow")
@@ -231,6 +236,7 @@ _RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "input.requested": _question,
     "turn.completed": _turn,
     "turn.paused": _paused,
+    "conversation.rolledBack": _rolled_back,
     "retry.scheduled": _retrying,
 }
 """By the kind of an item that has ended, or the type of another event."""

@@ -1,17 +1,21 @@
-"""The methods about a conversation as a whole: export, fork.
+"""The methods about a conversation as a whole: export, fork, rollback.
 
 Each works on a thread, since it reads the log from its start.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from oh_daemon.contract import branches as m
 from oh_daemon.contract.errors import PayloadTooLargeError
-from oh_daemon.fronts import branches
+from oh_daemon.fronts import branches, rollback
 from oh_daemon.fronts.description import describe
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
+from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.wiring import Live
 
 _MAX_EXPORT_CHARS = 32 << 20
 """A client holds an answer in memory, several times while it parses it."""
@@ -33,7 +37,21 @@ def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> m.ForkRes
     return m.ForkResult(conversation=describe(live.conversation))
 
 
+def _on_files(act: Callable[[Live, Any], Any]) -> Handler:
+    """A handler that works on the files of an open conversation, in turn with other requests."""
+
+    @on_open
+    def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
+        context.hold(live.id)
+        return daemon.in_turn(live.id, lambda: act(live, params))
+
+    return call
+
+
 HANDLERS: dict[str, Handler] = {
     "conversation/export": on_worker(export),
     "conversation/fork": on_worker(fork),
+    "conversation/rollback": _on_files(rollback.rollback),
+    "checkpoint/list": _on_files(lambda live, _params: rollback.checkpoints(live)),
+    "checkpoint/restore": _on_files(rollback.restore_checkpoint),
 }

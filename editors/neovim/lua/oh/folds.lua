@@ -204,6 +204,16 @@ folds["notice"] = function(self, event, record)
   self:put(notice)
 end
 
+folds["conversation.rolledBack"] = function(self, event)
+  local first = self.by_id[event.toItemId]
+  for index = #self.entries, first and first.index or #self.entries + 1, -1 do
+    self.by_id[self.entries[index].id] = nil
+    self.entries[index] = nil
+    self.on_change(index)
+  end
+  self.on_change()
+end
+
 folds["usage.updated"] = function(self, event)
   local cost = event.usage.cost
   if cost then

@@ -29,7 +29,7 @@
 
 ---@alias oh.protocol.StuckPattern "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue"
 
----@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.MessageRefused | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice | oh.protocol.StuckDetected
+---@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.MessageRefused | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.CheckpointCreated | oh.protocol.ConversationRolledBack | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice | oh.protocol.StuckDetected
 
 ---@alias oh.protocol.Event oh.protocol.KnownEvent
 
@@ -183,6 +183,13 @@
 ---@field conversationId string
 ---@field atItemId? string
 ---@field title? string
+
+--- Go back to before a message: it and all after it no longer count.
+---@class (exact) oh.protocol.RollbackParams
+---@field conversationId string
+---@field toItemId string
+---@field files? "keep" | "restore"
+---@field dryRun? boolean
 
 --- Start a turn, steer the running one, queue, or interrupt and start.
 ---@class (exact) oh.protocol.SendMessageParams
@@ -342,6 +349,16 @@
 ---@field conversationId string
 ---@field uris? string[]
 ---@field hunks? oh.protocol.NamedHunk[]
+
+--- The moments before the agent changed files, oldest first.
+---@class (exact) oh.protocol.CheckpointListParams
+---@field conversationId string
+
+--- Take back what the agent did to files since then; the conversation goes on, and is told.
+---@class (exact) oh.protocol.CheckpointRestoreParams
+---@field conversationId string
+---@field checkpointId string
+---@field dryRun? boolean
 
 --- Upload an image in pieces, for a message that names it; kept until the daemon ends.
 ---@class (exact) oh.protocol.AttachmentPutParams
@@ -1046,6 +1063,20 @@
 ---@field base? string
 ---@field now? string
 
+--- What was run changed files; the folders before and after are in the conversation's store.
+---@class (exact) oh.protocol.CheckpointCreated
+---@field type "checkpoint.created"
+---@field before table<string, string>
+---@field after table<string, string>
+---@field nFiles integer
+
+--- This item and all after it no longer count, nor do the events after `toSeq`.
+---@class (exact) oh.protocol.ConversationRolledBack
+---@field type "conversation.rolledBack"
+---@field toSeq integer
+---@field toItemId string
+---@field files "keep" | "restore"
+
 --- One model call's usage; the totals are sums of these.
 ---@class (exact) oh.protocol.UsageUpdated
 ---@field type "usage.updated"
@@ -1115,6 +1146,15 @@
 
 ---@class (exact) oh.protocol.ForkResult
 ---@field conversation oh.protocol.ConversationInfo
+
+---@class (exact) oh.protocol.RollbackResult
+---@field restored string[]
+---@field conflicts oh.protocol.RestoreConflict[]
+---@field conversation oh.protocol.ConversationInfo
+
+---@class (exact) oh.protocol.RestoreConflict
+---@field uri string
+---@field reason string
 
 ---@class (exact) oh.protocol.SendMessageResult
 ---@field messageId string
@@ -1206,6 +1246,21 @@
 ---@class (exact) oh.protocol.ReviewConflict
 ---@field uri string
 ---@field reason string
+
+---@class (exact) oh.protocol.CheckpointListResult
+---@field checkpoints oh.protocol.Checkpoint[]
+---@field problem? string
+
+---@class (exact) oh.protocol.Checkpoint
+---@field id string
+---@field createdAt string
+---@field title string
+---@field nFiles integer
+
+--- URIs of files that are (with `dryRun`: would be) as they were; the others stay.
+---@class (exact) oh.protocol.RestoreResult
+---@field restored string[]
+---@field conflicts oh.protocol.RestoreConflict[]
 
 ---@class (exact) oh.protocol.AttachmentPutResult
 ---@field attachmentId string
@@ -1472,6 +1527,7 @@ M.Requests = {
   ["conversation/events"] = true, -- oh.protocol.EventsParams -> oh.protocol.EventsResult
   ["conversation/export"] = true, -- oh.protocol.ExportParams -> oh.protocol.ExportResult
   ["conversation/fork"] = true, -- oh.protocol.ForkParams -> oh.protocol.ForkResult
+  ["conversation/rollback"] = true, -- oh.protocol.RollbackParams -> oh.protocol.RollbackResult
   ["conversation/sendMessage"] = true, -- oh.protocol.SendMessageParams -> oh.protocol.SendMessageResult
   ["conversation/pause"] = true, -- oh.protocol.PauseParams -> oh.protocol.PauseResult
   ["conversation/resume"] = true, -- oh.protocol.ResumeParams -> oh.protocol.ResumeResult
@@ -1489,6 +1545,8 @@ M.Requests = {
   ["changes/diff"] = true, -- oh.protocol.ChangesDiffParams -> oh.protocol.ChangesDiffResult
   ["changes/accept"] = true, -- oh.protocol.AcceptParams -> oh.protocol.ReviewResult
   ["changes/revert"] = true, -- oh.protocol.RevertParams -> oh.protocol.ReviewResult
+  ["checkpoint/list"] = true, -- oh.protocol.CheckpointListParams -> oh.protocol.CheckpointListResult
+  ["checkpoint/restore"] = true, -- oh.protocol.CheckpointRestoreParams -> oh.protocol.RestoreResult
   ["attachment/put"] = true, -- oh.protocol.AttachmentPutParams -> oh.protocol.AttachmentPutResult
   ["output/read"] = true, -- oh.protocol.OutputReadParams -> oh.protocol.OutputReadResult
   ["terminal/list"] = true, -- oh.protocol.TerminalListParams -> oh.protocol.TerminalListResult

@@ -1,0 +1,223 @@
+"""What the agent did to files since some event, and how a file gets back to before that.
+
+From the log alone: edits keep their texts as blobs, commands the folders around them. What somebody
+else changed in between, or since, is theirs: it stays, and where it is in the way nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oh_daemon.contract.errors import EditRejectedError
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Json
+from oh_daemon.workspace.checkpoints import Checkpoints, Difference, Kept
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.files import parse_text, sha256_of
+from oh_daemon.workspace.paths import path_from_uri, real_path
+from oh_daemon.workspace.review import Rewrite, merged
+from oh_daemon.workspace.text_changes import Create, with_newlines
+
+_LINK = "120000"
+_EXECUTABLE = "100755"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A file as it was: its text if it is one, its very bytes and its mode if they were kept."""
+
+    text: str | None
+    raw: bytes | None = None
+    mode: str | None = None
+
+    def is_same(self, other: Version | None) -> bool:
+        if other is None or (self.mode and other.mode and self.mode != other.mode):
+            return False
+        if self.raw is not None and self.raw == other.raw:
+            return True
+        return self.text is not None and self.text == other.text
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One file: how the agent left it, and how it was, with what others changed in between."""
+
+    now: Version | None
+    target: Version | None
+
+
+Step = tuple[Version | None, Version | None]
+
+
+def pasts_of(
+    records: Iterable[Json], documents: Documents, checkpoints: Checkpoints | None
+) -> dict[Path, Past]:
+    """By real path. Raises `ToolError` when what was kept cannot be read."""
+    found: dict[Path, Past] = {}
+    for path, before, after in _steps(records, documents, checkpoints):
+        past = found.get(path)
+        if past is None:
+            found[path] = Past(after, before)
+        elif _same(past.now, before):
+            found[path] = Past(after, past.target)
+        else:
+            found[path] = Past(after, _with_gap(past, before))
+    return {path: past for path, past in found.items() if not _same(past.now, past.target)}
+
+
+def _same(one: Version | None, other: Version | None) -> bool:
+    return other is None if one is None else one.is_same(other)
+
+
+def _with_gap(past: Past, later: Version | None) -> Version | None:
+    """How it was, with what somebody changed from `past.now` to `later`."""
+    texts = [version.text if version else "" for version in (past.now, past.target, later)]
+    if later is None or any(text is None for text in texts):
+        return later
+    origin, ours, theirs = (text or "" for text in texts)
+    return Version(merged(origin, ours, theirs)[0])
+
+
+def _steps(
+    records: Iterable[Json], documents: Documents, checkpoints: Checkpoints | None
+) -> Iterator[tuple[Path, Version | None, Version | None]]:
+    """Each change of a file by the agent, or by the user who took back one, oldest first."""
+    latest: dict[Path, Version | None] = {}
+    for record in records:
+        for path, before, after in _changes_in(record["event"], documents, checkpoints, latest):
+            latest[path] = after
+            yield path, before, after
+
+
+def _changes_in(
+    event: Json,
+    documents: Documents,
+    checkpoints: Checkpoints | None,
+    latest: dict[Path, Version | None],
+) -> Iterator[tuple[Path, Version | None, Version | None]]:
+    def text(sha256: str | None) -> Version | None:
+        return (sha256 and Version(with_newlines(documents.history.text(sha256)))) or None
+
+    match event["type"]:
+        case "item.completed" if event["item"]["status"] == "completed":
+            for change in event["item"].get("changes", ()):
+                path = _path(change["uri"])
+                yield path, text(change.get("sha256Before")), text(change.get("sha256After"))
+        case "changes.reviewed" if event["decision"] == "reverted":
+            path = _path(event["uri"])
+            if path in latest:
+                yield path, latest[path], text(event.get("now"))
+        case "checkpoint.created" if checkpoints is not None:
+            differences = checkpoints.differences(event["before"], event["after"])
+            yield from _versions(differences, checkpoints)
+        case _:
+            pass
+
+
+def _path(uri: str) -> Path:
+    return real_path(path_from_uri(uri) or Path("/"))
+
+
+def _versions(
+    differences: Sequence[Difference], checkpoints: Checkpoints
+) -> Iterator[tuple[Path, Version | None, Version | None]]:
+    sides = [kept for each in differences for kept in (each.before, each.after) if kept]
+    contents = checkpoints.contents([kept.oid for kept in sides])
+
+    def version(kept: Kept | None) -> Version | None:
+        if kept is None:
+            return None
+        raw = contents.get(kept.oid)
+        parsed = None if raw is None or kept.mode == _LINK else parse_text(raw)
+        return Version(parsed and with_newlines(parsed.text), raw, kept.mode)
+
+    for each in differences:
+        # Of a link the folder counts, not what it leads to.
+        path = real_path(each.path.parent) / each.path.name
+        yield path, version(each.before), version(each.after)
+
+
+def restore(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:
+    """Bring the file back, around what the user changed since; False when it is so already.
+
+    Raises `ToolError` with the reason when it stays as it is.
+    """
+    documents.folders.resolve(str(path), writing=True)
+    now, target = past.now, past.target
+    if path.is_symlink() or any(each and each.mode == _LINK for each in (now, target)):
+        raise EditRejectedError("it is a link, and links are not restored")
+    disk = path.read_bytes() if path.is_file() else None
+    is_open = documents.document(path) is not None
+    has_bytes = all(each is None or each.raw is not None for each in (now, target))
+    if has_bytes and not is_open:
+        if disk == (target and target.raw) and _has_mode(path, target):
+            return False
+        if disk == (now and now.raw):
+            return is_dry or _put_bytes(documents, path, disk, target)
+    return _restore_text(documents, path, past, is_dry=is_dry)
+
+
+def _put_bytes(
+    documents: Documents, path: Path, disk: bytes | None, target: Version | None
+) -> bool:
+    """Nobody has changed it since, so it becomes to the byte what it was."""
+    raw = target.raw if target else None
+    if raw is None:
+        documents.files.delete(path, sha256_of(disk or b""))
+    elif disk is None:
+        documents.files.create(path, raw)
+    else:
+        documents.files.replace(path, raw, sha256_of(disk))
+    _set_mode(path, target)
+    return True
+
+
+def _has_mode(path: Path, target: Version | None) -> bool:
+    is_executable = target is not None and bool(path.stat().st_mode & 0o100)
+    return target is None or is_executable == (target.mode == _EXECUTABLE)
+
+
+def _set_mode(path: Path, target: Version | None) -> None:
+    if target is None or target.mode is None:
+        return
+    mode = path.stat().st_mode
+    path.chmod(mode | 0o111 if target.mode == _EXECUTABLE else mode & ~0o111)
+
+
+def _restore_text(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:
+    now, target = past.now, past.target
+    if any(each is not None and each.text is None for each in (now, target)):
+        raise EditRejectedError("it was changed since, and it is no text")
+    change = _change(documents, path, now, target)
+    if change is None:
+        return False
+    planned = documents.plan(path, change)
+    if planned.before == planned.after:
+        return False
+    if not is_dry:
+        label, cancel = f"Restore {path.name}"[:40], CancelToken()
+        documents.restore(path, change, label=label, cancel=cancel)
+        if now is None or (target and target.mode != now.mode):
+            _set_mode(path, target)
+    return True
+
+
+def _change(
+    documents: Documents, path: Path, now: Version | None, target: Version | None
+) -> Create | Rewrite | None:
+    """None when there is nothing to do. Raises `EditRejectedError` when the user was faster."""
+    text = documents.look(path).text
+    wanted = target.text or "" if target else None
+    if text is None:
+        if wanted is None:
+            return None
+        if now is not None:
+            raise EditRejectedError("it was removed since")
+        return Create(wanted)
+    if with_newlines(text) == wanted:
+        return None
+    if now is None:
+        raise EditRejectedError("it was removed by the agent, and there is a new one by now")
+    return Rewrite(now.text or "", wanted)

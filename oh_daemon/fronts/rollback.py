@@ -1,0 +1,179 @@
+"""A conversation goes back to before a message, its files to before an action.
+
+Blocks; the agent must be at rest. Nothing is lost: the log keeps what was taken back, and a file
+that cannot go back without losing somebody's change stays and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from oh_daemon.contract import branches as m
+from oh_daemon.contract import events as e
+from oh_daemon.contract.base import Contract
+from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
+from oh_daemon.contract.items import NoticeItem
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.delivery import BUSY
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import Json
+from oh_daemon.core.recovery import closing_events, stopping_events, withdrawn
+from oh_daemon.core.timeline import begin_of_item, begin_of_message, standing
+from oh_daemon.fronts.description import describe
+from oh_daemon.fronts.file_history import Past, pasts_of, restore
+from oh_daemon.fronts.wiring import Live
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.paths import uri_from_path
+
+_MAX_NAMED = 20
+"""Files that the model is told by name."""
+
+
+def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
+    """Take back a message and all after it.
+
+    Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
+    """
+    conversation = live.conversation
+    _require_message(conversation, params.to_item_id)
+    _require_rest(conversation)
+    records = _records(conversation)
+    to_seq = begin_of_message(standing(records), params.to_item_id)
+    restored = m.RestoreResult(restored=(), conflicts=())
+    if params.files == "restore":
+        later = [record for record in records if record["seq"] > to_seq]
+        restored = _restore(live, later, is_dry=params.dry_run)
+    if not params.dry_run:
+        with conversation.changed:
+            _require_rest(conversation)
+            rolled_back = e.ConversationRolledBack(
+                to_seq=to_seq, to_item_id=params.to_item_id, files=params.files
+            )
+            conversation.append(*_ending(conversation), rolled_back)
+            if conversation.state.status != "idle":
+                conversation.append(conversation.status_event("idle"))
+            live.workbench.learn_again(conversation.state)
+        conversation.log.sync()
+    return m.RollbackResult(
+        restored=restored.restored,
+        conflicts=restored.conflicts,
+        conversation=describe(conversation),
+    )
+
+
+def checkpoints(live: Live) -> m.CheckpointListResult:
+    """The moments before the agent changed files, oldest first."""
+    found: dict[str, m.Checkpoint] = {}
+    records = standing(_records(live.conversation))
+    n_files = {r["itemId"]: r["event"]["nFiles"] for r in records if _is_checkpoint(r)}
+    for record in records:
+        item: Json = record["event"].get("item") or {}
+        if record["event"]["type"] != "item.completed" or not item.get("title"):
+            continue
+        n_changed = len(item.get("changes", ())) if item["status"] == "completed" else 0
+        if n := n_changed or n_files.get(item["id"], 0):
+            at, title = item.get("startedAt") or record["ts"], item["title"]
+            found[item["id"]] = m.Checkpoint(id=item["id"], created_at=at, title=title, n_files=n)
+    store = live.workbench.checkpoints
+    return m.CheckpointListResult(
+        checkpoints=tuple(found.values()), problem=store.problem if store else None
+    )
+
+
+def _is_checkpoint(record: Json) -> bool:
+    return record["event"]["type"] == "checkpoint.created" and "itemId" in record
+
+
+def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.RestoreResult:
+    """Take back what the agent did to files from that action on, and tell it.
+
+    Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
+    """
+    conversation = live.conversation
+    _require_rest(conversation)
+    known = {checkpoint.id: checkpoint for checkpoint in checkpoints(live).checkpoints}
+    if params.checkpoint_id not in known:
+        what = "names no checkpoint; ask checkpoint/list"
+        raise InvalidParamsError.at("checkpointId", what, "unknown")
+    records = _records(conversation)
+    begin = begin_of_item(records, params.checkpoint_id)
+    later = [record for record in records if record["seq"] > begin]
+    result = _restore(live, later, is_dry=params.dry_run)
+    if result.restored and not params.dry_run:
+        title = f"Files are as before: {known[params.checkpoint_id].title}"
+        names = ", ".join(uri.rpartition("/")[2] for uri in result.restored[:_MAX_NAMED])
+        note = f"The user took back your changes of files since then. Restored: {names}."
+        notice = NoticeItem(id=new_id(), title=title, note=note)
+        conversation.append(e.ItemCompleted(item=notice))
+        conversation.log.sync()
+    return result
+
+
+def _restore(live: Live, records: Sequence[Json], *, is_dry: bool) -> m.RestoreResult:
+    """Each file by itself; those that cannot go back stay and are named."""
+    bench, done, conflicts = live.workbench, list[str](), list[m.RestoreConflict]()
+    documents = bench.documents
+    if documents is None:
+        return m.RestoreResult(restored=(), conflicts=())
+    pasts = pasts_of(records, documents, bench.checkpoints)
+    watched = bench.watch_files(CancelToken()) if pasts and not is_dry else lambda: None
+    reviews: list[e.ChangesReviewed] = []
+    for path, past in pasts.items():
+        uri = uri_from_path(documents.folders.as_opened(path))
+        try:
+            if restore(documents, path, past, is_dry=is_dry):
+                done.append(uri)
+                reviews += _reviewed(live, documents, uri, past)
+        except (ToolError, OSError) as exc:
+            reason = str(exc).partition("\n")[0]
+            conflicts.append(m.RestoreConflict(uri=uri, reason=reason))
+    checkpoint = watched()
+    events = [*([checkpoint] if checkpoint else ()), *([] if is_dry else reviews)]
+    if events:
+        live.conversation.append(*events)
+    return m.RestoreResult(restored=tuple(done), conflicts=tuple(conflicts))
+
+
+def _reviewed(
+    live: Live, documents: Documents, uri: str, past: Past
+) -> Sequence[e.ChangesReviewed]:
+    """What waits for review is less by what was taken back."""
+    review = live.conversation.state.reviews.get(uri)
+    if review is None or (past.target is not None and past.target.text is None):
+        return ()
+    text = past.target.text if past.target else None
+    put = documents.history.blobs.put_blob
+    now = None if text is None else put(text.encode("utf-8", "surrogatepass"))
+    base = now if review["gaps"] else review["base"]
+    return (e.ChangesReviewed(uri=uri, decision="reverted", base=base, now=now),)
+
+
+def _records(conversation: Conversation) -> list[Json]:
+    with conversation.changed:
+        last = conversation.state.seq
+    return [orjson.loads(line) for line in conversation.log.read_range(1, last)]
+
+
+def _require_message(conversation: Conversation, item_id: str) -> None:
+    with conversation.changed:
+        state = conversation.state
+        if item_id not in state.positions or state.item(item_id)["kind"] != "userMessage":
+            what = "names no message of the user in this conversation"
+            raise InvalidParamsError.at("toItemId", what, "unknown")
+
+
+def _require_rest(conversation: Conversation) -> None:
+    status = conversation.state.status
+    if status in BUSY:
+        raise ConversationBusyError(f"the agent is {status} and may change files; interrupt first")
+
+
+def _ending(conversation: Conversation) -> Sequence[Contract]:
+    """What was on hold ends now: nobody can go on with it."""
+    state, now = conversation.state, conversation.clock.now()
+    if state.turn is not None:
+        return stopping_events(state, now, is_closing=False)
+    return [*withdrawn(state), *closing_events(state, now, "interrupted")]

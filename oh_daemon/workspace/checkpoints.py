@@ -1,0 +1,283 @@
+"""What the folders held at a moment, so that changes by commands can be found and taken back.
+
+A bare git repository inside the conversation's folder, with an index of its own per folder: the
+user's repository is read for what it ignores and for objects it has, and never written. Without
+git, and for folders too big, there is no checkpoint, and `problem` says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.events import CheckpointCreated
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.files import MAX_TEXT_BYTES
+from oh_daemon.workspace.paths import Folders, path_from_uri, uri_from_path
+from oh_daemon.workspace.spawner import Spawner, clean_env
+
+logger = logging.getLogger(__name__)
+
+_MAX_FILES = 50_000
+_MAX_BYTES = 1 << 30
+_TIMEOUT_S = 30.0
+_LATE_S = 0.5
+"""For what is looked at after an interrupt, which must end soon."""
+_OURS = ".openhands/conversations/"
+_CONFIG = """[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tcompression = 1
+\thooksPath = /dev/null
+\tfsmonitor = false
+"""
+# A file is kept as its bytes are, whatever attributes and filters the project names.
+_ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
+
+Trees = dict[str, str]
+"""The URI of each folder and the name of its tree in the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file as it was."""
+
+    mode: str
+    oid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A file that differs between two moments; None is no file."""
+
+    path: Path
+    before: Kept | None
+    after: Kept | None
+
+
+class Checkpoints:
+    """Of one conversation. Safe from any thread."""
+
+    def __init__(self, store: Path, folders: Folders, spawner: Spawner) -> None:
+        self._store = store
+        self._folders = folders
+        self._spawner = spawner
+        self._lock = threading.Lock()
+        self._trees: Trees = {}
+        self.problem: str | None = None
+        """Why there is no checkpoint, or what it lacks; for people."""
+
+    def take(self, cancel: CancelToken) -> Trees | None:
+        """What the folders hold now; None when that cannot be kept."""
+        with self._lock:
+            self.problem = None
+            try:
+                roots = dict.fromkeys(map(_top_of, self._folders.roots))
+                self._prepare(tuple(roots))
+                trees: Trees = {}
+                for root in self._folders.roots:
+                    self._take_folder(_top_of(root), root, trees, cancel)
+            except (ToolError, OSError) as exc:
+                self.problem = f"what commands change cannot be taken back here: {exc}"
+                return None
+            return trees
+
+    def watch(self, cancel: CancelToken) -> Callable[[], CheckpointCreated | None]:
+        """Look before something runs; the result looks again and tells what has changed."""
+        before = self.take(cancel)
+
+        def ended() -> CheckpointCreated | None:
+            after = self.take(cancel) if before else None
+            if before is None or after is None or after == before:
+                return None
+            try:
+                n_files = len(self.differences(before, after))
+            except ToolError as exc:
+                logger.warning("no checkpoint: %s", exc)
+                return None
+            return CheckpointCreated(before=before, after=after, n_files=n_files)
+
+        return ended
+
+    def differences(self, before: Trees, after: Trees) -> list[Difference]:
+        """What changed in between. Raises `ToolError`."""
+        found: list[Difference] = []
+        for uri in before.keys() & after.keys():
+            root, old, new = path_from_uri(uri), before[uri], after[uri]
+            if root is not None and old != new:
+                told = self._git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", old, new)
+                found += _parse_differences(root, told)
+        return found
+
+    def contents(self, oids: Sequence[str]) -> dict[str, bytes]:
+        """Of those that are still there. Raises `ToolError`."""
+        if not oids:
+            return {}
+        wanted = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
+        told = self._git(self._store, "cat-file", "--batch", given=wanted)
+        return dict(_parse_contents(told))
+
+    def _prepare(self, tops: Sequence[Path]) -> None:
+        if (self._store / "HEAD").exists():
+            return
+        for name in ("objects/info", "refs", "info"):
+            (self._store / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        ignored, objects = [_OURS], list[str]()
+        for top in tops:
+            known = self._facts_of(top)
+            objects += filter(None, known[:1])
+            ignored += [_text_of(Path(name)) for name in known[1:] if name]
+        (self._store / "objects/info/alternates").write_text("".join(f"{o}\n" for o in objects))
+        (self._store / "info/exclude").write_text("\n".join(ignored) + "\n", "utf-8")
+        (self._store / "info/attributes").write_text(_ATTRIBUTES)
+        (self._store / "config").write_text(_CONFIG)
+        # Last, since from now on it counts as a repository.
+        (self._store / "HEAD").write_text("ref: refs/heads/none\n")
+
+    def _facts_of(self, top: Path) -> list[str]:
+        """Where a repository has its objects, and what it ignores beside .gitignore."""
+        if not (top / ".git").exists():
+            return []
+        safe = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+        asked = ("rev-parse", "--path-format=absolute", "--show-object-format")
+        paths = ("--git-path", "objects", "--git-path", "info/exclude")
+        told = self._run((*safe, *asked, *paths), top, {}).decode("utf-8", "replace").splitlines()
+        excludes = ("config", "--type=path", "--default", "", "--get", "core.excludesFile")
+        own = self._run((*safe, *excludes), top, {}).decode("utf-8", "replace").strip()
+        # Objects of another format cannot be shared.
+        return [told[1] if told[0] == "sha1" else "", *told[2:], own]
+
+    def _take_folder(self, top: Path, folder: Path, trees: Trees, cancel: CancelToken) -> None:
+        """Take in what differs from the last look, and the repositories inside."""
+        below = os.path.relpath(folder, top)
+        listed = ("ls-files", "-z", "-o", "-m", "-d", "--exclude-standard", "--", below)
+        told = os.fsdecode(self._git(top, *listed, cancel=cancel)).split("\0")
+        names = list(dict.fromkeys(name for name in told if name))
+        changed = [name for name in names if not name.endswith("/")]
+        fitting = self._fitting(top, changed)
+        uri = uri_from_path(top)
+        if fitting:
+            self._trees.pop(uri, None)
+            taken = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+            given = b"".join(os.fsencode(name) + b"\0" for name in fitting)
+            self._git(top, *taken, given=given, cancel=cancel)
+        if fitting or uri not in self._trees:
+            self._trees[uri] = self._git(top, "write-tree", cancel=cancel).decode().strip()
+        trees[uri] = self._trees[uri]
+        for name in names:
+            if name.endswith("/") and (top / name / ".git").exists():
+                self._take_folder(top / name[:-1], top / name[:-1], trees, cancel)
+
+    def _fitting(self, top: Path, names: Sequence[str]) -> list[str]:
+        """Those that can be kept; what is too big is said, and too much altogether refused."""
+        sizes = {name: _size_of(top / name) for name in names}
+        fitting = [name for name in names if sizes[name] <= MAX_TEXT_BYTES]
+        if len(fitting) > _MAX_FILES or sum(sizes[name] for name in fitting) > _MAX_BYTES:
+            raise ToolError(
+                f"{len(fitting)} files are too much to keep; list what is generated in .gitignore"
+            )
+        if left_out := len(names) - len(fitting):
+            limit = f"{MAX_TEXT_BYTES >> 20} MiB"
+            self.problem = f"{left_out} files above {limit}, or not readable, are left out"
+        return fitting
+
+    def _git(
+        self, top: Path, *words: str, given: bytes = b"", cancel: CancelToken | None = None
+    ) -> bytes:
+        index = self._store / f"index-{hashlib.sha256(os.fsencode(top)).hexdigest()[:16]}"
+        # Nobody else writes it: a lock that is there is from one that was killed.
+        Path(f"{index}.lock").unlink(missing_ok=True)
+        variables = {
+            "GIT_DIR": str(self._store),
+            "GIT_WORK_TREE": str(top),
+            "GIT_INDEX_FILE": str(index),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_LITERAL_PATHSPECS": "1",
+        }
+        return self._run(("git", *words), top, variables, given, cancel)
+
+    def _run(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        variables: Mapping[str, str],
+        given: bytes = b"",
+        cancel: CancelToken | None = None,
+    ) -> bytes:
+        """What it wrote. Raises `ToolError`, and `Cancelled`."""
+        kept = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
+        late = cancel is not None and cancel.is_cancelled
+        with tempfile.TemporaryFile() as out, _file_with(given) as in_:
+            fds = [in_.fileno(), out.fileno(), None]
+            process = self._spawner.spawn(argv, cwd=cwd, env={**kept, **variables}, fds=fds)
+            code = process.wait(_LATE_S if late else _TIMEOUT_S, None if late else cancel)
+            if code is None:
+                process.kill_tree(0.1)
+                if cancel is not None and not late:
+                    cancel.raise_if_cancelled()
+                raise ToolError("git takes too long in this folder")
+            if code != 0:
+                raise ToolError(f"`git {argv[1]}` ended with {code}")
+            out.seek(0)
+            return out.read()
+
+
+def _file_with(given: bytes) -> IO[bytes]:
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it.
+    file.write(given)
+    file.seek(0)
+    return file
+
+
+def _top_of(folder: Path) -> Path:
+    """The repository that the folder is in, since its .gitignore counts; else the folder."""
+    return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
+
+
+def _size_of(path: Path) -> int:
+    """In bytes; what is gone takes none, and what cannot be read more than any limit."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_size if path.is_symlink() or os.access(path, os.R_OK) else MAX_TEXT_BYTES + 1
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _parse_differences(root: Path, told: bytes) -> Iterator[Difference]:
+    fields = told.split(b"\0")
+    for head, name in zip(fields[::2], fields[1::2], strict=False):
+        old_mode, new_mode, old, new, _ = head.decode().lstrip(":").split(" ")
+        sides = [
+            None if not oid.strip("0") else Kept(mode, oid)
+            for mode, oid in ((old_mode, old), (new_mode, new))
+        ]
+        yield Difference(root / os.fsdecode(name), *sides)
+
+
+def _parse_contents(told: bytes) -> Iterator[tuple[str, bytes]]:
+    """`oid type size`, a newline, the bytes, a newline; or `oid missing`."""
+    place = 0
+    while place < len(told):
+        end = told.index(b"\n", place)
+        oid, *facts = told[place:end].decode().split(" ")
+        place = end + 1
+        if len(facts) == 2:  # noqa: PLR2004 - type and size.
+            size = int(facts[1])
+            yield oid, told[place : place + size]
+            place += size + 1

@@ -1,0 +1,59 @@
+"""A rollback is a fact in the log: the fold and the model forget, the records stay."""
+
+from __future__ import annotations
+
+from oh_daemon.core.context import View
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import State, apply, fold
+from oh_daemon.core.timeline import begin_of_message, standing
+
+
+def message(item_id: str, text: str) -> Json:
+    content = [{"type": "text", "text": text}]
+    item = {"id": item_id, "kind": "userMessage", "status": "completed", "content": content}
+    return {"type": "item.completed", "item": item}
+
+
+def records_of(*events: Json) -> list[Json]:
+    numbered = enumerate(events, 1)
+    return [
+        {"seq": n, "ts": "t", "turnId": "t1", "itemId": e.get("item", {}).get("id"), "event": e}
+        for n, e in numbered
+    ]
+
+
+TURN = {"type": "turn.started", "cause": "message"}
+END = {"type": "turn.completed", "turn": {"id": "t1", "status": "failed"}}
+BACK = {"type": "conversation.rolledBack", "toSeq": 3, "toItemId": "b", "files": "keep"}
+RECORDS = records_of(TURN, message("a", "one"), END, TURN, message("b", "two"), END, BACK)
+
+
+def test_what_was_rolled_back_is_gone_and_the_numbers_go_on():
+    state = fold("c", RECORDS)
+    assert [item["id"] for item in state.items] == ["a"]
+    assert (state.message_count, state.turn, state.last_turn, state.seq) == (1, None, None, 7)
+    assert [record["seq"] for record in standing(RECORDS)] == [1, 2, 3, 7]
+
+
+def test_the_way_back_goes_before_the_turn_that_a_message_started():
+    assert begin_of_message(RECORDS, "b") == 3
+    steered = records_of(TURN, message("a", "one"), message("b", "two"))
+    assert begin_of_message(steered, "b") == 2
+
+
+def test_a_view_that_grew_begins_anew_after_a_rollback_also_when_as_much_was_added():
+    view, state = View("system"), State("c")
+    from_log = iter([*RECORDS, *records_of(*[{}] * 7, TURN, message("c", "three"))[7:]])
+    for record in from_log:
+        apply(state, record)
+        view.messages(state.items)
+    said = [each["content"] for each in view.messages(state.items)]
+    assert said == ["system", "one", "three"]
+
+
+def test_a_view_that_was_not_asked_in_between_begins_anew_too():
+    view = View("system")
+    view.messages(fold("c", RECORDS[:6]).items)
+    later = records_of(*[{}] * 7, TURN, message("c", "three"))[7:]
+    said = [each["content"] for each in view.messages(fold("c", [*RECORDS, *later]).items)]
+    assert said == ["system", "one", "three"]
