@@ -10,6 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import DaemonError, ModelError
@@ -103,7 +104,7 @@ class Asides:
             forget()
         if not answer.text.strip():
             raise ModelError("the model gave no answer in words", hint="ask again in other words")
-        return answer
+        return replace(answer, text=conversation.masker.mask(answer.text))
 
     def _call(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
         """One answer, billed. Raises `ModelError`, `StorageError` and `Cancelled`."""

@@ -58,7 +58,7 @@ def test_a_planted_secret_is_in_no_log_no_frame_and_no_blob(world: World) -> Non
     world.variables["SERVICE_PASSWORD"] = VALUE
     steps = every_way("leak.txt")
     world.script(*steps)
-    client = world.daemon(settings={"logLevel": "DEBUG"})
+    client = world.daemon(settings={"logLevel": "DEBUG", "logCompletions": True})
     world.start(client, f"go {TOKENS['anthropic']}")
     assert world.turn(client)["nSteps"] == len(steps) - 1
     client.error("conversation/start", {"content": text("x"), "maxSteps": KEY})
@@ -66,6 +66,7 @@ def test_a_planted_secret_is_in_no_log_no_frame_and_no_blob(world: World) -> Non
     places = written(world, client)
     assert any(place.endswith("events.jsonl") for place in places)
     assert any(place.endswith("daemon.log") for place in places)
+    assert any("/completions/" in place for place in places)
     found = [(place, secret) for place in places for secret in FORBIDDEN if secret in places[place]]
     assert found == []
 

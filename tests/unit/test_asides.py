@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from core_world import Work, at_work, records, text, tool
+from core_world import SECRET, Work, at_work, records, text, tool
 from fake_llm import Json, Step, call, error, hang, held, say, with_usage
 
 from oh_daemon.contract import events as e
@@ -87,11 +87,14 @@ def test_the_users_own_title_wins_whether_it_comes_before_or_while_the_model_thi
 
 def test_a_side_question_is_answered_from_the_view_and_leaves_nothing_but_its_cost() -> None:
     look = tool("look", lambda: "a cat", read_only=True)
-    with at_work([call("look"), say("Done."), say("A cat."), say("Go on.")], look) as work:
+    with at_work(
+        [call("look"), say("Done."), say(f"A cat, {SECRET}."), say("Go on.")], look
+    ) as work:
         work.run()
         n_before, items = work.conversation.state.seq, list(work.conversation.state.items)
         answer = work.agent.ask("What was there?", CancelToken())
-        assert (answer.text, work.conversation.state.items) == ("A cat.", items)
+        said = "A cat, <secret hidden>."
+        assert (answer.text, work.conversation.state.items) == (said, items)
         [billed] = [r["event"] for r in records(work.conversation)[n_before:]]
         assert (billed["type"], billed["purpose"]) == ("usage.updated", "ask")
         work.run("Again")
