@@ -161,6 +161,10 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await vscode.say("Now the tests, please.")
     await expect(vscode.panel.get_by_role("alert")).to_contain_text("Incorrect API key")
     await look(vscode, server, "error")
+    await vscode.panel.locator(".usage").click()
+    await vscode.panel.locator(".user").first.hover()
+    await expect(vscode.panel.locator("dt").last).to_have_text("All today")
+    await look(vscode, server, "usage")
 
 
 @pytest.mark.usefixtures("prices")

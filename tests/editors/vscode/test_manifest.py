@@ -10,7 +10,10 @@ import pytest
 from oh_daemon.contract.protocol import METHODS
 
 EXTENSION = Path(__file__).parents[3] / "editors/vscode"
-METHOD = r'"((?:conversation|approval|output|model|config|editor|daemon)/\w+)"'
+NOUNS = (
+    "approval attachment changes command config context conversation daemon editor input mcp model"
+)
+METHOD = rf'"((?:{"|".join(NOUNS.split())}|output|usage)/\w+)"'
 
 
 def test_a_repository_cannot_set_what_keeps_the_user_safe() -> None:
