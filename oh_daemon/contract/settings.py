@@ -68,6 +68,9 @@ class Settings(Contract):
     """Keep each model request and its answer, masked, as a file in the conversation's folder."""
     mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict)
     """MCP servers by name, each with a `command` (and `args`, `env`) or a `url` (and `headers`)."""
+    share_tools: bool = False
+    """Let `oh-daemon mcp`, with which your other agents start it, use the editor's open buffers and
+    language servers. Read when the daemon starts."""
     max_open_conversations: Annotated[int, Field(ge=1)] = 256
     """At the same time, in one daemon."""
     max_running_turns: Annotated[int, Field(ge=1)] = 64
@@ -90,7 +93,7 @@ TIGHTENED = frozenset({"rules", "hooks"})
 """A project adds to these what is stricter."""
 NOT_FROM_PROJECT = frozenset(
     {
-        *("model", "models", "llm", "profiles", "routers", "mcpServers"),
+        *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools"),
         *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
     }
 )

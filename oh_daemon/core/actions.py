@@ -160,7 +160,7 @@ class Actions:
             except ToolError as exc:
                 if earlier:
                     break  # What it misses may be what an earlier action is about to make.
-                self._finish(item, _observed(exc))
+                self._finish(item, observed(exc))
                 continue
             if not any(intent.footprint.conflicts_with(other) for other in earlier):
                 ready.extend(self._consented(item, tool, intent))
@@ -200,7 +200,8 @@ class Actions:
             conversation.log.sync()
         started = conversation.clock.monotonic()
         output = LiveText(conversation, item_id, "output")
-        result = _call(action, ToolContext(conversation.id, item_id, cancel, output.write))
+        context = ToolContext(conversation.id, item_id, cancel, output.write)
+        result = run_tool(action.tool, action.item["args"], context)
         output.close()
         result = with_blobs(result, conversation.log.put_blob)
         if not result.is_error and not cancel.is_cancelled:
@@ -263,22 +264,22 @@ def plan(tool: Tool, args: Json) -> Intent:
         raise ToolError(f"{tool.spec.name} broke before it ran: {exc!r}. Nothing changed.") from exc
 
 
-def _call(action: _Ready, context: ToolContext) -> ToolResult:
+def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:
     """Whatever a tool does wrong is an observation; the loop lives on."""
-    name = action.tool.spec.name
+    name = tool.spec.name
     try:
-        return presentable(action.tool.run(action.item["args"], context))
+        return presentable(tool.run(args, context))
     except Cancelled:
         return ToolResult.of("Interrupted by the user; it may have had effects.", is_error=True)
     except ToolError as exc:
-        return _observed(exc)
+        return observed(exc)
     except BaseException as exc:  # A tool that calls `sys.exit` ends itself only.
         logger.exception("tool %s broke in conversation %s", name, context.conversation_id)
         text = f"{name} broke: {exc!r}. Its effects are unknown; try another way."
         return presentable(ToolResult.of(text, is_error=True))
 
 
-def _observed(error: ToolError) -> ToolResult:
+def observed(error: ToolError) -> ToolResult:
     """The failure as the model reads it; what it shows counts as seen from now on."""
     if error.on_shown is not None:
         error.on_shown()

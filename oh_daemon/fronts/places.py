@@ -16,6 +16,11 @@ class Places:
     state_folder: Path
     log_file: Path
 
+    @property
+    def doors(self) -> Path:
+        """Sockets of daemons that share their tools."""
+        return self.state_folder / "doors"
+
     @staticmethod
     def of_user(environment: Mapping[str, str]) -> Places:
         """The usual places of this system; `OH_DAEMON_HOME` puts all of them under one folder."""

@@ -44,11 +44,11 @@ async def piped(
     finally:
         for descriptor in (their_in, their_out, their_err):
             os.close(descriptor)
-    writer = await _writer(our_in)
-    (out, out_pipe), (err, err_pipe) = await _reader(our_out), await _reader(our_err)
+    writer = await open_writer(our_in)
+    (out, out_pipe), (err, err_pipe) = await open_reader(our_out), await open_reader(our_err)
     talking = [
-        asyncio.create_task(_read_messages(out, to_session)),
-        asyncio.create_task(_write_messages(writer, from_session)),
+        asyncio.create_task(read_messages(out, to_session)),
+        asyncio.create_task(write_messages(writer, from_session)),
     ]
     for task in talking:
         task.add_done_callback(lambda _: on_end())
@@ -70,7 +70,7 @@ def _end(process: Process) -> None:
     process.kill_tree()
 
 
-async def _reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+async def open_reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
     reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     file = os.fdopen(descriptor, "rb", buffering=0)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -79,7 +79,7 @@ async def _reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.BaseTr
     return reader, transport
 
 
-async def _writer(descriptor: int) -> asyncio.StreamWriter:
+async def open_writer(descriptor: int) -> asyncio.StreamWriter:
     loop, file = asyncio.get_running_loop(), os.fdopen(descriptor, "wb", buffering=0)
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     transport, _ = await loop.connect_write_pipe(lambda: protocol, file)
@@ -103,7 +103,7 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
         is_too_long = False
 
 
-async def _read_messages(reader: asyncio.StreamReader, to_session: Any) -> None:
+async def read_messages(reader: asyncio.StreamReader, to_session: Any) -> None:
     from mcp.shared.message import SessionMessage  # noqa: PLC0415 - see `piped`.
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ async def _read_words(reader: asyncio.StreamReader, said: deque[str]) -> None:
         said.append(line.decode("utf-8", "replace").rstrip()[:500])
 
 
-async def _write_messages(writer: asyncio.StreamWriter, from_session: Any) -> None:
+async def write_messages(writer: asyncio.StreamWriter, from_session: Any) -> None:
     async with from_session:
         async for sent in from_session:
             text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)

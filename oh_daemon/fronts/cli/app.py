@@ -180,6 +180,14 @@ def fork_conversation(
     print_fork(workspace, conversation, at, title)
 
 
+@app.command("mcp")
+def serve_tools(workspace: Folder = Path()) -> int:
+    """Serve the file tools to other agents over MCP, on the editor's buffers if it shares them."""
+    from oh_daemon.fronts.cli.mcp import serve_mcp  # noqa: PLC0415
+
+    return serve_mcp(workspace)
+
+
 @app.command()
 def doctor(workspace: Folder = Path()) -> int:
     """Check the installation: what works, what does not, and what to do about it."""

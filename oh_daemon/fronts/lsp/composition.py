@@ -5,12 +5,14 @@ Everything slow is imported here, so `initialize` is answered before this module
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.protocol import REQUESTS
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
@@ -42,7 +44,10 @@ from oh_daemon.fronts.lsp.sync import Documents
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sharing import share_for_user
 from oh_daemon.fronts.sources import SettingsSources
+from oh_daemon.fronts.wiring import Shared
 from oh_daemon.workspace.paths import path_from_uri
+
+logger = logging.getLogger(__name__)
 
 _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list"})
 """The first of these imports litellm in the background (1.7 s): an idle window never pays."""
@@ -68,8 +73,15 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         can_answer=publisher.asker.can_answer,
         listeners=(publisher,),
     )
+    share = sources.merged().settings.share_tools
+    close_door = _open_door(places, shared, documents) if share else lambda: None
     handlers_mcp.connect(shared.mcp, server.outbox, server.client, facts)
     daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)
+
+    def stop(left_s: float) -> None:
+        close_door()
+        daemon.stop(left_s)
+
     return Service(
         methods=_bind(daemon, server.client, facts),
         notifications={
@@ -79,8 +91,20 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
             "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
         },
         on_lost_frame=documents.on_lost_frame,
-        stop=daemon.stop,
+        stop=stop,
     )
+
+
+def _open_door(places: Places, shared: Shared, documents: Documents) -> Callable[[], None]:
+    """Let the user's other agents in; the result ends that."""
+    from oh_daemon.fronts.door import Door  # noqa: PLC0415 - who shares nothing need not load it.
+
+    door = Door(places.doors, shared, documents.folders)
+    try:
+        door.open()
+    except (DaemonError, OSError) as exc:
+        logger.warning("no tools are shared: %s", exc)
+    return door.close
 
 
 def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Method]:

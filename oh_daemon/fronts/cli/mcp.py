@@ -1,0 +1,56 @@
+"""`oh-daemon mcp`: our tools for other agents, over stdio.
+
+With a daemon of an editor that shares its tools this is a pipe to it; else it works on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.fronts.door import knock
+from oh_daemon.fronts.lsp.stdio import claim_stdio
+from oh_daemon.fronts.places import Places
+from oh_daemon.fronts.served_tools import ServedTools
+from oh_daemon.fronts.sharing import share_for_user
+from oh_daemon.fronts.sources import SettingsSources
+from oh_daemon.mcp_servers.serving import serve_descriptors
+from oh_daemon.model.io_loop import run_on_loop
+from oh_daemon.store.private_files import write_all
+
+_AT_ONCE = 1 << 16
+
+
+def serve_mcp(folder: Path) -> int:
+    """Serve one client until it hangs up."""
+    inbound, outbound = claim_stdio()
+    places = Places.of_user(os.environ)
+    peer = knock(places.doors, folder)
+    if peer is not None:
+        _pass_on(peer, inbound, outbound)
+        return 0
+    sources = SettingsSources(os.environ, places.settings_file)
+    shared, _models = share_for_user(sources, places, {folder: True})
+    try:
+        tools = ServedTools(shared, [folder])
+        run_on_loop(serve_descriptors(inbound, outbound, tools), CancelToken())
+    finally:
+        shared.spawner.close()
+        shared.commit.close()
+    return 0
+
+
+def _pass_on(peer: socket.socket, inbound: int, outbound: int) -> None:
+    """Bytes both ways until either side has ended."""
+
+    def send() -> None:
+        while data := os.read(inbound, _AT_ONCE):
+            peer.sendall(data)
+        peer.shutdown(socket.SHUT_WR)
+
+    threading.Thread(target=send, daemon=True).start()
+    while data := peer.recv(_AT_ONCE):
+        write_all(outbound, data)

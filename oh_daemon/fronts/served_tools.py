@@ -1,0 +1,100 @@
+"""The tools that other agents may use: files and language servers, by the rules of our own agent.
+
+There is nobody of ours to ask: their user approves in their client, by the annotations. What would
+be asked about in any case, protected places and rules, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.actions import observed, plan, run_tool
+from oh_daemon.core.calls import parse_call
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import (
+    Intent,
+    Json,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
+from oh_daemon.core.rules import ruling_of
+from oh_daemon.fronts.wiring import Shared
+from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.tools.edit import EditTool
+from oh_daemon.tools.language import Problems, language_tools, unwatched
+from oh_daemon.tools.search import search_tools
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.paths import Folders
+
+
+class ServedTools:
+    """For one client. Calls run one after the other."""
+
+    def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
+        self._shared = shared
+        self._folders = folders
+        self._lock = threading.Lock()
+        self._id = new_id()
+        own, servers = Folders(tuple(folders)), shared.servers
+        documents = Documents(own, shared.editor, EditHistory(own, MemoryLog()), shared.locks)
+        watch = Problems(documents, servers).watch if servers and servers.can_report else unwatched
+        tools: list[Tool] = [EditTool(documents, watch)]
+        tools += search_tools(documents, own, shared.spawner)
+        if servers is not None:
+            tools += language_tools(documents, servers)
+        self._tools = {tool.spec.name: tool for tool in tools}
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        return [tool.spec for tool in self._tools.values()]
+
+    def call(self, name: str, args: Json, cancel: CancelToken) -> ToolResult:
+        """What it gave, masked."""
+        parsed = parse_call(ToolCall(new_id(), name, json.dumps(args)), self._tools)
+        if parsed.tool is None or parsed.error is not None:
+            return ToolResult.of(parsed.error or "", is_error=True)
+        with self._lock:
+            result = self._run(parsed.tool, parsed.args, cancel)
+        text = self._shared.masker.mask(json.dumps(result.content))
+        return ToolResult(tuple(json.loads(text)), result.is_error)
+
+    def _run(self, tool: Tool, args: Json, cancel: CancelToken) -> ToolResult:
+        try:
+            intent = plan(tool, args)
+        except ToolError as exc:
+            return observed(exc)
+        refusal = self._refusal(tool.spec.name, intent)
+        if refusal is not None:
+            return ToolResult.of(refusal, is_error=True)
+        context = ToolContext(self._id, new_id(), cancel, on_output=_pass_over)
+        return run_tool(tool, args, context)
+
+    def _refusal(self, name: str, intent: Intent) -> str | None:
+        settings = self._shared.settings(self._folders[0]).settings
+        ruling = ruling_of(settings.rules, name, ())
+        if intent.outside_floor:
+            return (
+                "This place is protected: only a person may let an agent touch it, in the editor."
+            )
+        if ruling is not None and ruling.effect != "allow":
+            return f"A rule in the user's settings is against it: {ruling.rule}."
+        if not intent.footprint.writes:
+            return None
+        if settings.mode == "plan":
+            return "The user's setting `mode` is `plan`, so nothing may be changed."
+        if any(self._shared.trust.of(folder) != "full" for folder in self._folders):
+            return "The user does not trust this folder, so nothing in it may be changed."
+        return None
+
+
+def _pass_over(_text: str) -> None:
+    """Other agents get whole results."""

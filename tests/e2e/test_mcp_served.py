@@ -1,0 +1,121 @@
+"""`oh-daemon mcp`, driven by the mcp package's own client: on the disk, and through an editor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from command_line import SCRIPT, environment
+from editor import Editor
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+from world import World
+
+Json = dict[str, Any]
+Call = Callable[..., Awaitable[str]]
+
+
+def served(world: World, use: Callable[[Client, Call], Awaitable[None]]) -> None:
+    """Let `use` talk to `oh-daemon mcp`, started in the project."""
+    env = environment(world.home, **world.environment)
+    args = ["mcp", "--workspace", str(world.project)]
+    server = StdioServerParameters(command=str(SCRIPT), args=args, env=env)
+
+    async def talk() -> None:
+        async with asyncio.timeout(120), Client(server) as client:
+
+            async def call(name: str, **given: Any) -> str:
+                """The text of the result; `!` before that of a failure."""
+                result = await client.call_tool(name, given)
+                text = "\n".join(getattr(part, "text", "") for part in result.content)
+                return f"!{text}" if result.is_error else text
+
+            await use(client, call)
+
+    asyncio.run(talk())
+
+
+def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) -> None:
+    file, secret = world.project / "a.txt", world.project / ".env"
+    file.write_bytes(b"one\r\ntwo\r\n")
+    secret.write_text("KEY=abc\n")
+    rules = [{"tool": "list", "decision": "deny", "reason": "no lists"}]
+    (world.home / "settings.json").write_text(json.dumps({"rules": rules}))
+
+    async def use(client: Client, call: Call) -> None:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(listed) == {"edit", "grep", "glob", "list"}
+        assert listed["grep"].annotations
+        assert listed["grep"].annotations.read_only_hint is True
+        assert listed["edit"].annotations
+        assert listed["edit"].annotations.destructive_hint is True
+
+        assert "a.txt" in await call("grep", pattern="two")
+        edit: Json = {"command": "replace", "path": "a.txt", "old_text": "two", "new_text": "2"}
+        assert (await call("edit", **edit)).startswith("!")  # Nothing was read yet.
+        assert "two" in await call("edit", command="view", path="a.txt")
+        await call("edit", **edit)
+        assert file.read_bytes() == b"one\r\n2\r\n"
+
+        secrets = {"command": "create", "path": ".git/config", "text": "x"}
+        refused = (
+            await call("edit", command="view", path="/etc/passwd"),
+            await call("edit", **secrets),
+            await call("edit", command="view", path=".env"),
+            await call("list"),
+            await call("terminal", command="true"),
+            await call("edit", command="view"),
+        )
+        assert [answer for answer in refused if not answer.startswith("!")] == []
+        assert "only a person" in refused[2]
+        assert "no lists" in refused[3]
+        assert "There is no tool 'terminal'" in refused[4]
+
+    served(world, use)
+
+
+def test_a_repository_that_is_only_read_stays_as_it_is(world: World) -> None:
+    (world.home / "settings.json").write_text(json.dumps({"mode": "plan"}))
+
+    async def use(_client: Client, call: Call) -> None:
+        answer = await call("edit", command="create", path="new.txt", text="x")
+        assert "`plan`" in answer
+
+    served(world, use)
+    assert not (world.project / "new.txt").exists()
+
+
+def test_with_an_editor_that_shares_them_its_buffers_are_read_and_edited(world: World) -> None:
+    (world.home / "settings.json").write_text(json.dumps({"shareTools": True}))
+    file = world.project / "a.txt"
+    file.write_text("one\ntwo\n")
+    (world.home / "state/doors").mkdir(parents=True)
+    editor = Editor(world)
+    buffer = editor.open(file, typed="one\ntyped\n")
+    editor.client.request("daemon/status")  # What was sent before is known by now.
+
+    async def use(_client: Client, call: Call) -> None:
+        assert "typed" in await call("edit", command="view", path="a.txt")
+        edit: Json = {"command": "replace", "path": "a.txt", "old_text": "one", "new_text": "1"}
+        assert not (await call("edit", **edit)).startswith("!")
+
+    served(world, use)
+    assert buffer.text == "1\ntyped\n"
+    assert file.read_text() == "one\ntwo\n"
+    [door] = (world.home / "state/doors").iterdir()
+    assert door.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_that_setting_it_works_on_the_disk(world: World) -> None:
+    file = world.project / "a.txt"
+    file.write_text("saved\n")
+    editor = Editor(world)
+    editor.open(file, typed="typed\n")
+    editor.client.request("daemon/status")
+
+    async def use(_client: Client, call: Call) -> None:
+        assert "saved" in await call("edit", command="view", path="a.txt")
+
+    served(world, use)
