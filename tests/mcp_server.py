@@ -107,7 +107,9 @@ def headers(context: Context) -> str:
 @server.tool()
 def show() -> list[Any]:
     """What is no text."""
-    picture, catalog = (b64encode(head + b"0" * 60_000) for head in (b"\x89PNG", b"%PDF"))
+    picture, catalog = (
+        b64encode(head + b"0" * 60_000) for head in (b"\x89PNG\r\n\x1a\n", b"%PDF----")
+    )
     file = BlobResourceContents(uri="shop://catalog", blob=catalog.decode())
     return [
         ImageContent(type="image", mime_type="image/png", data=picture.decode()),

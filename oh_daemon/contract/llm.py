@@ -62,6 +62,8 @@ class LLMSettings(Contract):
     native_tool_calling: bool | None = None
     """Whether the model calls functions; None: as far as known, and unknown models do. One that
     does not is told of the tools in its prompt and calls them in its text."""
+    sees_images: bool | None = None
+    """Whether the model takes images; None: as far as known, and unknown models do."""
     caching_prompt: bool = True
     """Mark what can be cached, where the provider wants marks."""
     context_window: Annotated[int, Field(ge=1)] | None = None

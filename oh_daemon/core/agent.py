@@ -90,6 +90,8 @@ class Agent:
         before = self._hooks.before_condensing
         self._condensing = Condensing(conversation, view, runtime.condenser, before)
         self.asides = Asides(conversation, self._model)
+        self._offered: list[Tool] = []
+        self._schemas: list[Json] = []
         self._thread: threading.Thread | None = None
         self.on_idle: Callable[[], None] = lambda: None
         """Called on this thread, without a lock, whenever a turn has come to rest."""
@@ -276,7 +278,11 @@ class Agent:
         return Answering(conversation, self._runtime.tools, model).ask(request, cancel)
 
     def _rendered_tools(self) -> list[Json]:
-        return [render_tool(tool.spec) for tool in self._runtime.tools.values()]
+        """As the model is told of the tools; rendered again only when they are others."""
+        tools = list(self._runtime.tools.values())
+        if tools != self._offered:
+            self._offered, self._schemas = tools, [render_tool(tool.spec) for tool in tools]
+        return self._schemas
 
     def _model(self) -> Model:
         return self._runtime.model_for(self.conversation.state.options_now["model"])

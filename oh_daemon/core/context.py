@@ -14,6 +14,8 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import ENDED, TOOL_KINDS
 
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What all providers with eyes take."""
 NOTHING = "none"
 """What the editor is told to show before it said anything."""
 LOG_SCHEME = "oh-log:/"
@@ -223,8 +225,25 @@ def _render_call(call: Json) -> Json:
 
 
 def _render_result(item: Json) -> Json:
-    text = "\n".join(_content_text(part) for part in item.get("content", ()))
-    return {"role": "tool", "tool_call_id": item["call"]["id"], "content": text or "(no output)"}
+    parts: Sequence[Json] = item.get("content", ())
+    content: str | list[Json] = "\n".join(map(_content_text, parts)) or "(no output)"
+    if any(map(_is_seen, parts)):
+        content = [
+            _user_part(part) if _is_seen(part) else {"type": "text", "text": _content_text(part)}
+            for part in parts
+        ]
+    return {"role": "tool", "tool_call_id": item["call"]["id"], "content": content}
+
+
+def _is_seen(part: Json) -> bool:
+    """An image of a kind that models take, unless it is for the user alone, as MCP can say."""
+    match part:
+        case {"type": "image", "annotations": {"audience": ["user"]}}:
+            return False
+        case {"type": "image", "mimeType": str(kind)}:
+            return kind in IMAGE_TYPES
+        case _:
+            return False
 
 
 def _content_text(part: Json) -> str:

@@ -18,6 +18,15 @@ from oh_daemon.core.prompt import ContextFile, render_context_file
 
 MAX_TEXT_CHARS = 64 << 10
 _MAX_PART_CHARS = 16 << 20
+_IMAGE_HEADS = {
+    "iVBORw0KGgo": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+}
+"""How base64 of these kinds begins."""
+_MAX_SEEN_CHARS = 5 << 20
+"""Anthropic's limit of an image, the smallest."""
 _MAX_INLINE_CHARS = 32 << 10
 """Longer base64 is a blob: each line of the log is read for every request."""
 
@@ -82,13 +91,21 @@ def _part(part: object) -> Json:
         case {"type": "resource", "resource": {"blob": str(data)}} as found if _is_bearable(data):
             return found
         case {"type": "image" | "audio", "data": str(data)} as found if _is_bearable(data):
-            return found
+            return found if found["type"] == "audio" else _image(found, data)
         case {"type": "resource_link", "uri": str()} as found if len(rendered) <= MAX_TEXT_CHARS:
             return found
         case {"type": str(kind), "data": str()} | {"type": str(kind), "resource": {"blob": str()}}:
             return {"type": "text", "text": f"({kind}: broken, or larger than 12 MiB)"}
         case _:
             return {"type": "text", "text": shorten(rendered, MAX_TEXT_CHARS)}
+
+
+def _image(part: Json, data: str) -> Json:
+    """As it is, for it would be refused with each request: what it claims may not be so."""
+    kind = next((kind for head, kind in _IMAGE_HEADS.items() if data.startswith(head)), None)
+    if kind is None or len(data) > _MAX_SEEN_CHARS:
+        return {**part, "annotations": {"audience": ["user"]}}
+    return {**part, "mimeType": kind}
 
 
 def _is_bearable(data: str) -> bool:

@@ -25,11 +25,15 @@ class Quirks:
     """Its own reasoning goes back as `reasoning_content`, which others refuse."""
     needs_thinking_in_loop: bool = False
     """While it thinks, it refuses a tool loop whose answers come without its thinking."""
+    takes_images_in_results: bool = False
+    """Else images of tools follow as the user's."""
     call_ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
     """The ids of tool calls that it takes, whoever made them."""
 
 
 _PLAIN = Quirks()
+_CLAUDES_OWN = ("anthropic", "claude", "bedrock/", "vertex_ai/claude")
+"""How names begin that litellm sends in Anthropic's form."""
 QUIRKS: Mapping[str, Quirks] = {
     "claude": Quirks(wants_cache_marks=True, needs_thinking_in_loop=True),
     "deepseek": Quirks(128_000, wants_reasoning_text=True),
@@ -70,11 +74,14 @@ def find_capabilities(settings: LLMSettings, table: Mapping[str, Json]) -> Capab
     native = settings.native_tool_calling
     if native is None:
         native = key is None or bool(entry.get("supports_function_calling"))
+    sees = settings.sees_images
+    if sees is None:
+        sees = key is None or bool(entry.get("supports_vision"))
     return Capabilities(
         context_window=settings.context_window
         or (window if isinstance(window, int) else quirks.context_window),
         calls_functions=native,
-        sees_images=entry.get("supports_vision") is not False,
+        sees_images=sees,
         table_entry=key,
         api=settings.api or _find_api(settings, entry),
         reasons=bool(entry.get("supports_reasoning")) if key else None,
@@ -98,6 +105,7 @@ def _quirks(settings: LLMSettings, entry: Json) -> Quirks:
     return replace(
         quirks,
         wants_cache_marks=quirks.wants_cache_marks and settings.caching_prompt,
+        takes_images_in_results=(settings.custom_llm_provider or name).startswith(_CLAUDES_OWN),
         needs_thinking_in_loop=quirks.needs_thinking_in_loop and not thinks_as_it_likes,
     )
 

@@ -5,20 +5,26 @@ They were made by any models: what this one refuses goes, what is its own comes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import cast
 
 from oh_daemon.core.ports import Json
 from oh_daemon.model.capabilities import Capabilities
 
+_IMAGE_BELOW: Json = {"type": "text", "text": "(an image, in the message after the results)"}
+
 
 def prepare_messages(messages: Sequence[Json], model: str, can: Capabilities) -> list[Json]:
     """For chat completions: thinking, images that it can see, and marks where to cache."""
     prepared = [_with_thinking(message, model, can) for message in taken_by(messages, can)]
+    if not can.quirks.takes_images_in_results:
+        prepared = list(_with_images_after(prepared))
     if can.quirks.wants_cache_marks and prepared:
         # The system prompt (and the tools before it) stays; the last message ends the next prefix.
-        for n in {0, len(prepared) - 1}:
+        # That of the step before is found again also behind a long answer.
+        answers = [n for n, message in enumerate(prepared) if message["role"] == "assistant"]
+        for n in {0, *(n - 1 for n in answers[-1:] if n), len(prepared) - 1}:
             prepared[n] = _with_cache_mark(prepared[n])
     return prepared
 
@@ -64,6 +70,31 @@ def _with_thinking(message: Json, model: str, can: Capabilities) -> Json:
     return sent
 
 
+def _with_images_after(messages: Iterable[Json]) -> Iterator[Json]:
+    """Tools return text; their images follow when all results of an answer are told."""
+    images = list[Json]()
+    for message in messages:
+        if message["role"] != "tool" and images:
+            yield {"role": "user", "content": images}
+            images = []
+        content = message.get("content")
+        if message["role"] != "tool" or not isinstance(content, list):
+            yield message
+            continue
+        parts = cast("list[Json]", content)
+        images += [part for part in parts if part["type"] == "image_url"]
+        named = [_IMAGE_BELOW if part["type"] == "image_url" else part for part in parts]
+        yield {**message, "content": plain_content(named)}
+    if images:
+        yield {"role": "user", "content": images}
+
+
+def plain_content(parts: list[Json]) -> str | list[Json]:
+    """One text where that is enough: some endpoints take no list."""
+    is_text = all(part["type"] == "text" for part in parts)
+    return "\n".join(part["text"] for part in parts) if is_text else parts
+
+
 def _with_call_ids(message: Json, can: Capabilities) -> Json:
     if "tool_call_id" in message:
         return {**message, "tool_call_id": _call_id(message["tool_call_id"], can)}
@@ -84,8 +115,8 @@ def _without_images(message: Json) -> Json:
     if not isinstance(content, list):
         return message
     note = {"type": "text", "text": "(an image, left out: this model does not see images)"}
-    parts = cast("list[Json]", content)
-    return {**message, "content": [note if p["type"] == "image_url" else p for p in parts]}
+    parts = [note if p["type"] == "image_url" else p for p in cast("list[Json]", content)]
+    return {**message, "content": plain_content(parts)}
 
 
 def _with_cache_mark(message: Json) -> Json:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
+from oh_daemon.model.messages import plain_content
 
 _CALL, _CALL_END, _RESULT = "<tool_call>", "</tool_call>", "<tool_result"
 _THINK, _THINK_END = "<think>", "</think>"
@@ -69,9 +70,9 @@ def _describe(tools: Sequence[Json]) -> str:
 
 def _render(message: Json, names: dict[str, str]) -> Json:
     if message["role"] == "tool":
-        head = f"{_RESULT} of={json.dumps(names[message['tool_call_id']])}>\n"
-        parts = [_text(head), *_parts(message["content"]), _text("\n</tool_result>")]
-        return {"role": "user", "content": _plain(parts)}
+        head = f"{_RESULT} of={json.dumps(names[message['tool_call_id']])}>"
+        parts = [_text(head), *_parts(message["content"]), _text("</tool_result>")]
+        return {"role": "user", "content": plain_content(parts)}
     if "tool_calls" not in message:
         return message
     calls = "\n".join(_render_call(call["function"]) for call in message["tool_calls"])
@@ -85,8 +86,10 @@ def _render_call(function: Json) -> str:
 
 
 def _joined(first: Json, second: Json) -> Json:
-    parts = [*_parts(first["content"]), _text("\n\n"), *_parts(second["content"])]
-    return {**first, "content": _plain(parts)}
+    contents = [first["content"], second["content"]]
+    if all(isinstance(content, str) for content in contents):
+        return {**first, "content": "\n\n".join(contents)}
+    return {**first, "content": [part for content in contents for part in _parts(content)]}
 
 
 def _text(text: str) -> Json:
@@ -95,12 +98,6 @@ def _text(text: str) -> Json:
 
 def _parts(content: str | list[Json]) -> list[Json]:
     return [_text(content)] if isinstance(content, str) else content
-
-
-def _plain(parts: list[Json]) -> str | list[Json]:
-    """One text where that is enough: some endpoints take no list."""
-    is_text = all(part["type"] == "text" for part in parts)
-    return "".join(part["text"] for part in parts) if is_text else parts
 
 
 class ShownText:

@@ -85,7 +85,13 @@ def test_what_is_large_is_kept_beside_the_log_and_what_is_broken_is_said(world: 
         params: Json = {"conversationId": conversation, "outputRef": ref, "encoding": "base64"}
         read = client.request("output/read", params)
         assert b64decode(read["text"]).startswith(start)
-        assert read["total"] == 60_004
+        assert read["total"] == 60_008
+    told, seen = world.llm.requests[1].body["messages"][-2:]
+    assert told["content"].startswith(
+        "(an image, in the message after the results)\n(audio content"
+    )
+    [image] = seen["content"]
+    assert image["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
 
 
 def test_resources_are_listed_and_read_through_one_tool(world: World) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from oh_daemon.core.context import View, render_batch, with_images
-from oh_daemon.core.ports import Json
+from oh_daemon.core.observation import presentable
+from oh_daemon.core.ports import Json, ToolResult
 from oh_daemon.store.memory_log import MemoryLog
 
 SYSTEM = {"role": "system", "content": "Be good."}
@@ -156,3 +157,26 @@ def test_an_image_makes_the_message_a_list():
 def test_results_in_mcps_other_shapes_are_told_in_words(part: Json, shown: str):
     [_, result] = render_batch([called("c1", None, content=[part])])
     assert result["content"] == shown
+
+
+def test_an_image_of_a_result_is_seen_unless_models_would_refuse_it():
+    image = {"type": "image", "mimeType": "image/png", "outputRef": "ab"}
+    drawing = {"type": "image", "mimeType": "image/svg+xml", "data": "eA=="}
+    private = {**image, "annotations": {"audience": ["user"]}}
+    item = called("c1", "See:")
+    item["content"] += [image, drawing, private]
+    _, seen = render_batch([item])
+    kinds = [part["type"] for part in seen["content"]]
+    assert kinds == ["text", "image_url", "text", "text"]
+    assert seen["content"][1]["image_url"]["url"] == "data:image/png;blob:ab"
+    assert seen["content"][2]["text"] == "(image content, not shown to the model)"
+    item["content"] = [drawing]
+    assert isinstance(render_batch([item])[1]["content"], str)
+
+
+def test_an_image_of_a_tool_is_called_what_it_is():
+    lying = {"type": "image", "mimeType": "image/png", "data": "/9j/4AAQ"}
+    unknown = {"type": "image", "mimeType": "image/png", "data": "eHh4"}
+    shown = presentable(ToolResult((lying, unknown))).content
+    assert shown[0]["mimeType"] == "image/jpeg"
+    assert shown[1]["annotations"] == {"audience": ["user"]}

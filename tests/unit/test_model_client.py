@@ -255,6 +255,23 @@ def test_claude_gets_cache_marks_and_its_thinking_back():
     assert "cache_control" not in json.dumps(plain)
 
 
+def test_claude_gets_the_image_of_a_result_in_the_result():
+    picture = "iVBORw0KGgo="
+    parts: list[Json] = [
+        {"type": "text", "text": "See:"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}},
+    ]
+    seen = {"role": "tool", "tool_call_id": "call_1", "content": parts}
+    with FakeLLM([raw(ANTHROPIC_ANSWER + ANTHROPIC_END)]) as fake:
+        request = ModelRequest([*CONVERSATION[:-1], seen], [TOOL])
+        ask(fake, request, model="anthropic/claude-sonnet-4-5")
+        [result] = fake.requests[0].body["messages"][-1]["content"]
+    text, image = result["content"]
+    assert text["text"] == "See:"
+    assert image["source"] == {"type": "base64", "media_type": "image/png", "data": picture}
+    assert "cache_control" in json.dumps(result)
+
+
 def test_an_image_is_sent_as_it_is_and_left_out_for_a_blind_model():
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     text = {"type": "text", "text": "What is this?"}
@@ -264,7 +281,9 @@ def test_an_image_is_sent_as_it_is_and_left_out_for_a_blind_model():
         assert fake.requests[0].body["messages"] == messages
     blind = Capabilities(None, calls_functions=True, sees_images=False, table_entry=None)
     [message] = prepare_messages(messages, "fake", blind)
-    assert [part["type"] for part in message["content"]] == ["text", "text"]
+    assert message["content"] == (
+        "What is this?\n(an image, left out: this model does not see images)"
+    )
 
 
 def test_a_piece_of_text_that_looks_like_the_end_of_a_stream_is_text():
@@ -419,8 +438,9 @@ TABLE: dict[str, Json] = {
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"model": "openai/gpt-x"}, (1000, True, True, False, "gpt-x")),
-        ({"model": "gpt-x", "context_window": 9}, (9, True, True, False, "gpt-x")),
+        ({"model": "openai/gpt-x"}, (1000, True, False, False, "gpt-x")),
+        ({"model": "gpt-x", "context_window": 9}, (9, True, False, False, "gpt-x")),
+        ({"model": "gpt-x", "sees_images": True}, (1000, True, True, False, "gpt-x")),
         ({"model": "gemini/y"}, (500, False, False, False, "gemini/y")),
         (
             {"model": "y", "custom_llm_provider": "gemini", "native_tool_calling": True},

@@ -103,3 +103,24 @@ def test_a_thinking_block_with_half_a_character_is_not_kept_and_a_split_one_is()
             assembly.feed({"choices": [{"delta": {"thinking_blocks": [block]}}]})
         blocks = assembly.answer(Usage()).thinking_blocks
         assert blocks == (() if kept is None else ({"type": "thinking", "thinking": kept},))
+
+
+PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+
+
+def results(*contents: str | list[Json]) -> list[Json]:
+    return [{"role": "tool", "tool_call_id": "call_1", "content": each} for each in contents]
+
+
+def test_images_of_results_are_in_them_or_follow_them_or_are_named():
+    messages = [answer("any"), *results([{"type": "text", "text": "See:"}, PNG], "two")]
+    asked: Json = {"role": "user", "content": "And?"}
+    inside = prepare_messages(messages, "anthropic/claude-x", capabilities("anthropic/claude-x"))
+    assert PNG in inside[1]["content"]
+    after = prepare_messages([*messages, asked], "openai/x", capabilities("openai/x"))
+    named = "See:\n(an image, in the message after the results)"
+    assert after[1:] == [*results(named, "two"), {"role": "user", "content": [PNG]}, asked]
+    assert prepare_messages(messages, "openai/x", capabilities("openai/x")) == after[:-1]
+    blind = prepare_messages(messages, "openai/x", capabilities("openai/x", mode="chat"))
+    left_out = "See:\n(an image, left out: this model does not see images)"
+    assert blind[1:] == results(left_out, "two")
