@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from oh_daemon.core.front_matter import parse_front_matter
 
@@ -62,30 +62,28 @@ BUILTIN = (
 def parse_agent(text: str, stem: str, source: AgentSource, path: str) -> NamedAgent | None:
     """The agent that a file defines; None for a file that names and describes none."""
     values, body = parse_front_matter(text)
-    description = str(values.get("description") or "").strip()
+    name, model = (values.get(key) for key in ("name", "model"))
+    description = " ".join(str(values.get("description", "")).split())
     if not description or not body.strip():
         return None
-    names = _names(values.get("tools"))
-    model = values.get("model")
+    names = _names(values.get("tools", ""))
     return NamedAgent(
-        name=str(values.get("name") or stem).strip(),
-        description=" ".join(description.split())[:_MAX_DESCRIPTION],
+        name=name.strip() if name and isinstance(name, str) else stem,
+        description=description[:_MAX_DESCRIPTION],
         instructions=body.strip(),
         tools=None if names is None else tuple(dict.fromkeys(map(_own_name, names))),
         only_reads=names is not None and {name.lower() for name in names} <= _READING,
-        model=str(model).strip() if model else None,
+        model=model if isinstance(model, str) else None,
         source=source,
         path=path,
     )
 
 
-def _names(value: object) -> list[str] | None:
+def _names(value: str | list[str]) -> list[str] | None:
     """Tools as a list or separated by commas; None when all are meant."""
-    if value is None or value in ("", "*"):
-        return None
-    is_list = isinstance(value, list)
-    listed = cast("list[object]", value) if is_list else str(value).split(",")
-    return [name for each in listed if (name := str(each).partition("(")[0].strip())]
+    listed = value.split(",") if isinstance(value, str) else value
+    names = [name for each in listed if (name := each.partition("(")[0].strip())]
+    return None if names in ([], ["*"]) else names
 
 
 def _own_name(name: str) -> str:

@@ -77,34 +77,29 @@ def equipped(
     return replace(recipe, more_tools=(DelegateTool(own.agents, own.run), *recipe.more_tools))
 
 
+@dataclass(frozen=True, slots=True)
 class SubAgents:
     """Those of one conversation."""
 
-    def __init__(
-        self,
-        conversations: Conversations,
-        parent: Conversation,
-        folders: Sequence[Path],
-        recipe: Recipe,
-    ) -> None:
-        self._conversations = conversations
-        self._folders = folders
-        self._recipe = recipe
-        self.parent = parent
+    conversations: Conversations
+    parent: Conversation
+    folders: Sequence[Path]
+    recipe: Recipe
+    """The parent's, without `delegate`."""
 
     def agents(self) -> Mapping[str, NamedAgent]:
-        return agents_in(self._conversations.shared, self._folders)
+        return agents_in(self.conversations.shared, self.folders)
 
     def run(self, tasks: Sequence[Task], context: ToolContext) -> list[tuple[str, Outcome]]:
         """Bring all tasks to an end; meanwhile others may have the parent's slot."""
-        with self._conversations.shared.slots.lent(context.cancel):
+        with self.conversations.shared.slots.lent(context.cancel):
             return _Round(self, tasks, context.cancel).run()
 
     def named(self, task: Task) -> Task:
         """The task with its agent's name. Raises `DaemonError` when it resumes nothing of ours."""
         if task.resume is None:
             return task
-        state, _, _ = self._conversations.read(task.resume, self._folders)
+        state, _, _ = self.conversations.read(task.resume, self.folders)
         if state.parent_id != self.parent.id:
             raise InvalidStateError(f"{task.resume!r} is no sub-agent of this conversation")
         return replace(task, agent=str(state.metadata.get("agent", task.agent)))
@@ -113,18 +108,18 @@ class SubAgents:
         """The conversation for a task, and whether it was opened for it."""
         if task.resume is None:
             return self._start(task, conversation_id), True
-        conversations = self._conversations
+        conversations = self.conversations
         was_open = conversations.find_live(conversation_id) is not None
-        recipe = replace(self._recipe, parent=self.parent)
-        live = conversations.open(conversation_id, self._folders, recipe=recipe)
+        recipe = replace(self.recipe, parent=self.parent)
+        live = conversations.open(conversation_id, self.folders, recipe=recipe)
         self.align(live.conversation, task.agent)
         return live, not was_open
 
     def _start(self, task: Task, conversation_id: str) -> Live:
         agent, state = self.agents()[task.agent], self.parent.state
-        instructions = (self._recipe.instructions, _ROLE.format(name=agent.name))
+        instructions = (self.recipe.instructions, _ROLE.format(name=agent.name))
         recipe = replace(
-            self._recipe,
+            self.recipe,
             instructions="\n\n".join(filter(None, (*instructions, agent.instructions))),
             tool_filter=m.ToolFilter(allow=self._tools_for(agent)),
             tool_choice="auto",
@@ -141,19 +136,19 @@ class SubAgents:
             ephemeral=isinstance(self.parent.log, MemoryLog),
             metadata={"agent": agent.name},
         )
-        return self._conversations.start(
-            params, self._folders, conversation_id=conversation_id, recipe=recipe
+        return self.conversations.start(
+            params, self.folders, conversation_id=conversation_id, recipe=recipe
         )
 
     def _tools_for(self, agent: NamedAgent) -> tuple[str, ...]:
         """Of what the parent is offered."""
-        offered = self._conversations.live(self.parent.id).workbench.tools.keys()
+        offered = self.conversations.live(self.parent.id).workbench.tools.keys()
         wanted = offered if agent.tools is None else {*agent.tools, "finish"}
         return tuple(n for n in offered if n in wanted and n not in NOT_FOR_SUB_AGENTS)
 
     def _model(self, agent: NamedAgent) -> str:
         """A file may choose among the models that the user offers."""
-        options = self._conversations.options_of(self.parent)
+        options = self.conversations.options_of(self.parent)
         offered = {c.value for option in options if option.id == "model" for c in option.choices}
         return agent.model if agent.model in offered else self.parent.state.options_now["model"]
 
@@ -170,7 +165,7 @@ class SubAgents:
         """Free its worker and shells; one for which messages wait stays."""
         if not live.conversation.state.queue:
             with suppress(UserError):  # The user or the daemon closed it.
-                self._conversations.close(live.id)
+                self.conversations.close(live.id)
 
 
 def _mode_of(agent: NamedAgent) -> str | None:
