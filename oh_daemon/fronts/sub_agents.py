@@ -162,8 +162,8 @@ class SubAgents:
                 child.append(e.OptionsChanged(values=wanted))
 
     def close(self, live: Live) -> None:
-        """Free its worker and shells; one for which messages wait stays."""
-        if not live.conversation.state.queue:
+        """Free its worker and shells; one that somebody looks at or writes to stays."""
+        if not live.conversation.state.queue and not self.conversations.shared.is_watched(live.id):
             with suppress(UserError):  # The user or the daemon closed it.
                 self.conversations.close(live.id)
 

@@ -102,6 +102,8 @@ class Shared:
     servers: LanguageServers | None = None
     seen_in_editor: Callable[[Folders], dict[str, str]] = lambda _folders: {}
     """What of these folders the user looks at, as the model is told."""
+    is_watched: Callable[[str], bool] = lambda _conversation_id: False
+    """Whether a client has opened this one by its id."""
     can_ask: Callable[[], bool] = lambda: False
     can_answer: Callable[[Question], bool] = lambda _question: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False

@@ -144,7 +144,7 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     script(
         world,
         go=[allowed, delegate(task("one"), task("two", "explore")), say("Done.")],
-        one=[allowed, refused, say("One of two.")],
+        one=[allowed, refused, say("One of two."), say("You are welcome.")],
         two=[refused, say("I only read.")],
     )
     client = world.daemon()
@@ -163,6 +163,8 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     assert (asked["conversationId"], asked["title"]) == (child, "Run touch b.txt")
     assert client.wait_for(lambda m: m.get("method") == "approval/request", nth=2)
     assert client.request("approval/list")["pending"] == [asked]
+    for each in (parent, child):
+        assert client.request("conversation/open", {"conversationId": each})["pending"] == [asked]
     answer = {"approvalId": asked["id"], "digest": asked["digest"], "optionId": "reject"}
     client.request("approval/respond", {**answer, "feedback": "not that one"})
     wait_for_end(client, parent)
@@ -171,6 +173,9 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     commands = items(client, "command")
     assert any("not that one" in content_of(item) for item in commands)
     assert any("mode plan is read-only" in content_of(item) for item in commands)
+    # Opened by its own id, it stays when its task is done.
+    world.send(client, child, "thanks")
+    assert wait_for_end(client, child, nth=2)["finalText"] == "You are welcome."
 
 
 def test_what_holds_for_one_turn_holds_for_its_sub_agents_too(world: World) -> None:

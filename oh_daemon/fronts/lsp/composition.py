@@ -69,6 +69,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         editor=ClientEditor(documents, server.client, facts),
         servers=ClientServers(documents, server.client, facts),
         seen_in_editor=context.seen_in,
+        is_watched=publisher.is_watched,
         can_ask=publisher.asker.can_ask,
         can_answer=publisher.asker.can_answer,
         listeners=(publisher,),

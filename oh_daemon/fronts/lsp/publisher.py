@@ -46,6 +46,10 @@ class Publisher:
         for request in journal.state.pending.values() if isinstance(journal, Conversation) else ():
             self.asker.ask(journal, request)
 
+    def is_watched(self, conversation_id: str) -> bool:
+        """Whether it was opened by its own id."""
+        return conversation_id in self.subscribed
+
     def unsubscribe(self, journal: Journal) -> None:
         """It was closed: it sends no more, and its questions are withdrawn."""
         self.subscribed.discard(journal.id)
