@@ -29,6 +29,8 @@ StopReason = Literal[
     "maxTokens",
     "maxSteps",
     "maxCostUsd",
+    "maxCostUsdPerConversation",
+    "maxCostUsdPerDay",
     "refusal",
     "cancelled",
     "noAnswer",

@@ -56,6 +56,10 @@ class Settings(Contract):
     """Model calls per turn; then the conversation pauses with reason `budget`."""
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     """Cost per turn in US dollars, as far as prices are known."""
+    max_cost_usd_per_conversation: Annotated[float, Field(gt=0)] | None = None
+    """Cost of a conversation; then it pauses with reason `budget` until the limit is raised."""
+    max_cost_usd_per_day: Annotated[float, Field(gt=0)] | None = None
+    """Cost of all your conversations of one day, in all editors; then each pauses like that."""
     condenser: Condenser = "pipeline"
     """What to do at 80 % of the model's window: `prune` leaves out long results of older steps,
     `summarize` replaces older steps by a summary, `pipeline` prunes and then summarizes,
@@ -89,6 +93,8 @@ STRICTNESS: dict[str, tuple[str, ...]] = {
     "mode": ("full", "autoEdit", "ask", "plan"),
 }
 """Loosest first. Of these the strictest of project and user wins."""
+LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay"})
+"""A project may only lower them."""
 TIGHTENED = frozenset({"rules", "hooks"})
 """A project adds to these what is stricter."""
 NOT_FROM_PROJECT = frozenset(
@@ -172,6 +178,12 @@ def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> st
 def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> str | None:
     if key in NOT_FROM_PROJECT:
         return f"project: {key!r} is not taken from a project; set it in your own settings"
+    if key in LIMITS:
+        limit = below.get(key)
+        is_higher = limit is not None and (value is None or value > limit)
+        return (
+            f"project: {key} {value!r} would raise {limit!r} and is ignored" if is_higher else None
+        )
     order = STRICTNESS.get(key)
     if order is None:
         return None

@@ -45,6 +45,7 @@ from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
 from oh_daemon.core.slots import Slots
+from oh_daemon.core.state import State
 from oh_daemon.core.stuck import find_stuck
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,8 @@ class Runtime:
     titles: bool = False
     """Whether a new conversation gets a title from the model."""
     watch_files: WatchFiles = no_watch
+    over_budget: Callable[[State], Rest | None] = lambda _state: None
+    """Limits beyond those of the turn; may touch the disk."""
     before_step: Callable[[CancelToken], None] = lambda _cancel: None
     """Brings `tools` up to date; may wait for servers that are starting."""
 
@@ -212,6 +215,7 @@ class Agent:
                 self._hooks.take_messages(cancel)
                 or self._condense_by_hand(cancel)
                 or rest_before_step(state)
+                or self._runtime.over_budget(state)
                 or self._unstick()
             )
             if rest is not None:

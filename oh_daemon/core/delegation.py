@@ -17,6 +17,8 @@ NOT_FOR_SUB_AGENTS = frozenset({"delegate", "ask"})
 _REASONS = {
     "maxSteps": "it reached its limit of steps",
     "maxCostUsd": "the limit of cost was reached",
+    "maxCostUsdPerConversation": "the limit of cost was reached",
+    "maxCostUsdPerDay": "the limit of cost of this day was reached",
     "needsInput": "it asked a question instead of finishing",
     "stuck": "it went in circles",
     "noAnswer": "the model gave no answer",

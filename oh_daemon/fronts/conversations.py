@@ -345,7 +345,8 @@ class Conversations:
         return option_pickers(journal.state.options, names)
 
     def _keep_summary(self, live: Live) -> None:
-        """Refresh what lists show of a conversation that is not open."""
+        """Refresh what lists show of a conversation that is not open, and what today cost."""
+        live.budget.save()
         if isinstance(live.conversation.log, MemoryLog):
             return
         with live.conversation.changed:

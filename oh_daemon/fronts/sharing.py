@@ -58,5 +58,6 @@ def share_for_user(
         environment=sources.environment,
         is_granted=user_state.is_granted,
         save_grant=user_state.add_grant,
+        spend=user_state.spend,
     )
     return shared, models

@@ -38,6 +38,7 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.core.skills import prompt_sections
 from oh_daemon.core.slots import Slots
 from oh_daemon.core.state import State
+from oh_daemon.fronts.budget import Budget
 from oh_daemon.fronts.policy import policy_of
 from oh_daemon.fronts.skills import Skills
 from oh_daemon.fronts.trust import TrustBook
@@ -108,6 +109,8 @@ class Shared:
     can_answer: Callable[[Question], bool] = lambda _question: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
     save_grant: Callable[[Path, str], None] = lambda _folder, _key: None
+    spend: Callable[[float], float] = lambda _usd: 0.0
+    """Adds to what the user spent today; the sum."""
     listeners: Sequence[Listener] = ()
 
 
@@ -271,6 +274,9 @@ class Live:
         self.workbench = Workbench(
             shared, conversation.log, folders, recipe, cancel=lambda: conversation.cancel
         )
+        home = folders[0] if folders else None
+        self.budget = Budget(lambda: shared.settings(home).settings, shared.spend)
+        conversation.listeners.append(self.budget)
         self.repaired: tuple[str, ...] = ()
         conversation.skill_kinds = self.workbench.skills.kinds
         if (own := self.workbench.folders) is not None:
@@ -294,6 +300,7 @@ class Live:
             condenser=self._settings.condenser,
             titles=self._settings.titles and self._recipe.parent is None,
             context_for=self.workbench.context_for,
+            over_budget=self.budget.rest_before_step,
             before_step=self.refresh_tools,
             watch_files=self.workbench.watch_files,
         )

@@ -1,4 +1,4 @@
-"""What the user has decided about folders: trust, and lasting grants. One small file, 0600.
+"""What the user has decided about folders, and spent today. One small file, 0600.
 
 It lies in the user's own configuration, keyed by real path and git root, never in a repository: a
 folder must not be able to trust itself.
@@ -7,21 +7,30 @@ folder must not be able to trust itself.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
 from oh_daemon.contract.errors import ReadOnlyError
-from oh_daemon.store.private_files import replace_file
+from oh_daemon.store.private_files import open_private, replace_file
 
 Trust = Literal["full", "readOnly", "none"]
+_SPENT, _ON = "spent", "on"
+"""The one entry that is about no folder."""
 
 
 class UserState:
-    """Thread-safe within a process; the file is replaced whole, so readers see old or new."""
+    """Safe from any thread and beside other daemons.
+
+    Changes are made under a lock of the kernel; the file is replaced whole, so readers see old or
+    new.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,13 +49,28 @@ class UserState:
 
     def set_trust(self, folder: Path, trust: Trust) -> None:
         """Raises `ReadOnlyError` when the file cannot be written."""
-        self._change(folder, "trust", lambda _before: trust)
+        self._change(_key(folder), "trust", lambda _before: trust)
 
     def is_granted(self, folder: Path, key: str) -> bool:
         return key in self._folder(folder).get("grants", ())
 
     def add_grant(self, folder: Path, key: str) -> None:
-        self._change(folder, "grants", lambda before: sorted({*(before or ()), key}))
+        self._change(_key(folder), "grants", lambda before: sorted({*(before or ()), key}))
+
+    def spend(self, amount_usd: float) -> float:
+        """Add to what was spent today, by the clock of this machine; the sum."""
+        today = datetime.now(UTC).astimezone().date().isoformat()
+        spent = self._load().get(_SPENT, {}).get(_ON, {})
+        if not amount_usd:
+            return spent.get(today, 0.0)
+
+        def add(before: dict[str, float] | None) -> dict[str, float]:
+            nonlocal spent
+            spent = {today: (before or {}).get(today, 0.0) + amount_usd}
+            return spent
+
+        self._change(_SPENT, _ON, add)
+        return spent[today]
 
     def _folder(self, folder: Path) -> dict[str, Any]:
         return self._load().get(_key(folder), {})
@@ -59,14 +83,20 @@ class UserState:
                 return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
         return {}
 
-    def _change(self, folder: Path, name: str, change: Callable[[Any], object]) -> None:
+    def _change(self, key: str, name: str, change: Callable[[Any], object]) -> None:
         with self._lock:
-            state = self._load()
-            entry = state.setdefault(_key(folder), {})
-            entry[name] = change(entry.get(name))
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                replace_file(self._path, orjson.dumps(state, option=orjson.OPT_INDENT_2))
+                # Another daemon of this user may be about to do the same.
+                lock = open_private(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    state = self._load()
+                    entry = state.setdefault(key, {})
+                    entry[name] = change(entry.get(name))
+                    replace_file(self._path, orjson.dumps(state, option=orjson.OPT_INDENT_2))
+                finally:
+                    os.close(lock)
             except OSError as exc:
                 raise ReadOnlyError(f"cannot write {str(self._path)!r}: {exc.strerror}") from exc
 

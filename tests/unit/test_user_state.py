@@ -1,5 +1,7 @@
 """The user's lasting decisions: kept for a folder, and none lost when several come at once."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -25,3 +27,36 @@ def test_grants_that_are_given_at_the_same_time_are_all_kept(tmp_path: Path) -> 
     every = (f"{name}-{number}" for name in range(8) for number in range(10))
     assert [key for key in every if not again.is_granted(tmp_path, key)] == []
     assert again.trust(tmp_path) == "full"
+
+
+SPEND = """
+import sys
+from pathlib import Path
+from oh_daemon.store.user_state import UserState
+state = UserState(Path(sys.argv[1]))
+sys.stdin.readline()
+for number in range(50):
+    state.spend(0.25)
+    state.add_grant(Path("/w"), f"{sys.argv[2]}-{number}")
+"""
+
+
+def test_what_two_daemons_spend_at_the_same_time_is_all_counted(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.json"
+    daemons = [
+        subprocess.Popen(
+            [sys.executable, "-c", SPEND, str(path), name], stdin=subprocess.PIPE, text=True
+        )
+        for name in "ab"
+    ]
+    for daemon in daemons:
+        assert daemon.stdin is not None
+        daemon.stdin.write("go\n")
+        daemon.stdin.flush()
+    assert [daemon.communicate(timeout=120) and daemon.returncode for daemon in daemons] == [0, 0]
+    state = UserState(path)
+    assert state.spend(0) == 25.0
+    assert state.spend(0.5) == 25.5
+    every = (f"{name}-{number}" for name in "ab" for number in range(50))
+    assert [key for key in every if not state.is_granted(Path("/w"), key)] == []
+    assert state.trusted_folders() == {}

@@ -6,6 +6,8 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
   maxTokens: { title: "The answer was cut", description: "at the most that the model writes at once. “Go on” continues it." },
   maxSteps: { title: "Stopped at the limit of steps.", description: "Resume gives it as many again." },
   maxCostUsd: { title: "Stopped at the limit of cost.", description: "Resume gives it as much again." },
+  maxCostUsdPerConversation: { title: "Stopped at the limit of cost of this conversation.", description: "Raise maxCostUsdPerConversation, then resume." },
+  maxCostUsdPerDay: { title: "Stopped at the limit of cost of this day.", description: "Raise maxCostUsdPerDay, then resume." },
   refusal: { title: "The model refused to answer." },
   hook: { title: "Stopped by a hook." },
   noAnswer: { title: "The model gave no answer." },

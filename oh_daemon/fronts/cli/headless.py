@@ -23,6 +23,7 @@ from oh_daemon.contract import messages as m
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.contract.events import Decision
+from oh_daemon.contract.settings import LIMITS
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
@@ -39,7 +40,7 @@ DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5,
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
 _OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
 """What people are shown of their events; the parent says how they end."""
-_LIMITS = frozenset({"maxSteps", "maxCostUsd"})
+_LIMITS = frozenset({"maxSteps", *LIMITS})
 
 
 @dataclass(frozen=True, slots=True)

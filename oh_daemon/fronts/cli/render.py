@@ -24,6 +24,8 @@ _ENDS = {
     "needsInput": "Needs your answer",
     "maxSteps": "Stopped at the limit of steps",
     "maxCostUsd": "Stopped at the limit of cost",
+    "maxCostUsdPerConversation": "Stopped at the limit of cost of this conversation",
+    "maxCostUsdPerDay": "Stopped at the limit of cost of this day",
     "stuck": "Stopped: the agent went in circles",
 }
 

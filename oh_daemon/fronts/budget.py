@@ -1,0 +1,67 @@
+"""What may be spent beyond one turn: in a conversation, and by this user on one day.
+
+Hears what its conversation pays, keeps the day's sum where all daemons of the user find it, and
+compares before each step. Limits are read anew, so that raising one is enough to go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from oh_daemon.contract.errors import DaemonError
+from oh_daemon.contract.settings import Settings
+from oh_daemon.core.endings import Rest
+from oh_daemon.core.journal import Journal
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import State
+
+logger = logging.getLogger(__name__)
+
+
+class Budget:
+    """For one conversation; `spend` adds to what was spent today and gives the sum."""
+
+    def __init__(self, settings: Callable[[], Settings], spend: Callable[[float], float]) -> None:
+        self._settings = settings
+        self._spend = spend
+        self._lock = threading.Lock()
+        self._unsaved_usd = 0.0
+
+    def rest_before_step(self, state: State) -> Rest | None:
+        """Why there must be no further step, or None. Called by the worker; touches the disk."""
+        settings, today_usd = self._settings(), self.save()
+        so_far_usd = state.usage.get("cost", {}).get("amount", 0.0)
+        limit = settings.max_cost_usd_per_conversation
+        if limit is not None and so_far_usd >= limit:
+            return Rest("maxCostUsdPerConversation", "paused", "budget")
+        limit = settings.max_cost_usd_per_day
+        if limit is not None and today_usd >= limit:
+            return Rest("maxCostUsdPerDay", "paused", "budget")
+        return None
+
+    def save(self) -> float:
+        """Keep what is new; the sum of today as far as it is known."""
+        with self._lock:
+            new, self._unsaved_usd = self._unsaved_usd, 0.0
+        try:
+            return self._spend(new)
+        except DaemonError as exc:
+            with self._lock:
+                self._unsaved_usd += new
+            logger.warning("what was spent today is not kept: %s", exc)
+            return new
+
+    def on_record(self, _journal: Journal, _line: bytes, record: Json) -> None:
+        """That of a sub-agent is in its own conversation."""
+        event = record["event"]
+        if event["type"] == "usage.updated" and event.get("purpose") != "subagent":
+            with self._lock:
+                self._unsaved_usd += event["usage"].get("cost", {}).get("amount", 0.0)
+
+    def on_delta(self, *_delta: object) -> None:
+        """Costs nothing yet."""
+
+    def on_halted(self, *_halted: object) -> None:
+        """What was paid before is known."""

@@ -1,0 +1,53 @@
+"""Limits of cost beyond one turn: of a conversation, and of a day over all daemons."""
+
+from typing import Any
+
+from fake_llm import Step, say, with_usage
+from raw_client import RawClient
+from world import World, wait_for_status
+
+Json = dict[str, Any]
+
+
+def paid(words: str, usd: float) -> Step:
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2, "cost": usd}
+    return with_usage(say(words), usage)
+
+
+def limits(client: RawClient, **settings: float) -> None:
+    changed = {"settings": {"ohDaemon": {**settings, "titles": False}}}
+    client.notify("workspace/didChangeConfiguration", changed)
+
+
+def stopped(world: World, client: RawClient, *, nth: int) -> str:
+    turn = world.turn(client, nth=nth)
+    assert turn.get("nSteps", 0) == 0
+    paused = wait_for_status(client, "paused")["event"]
+    assert paused["reason"] == "budget"
+    return turn["stopReason"]
+
+
+def test_a_conversation_stops_at_its_limit_and_goes_on_when_that_is_raised(world: World) -> None:
+    world.script(paid("One.", 0.6), paid("Two.", 0.6), paid("Three.", 0.1))
+    client = world.daemon(settings={"maxCostUsdPerConversation": 1.0, "titles": False})
+    conversation = world.start(client)
+    assert world.turn(client)["finalText"] == "One."
+    world.send(client, conversation, "more")
+    assert world.turn(client, nth=2)["finalText"] == "Two."
+    world.send(client, conversation, "more")
+    assert stopped(world, client, nth=3) == "maxCostUsdPerConversation"
+    limits(client, maxCostUsdPerConversation=5.0)
+    client.request("conversation/resume", {"conversationId": conversation})
+    assert world.turn(client, nth=4)["finalText"] == "Three."
+
+
+def test_a_day_has_one_limit_for_all_daemons_of_the_user(world: World) -> None:
+    world.script(paid("One.", 0.6), paid("Two.", 0.6))
+    settings = {"maxCostUsdPerDay": 1.0, "titles": False}
+    first, second = (world.daemon(settings=settings) for _ in range(2))
+    for client, words in ((first, "One."), (second, "Two.")):
+        conversation = world.start(client)
+        assert world.turn(client)["finalText"] == words
+        client.request("conversation/close", {"conversationId": conversation})
+    world.start(first)
+    assert stopped(world, first, nth=2) == "maxCostUsdPerDay"
