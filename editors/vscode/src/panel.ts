@@ -13,7 +13,7 @@ import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
 const BATCH_MS = 16;
 const MEMORY = "oh.panel";
 const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
-  "conversation/start", "conversation/open", "conversation/list", "conversation/update", "conversation/delete", "conversation/fork", "conversation/read", "conversation/events",
+  "conversation/start", "conversation/open", "conversation/list", "conversation/update", "conversation/delete", "conversation/fork", "conversation/rollback", "conversation/read", "conversation/events",
   "conversation/sendMessage", "conversation/pause", "conversation/resume", "conversation/interrupt",
   "conversation/queue", "conversation/setOption", "conversation/condense", "conversation/ask", "usage/read", "command/list", "context/search", "approval/respond", "input/respond", "attachment/put", "output/read",
   "changes/list", "changes/diff", "changes/accept", "changes/revert", "model/list", "config/read",

@@ -1,6 +1,7 @@
 /** What can be done from a message of the user: another conversation that begins there, or the way back to before it. */
 
-import type { Part, UserMessageItem } from "../src/protocol";
+import type { Part, RollbackResult, UserMessageItem } from "../src/protocol";
+import { fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { call } from "./host";
 
@@ -19,8 +20,10 @@ export class Branches {
   buttons(item: UserMessageItem, conversationId: string): HTMLElement {
     const button = (name: IconName, label: string, act: () => Promise<void>) =>
       h("button.quiet", { title: label, "aria-label": label, onclick: () => act().catch(this.actions.fail) }, icon(name));
-    return h("div.message-actions", {},
+    const buttons: HTMLElement = h("div.message-actions", {},
+      button("undo", "Go back to before this message", () => this.preview(item, conversationId, buttons)),
       button("fork", "Fork: say it differently in a copy of the conversation up to here", () => this.fork(item, conversationId)));
+    return buttons;
   }
 
   /** The other conversation ends before the message, which can be changed and sent there. */
@@ -34,4 +37,42 @@ export class Branches {
     }
     this.actions.returned(content);
   }
+
+  /** What would happen is asked for first, and shown under the message. */
+  private async preview(item: UserMessageItem, conversationId: string, buttons: HTMLElement): Promise<void> {
+    const found = await call("conversation/rollback", { conversationId, toItemId: item.id, files: "restore", dryRun: true });
+    const message = buttons.parentElement;
+    message?.parentElement?.querySelector(".rollback")?.remove();
+    const card = this.card(item, conversationId, found);
+    message?.after(card);
+    card.querySelector<HTMLElement>(".secondary")?.focus();
+    card.scrollIntoView({ block: "nearest" });
+  }
+
+  private card(item: UserMessageItem, conversationId: string, { restored, conflicts }: RollbackResult): HTMLElement {
+    const isWanted = h("input", { type: "checkbox", checked: true });
+    const goBack = async () => {
+      const files = restored.length > 0 && isWanted.checked ? "restore" : "keep";
+      const done = await call("conversation/rollback", { conversationId, toItemId: item.id, files });
+      card.remove();
+      this.actions.returned(item.content);
+      if (done.conflicts.length > 0 && files === "restore") this.actions.fail(new Error(`Left as it is: ${done.conflicts.map(reasonOf).join("; ")}`));
+    };
+    const words = restored.length === 1 ? "Put back 1 file as it was" : `Put back ${restored.length} files as they were`;
+    const list = (entries: readonly { uri: string; text: string }[]) => h("ul", {}, ...entries.map(({ uri, text }) => h("li", { title: uri }, text)));
+    const card: HTMLElement = h("section.rollback", { role: "group", "aria-label": "Go back to before this message?" },
+      h("p", {}, "This message and all after it leave the conversation; its log keeps them."),
+      restored.length > 0 && h("label", {}, isWanted, words),
+      restored.length > 0 && list(restored.map((uri) => ({ uri, text: fileName(uri) }))),
+      conflicts.length > 0 && h("p", {}, "These stay as they are:"),
+      conflicts.length > 0 && list(conflicts.map((each) => ({ uri: each.uri, text: reasonOf(each) }))),
+      h("div.actions", {},
+        h("button.primary", { onclick: () => goBack().catch(this.actions.fail) }, "Go back"),
+        h("button.secondary", { onclick: () => card.remove() }, "Cancel")));
+    return card;
+  }
+}
+
+function reasonOf({ uri, reason }: { uri: string; reason: string }): string {
+  return `${fileName(uri)}: ${reason}`;
 }

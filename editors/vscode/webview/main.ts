@@ -323,6 +323,7 @@ function drawNow(): void {
   isFrameAsked = false;
   const isList = view === "list";
   document.body.dataset.view = view;
+  document.body.dataset.busy = String(store?.isBusy ?? false);
   header.draw(store, daemon, isList);
   elsewhere.draw(store?.info.id);
   parentLine.draw(isList ? undefined : store?.info);

@@ -1,14 +1,18 @@
 """From a message on: another conversation that begins there, or the way back to before it."""
 
-from fake_llm import say
+from fake_llm import call, say
 from playwright.async_api import expect
 from window import VSCode
 
+VIEW = call("edit", command="view", path="calc.py")
+EDIT = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
 
-async def test_a_conversation_forks_before_a_message_which_is_changed_and_sent_there(
+
+async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_files(
     vscode: VSCode,
 ) -> None:
     vscode.script(say("One."), say("Because."), say("Two."), say("Other."))
+    vscode.script(VIEW, EDIT, say("Fixed."))
     await vscode.open()
     await vscode.say("first")
     await expect(vscode.panel.locator(".agent")).to_have_text(["One."])
@@ -28,3 +32,18 @@ async def test_a_conversation_forks_before_a_message_which_is_changed_and_sent_t
     await vscode.say("another way")
     await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Other."])
     assert "Two." not in str(vscode.llm.requests[-1].body["messages"])
+
+    await vscode.choose("mode", "full")
+    await vscode.say("fix it")
+    await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Other.", "Fixed."])
+    assert "a + b" in (vscode.project / "calc.py").read_text()
+    message = vscode.panel.locator(".user", has_text="fix it")
+    await message.hover()
+    await message.get_by_role("button", name="Go back").click()
+    preview = vscode.panel.get_by_role("group", name="Go back to before this message?")
+    await expect(preview).to_contain_text("Put back 1 file as it was")
+    await expect(preview.locator("li")).to_have_text(["calc.py"])
+    await preview.get_by_role("button", name="Go back").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Other."])
+    await expect(vscode.input).to_have_value("fix it")
+    assert "a - b" in (vscode.project / "calc.py").read_text()

@@ -108,6 +108,8 @@ class Server:
             "OH_DAEMON_MODEL": "openai/fake",
             "OH_DAEMON_BASE_URL": url,
             "OH_DAEMON_API_KEY": "sk-test-abcdefghijklmnop123456",
+            # Scripts of the fake model say what is answered to which request.
+            "OH_DAEMON_TITLES": "false",
         }
         return cls(home, extensions, environment)
 
