@@ -144,7 +144,8 @@ def test_lists_without_end_are_high() -> None:
         assert rate(f"cat {braces}").risk == "high"
 
 
-_BRACES = ["{", "}", ",", "..", "a", "Z", "/", "-1", "03", "{}", "{a,b}", "{1..3}", "{e..a..2}"]
+# No capitals: between Z and a lie a backslash and a backquote, on which bash itself breaks.
+_BRACES = ["{", "}", ",", "..", "a", "z", "/", "-1", "03", "{}", "{a,b}", "{1..3}", "{e..a..2}"]
 
 
 def test_braces_are_expanded_as_bash_does() -> None:
