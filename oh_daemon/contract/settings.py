@@ -66,6 +66,8 @@ class Settings(Contract):
     `window` forgets them, `none` lets the turn fail."""
     instructions: str = ""
     """Text for the end of every system prompt."""
+    memory: bool = True
+    """Notes that outlive a conversation: read at its start, searched and written by the agent."""
     titles: bool = True
     """Ask the model for a title of each new conversation, beside its first turn."""
     log_completions: bool = False
@@ -100,6 +102,7 @@ TIGHTENED = frozenset({"rules", "hooks"})
 NOT_FROM_PROJECT = frozenset(
     {
         *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools"),
+        "memory",
         *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
     }
 )

@@ -53,6 +53,7 @@ def share_for_user(
         trust=trust,
         user_folder=places.state_folder,
         home=Path.home(),
+        user_memory=places.settings_file.parent / "memory",
         masker=masker,
         slots=Slots(settings(None).settings.max_running_turns),
         environment=sources.environment,

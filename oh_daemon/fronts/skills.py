@@ -6,7 +6,7 @@ Whatever runs because of a skill runs only while every open folder is trusted, a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +17,18 @@ from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json
+from oh_daemon.core.ports import Json, Tool
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.skills import (
     TOOL,
     Skill,
+    prompt_sections,
     render_skill,
     uses_in,
     with_arguments,
     with_output,
 )
+from oh_daemon.tools.skill import SkillTool
 from oh_daemon.workspace.listing import fits, parse_glob
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.skill_commands import output_of
@@ -60,6 +62,15 @@ class Skills:
     def refresh(self) -> None:
         """Take in what the files say now, and whom the user trusts."""
         self.found = skills_in(self._shared, self._folders)
+
+    def tools(self) -> list[Tool]:
+        """What the agent loads them with, where there is something to load."""
+        if all(skill.kind == "always" for skill in self.usable()):
+            return []
+        return [SkillTool(self.usable, self.text_of)]
+
+    def sections(self, offered: Container[str]) -> list[str]:
+        return prompt_sections(self.usable(), can_load=TOOL in offered)
 
     def usable(self) -> tuple[Skill, ...]:
         return tuple(skill for skill in self.found if skill.problem is None)
@@ -128,8 +139,10 @@ class Skills:
         return [path.relative_to(f) for f in self._folders if path.is_relative_to(f)]
 
     def remember(self, items: Iterable[Json]) -> None:
-        """An earlier run used them; their servers are started again."""
+        """What was used so far, and nothing else; the servers of these are started again."""
         used: set[str] = set()
+        self._told.clear()
+        self._wanted.clear()
         for item in items:
             meta: Json = item.get("meta") or {}
             self._told.update(meta.get("contextFiles", ()))

@@ -35,10 +35,10 @@ from oh_daemon.core.prompt import ContextFile, render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.risk import rate_command
 from oh_daemon.core.secrets import Masker
-from oh_daemon.core.skills import prompt_sections
 from oh_daemon.core.slots import Slots
 from oh_daemon.core.state import State
 from oh_daemon.fronts.budget import Budget
+from oh_daemon.fronts.memory import Memory
 from oh_daemon.fronts.policy import policy_of
 from oh_daemon.fronts.skills import Skills
 from oh_daemon.fronts.trust import TrustBook
@@ -52,7 +52,6 @@ from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.language import Problems, language_tools, unwatched
 from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
-from oh_daemon.tools.skill import SkillTool
 from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.think import ThinkTool
 from oh_daemon.tools.todo import TodoTool
@@ -90,6 +89,8 @@ class Shared:
     mcp: McpServers
     home: Path | None = None
     """The user's own, where agents and skills may lie; None where nothing of it counts."""
+    user_memory: Path | None = None
+    """The folder of the notes that the user's conversations keep."""
     client_name: str = ""
     commit: CommitThread = field(default_factory=CommitThread)
     spawner: Spawner = field(default_factory=Spawner)
@@ -149,8 +150,8 @@ class Workbench:
         if self.folders is not None:
             tools = [*self._workspace_tools(shared, log, self.folders), *tools]
         self.skills = Skills(shared, self.folders.roots if self.folders else ())
-        if any(skill.kind != "always" for skill in self.skills.usable()):
-            tools.append(SkillTool(self.skills.usable, self.skills.text_of))
+        self.memory = Memory(shared, folders)
+        tools += [*self.skills.tools(), *self.memory.tools()]
         self._wanted = recipe.tool_filter
         self._own_tools = [*tools, *recipe.more_tools]
         self._mcp_tools: Sequence[Tool] = ()
@@ -328,13 +329,12 @@ class Live:
     def _new_prompt(self) -> Json:
         bench = self.workbench
         files = bench.context_files.of_roots() if bench.context_files else ()
+        sections = (*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools))
         prompt = render_system_prompt(
             [str(folder) for folder in bench.folders.folders] if bench.folders else (),
             platform=sys.platform,
             context_files=files,
-            sections=prompt_sections(
-                bench.skills.usable(), can_load=SkillTool.spec.name in bench.tools
-            ),
+            sections=sections,
             instructions=self._recipe.instructions,
         )
         return {"systemPrompt": prompt, "contextFiles": tuple(file.name for file in files) or None}

@@ -36,6 +36,7 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     assert names == {
         *("terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish"),
         "delegate",
+        "memory",
     }
     assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools)
     changing = {t["name"] for t in tools if not t["annotations"]["readOnlyHint"]}

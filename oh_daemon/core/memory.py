@@ -1,0 +1,92 @@
+"""Long-term memory: notes under dated headings in Markdown, what a prompt has of them, the search.
+
+Files belong to the user, who may write them in any form. All of it is pure; the disk is for
+`store/notes`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MAX_NOTE_CHARS = 4_000
+MAX_PROMPT_CHARS = 12 << 10
+MAX_FOUND_CHARS = 24 << 10
+TOOL = "memory"
+_HEADING = re.compile(r"^(?=## )", re.MULTILINE)
+_DATE = re.compile(r"## (\d{4}-\d\d-\d\d)")
+_INTRO = """# Memory
+Notes of earlier conversations and of the user, newest first; they may be out of date. Search the
+others and write new ones with the tool `memory`: decisions, preferences and facts that will matter
+in another conversation and that the project does not say, never secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What stands under one heading; `file` says whose it is and where."""
+
+    file: str
+    text: str
+
+    @property
+    def date(self) -> str:
+        """Later than any date where there is none: what the user wrote by hand always counts."""
+        found = _DATE.match(self.text)
+        return found[1] if found else "~"
+
+
+def parse_notes(file: str, text: str) -> list[Note]:
+    parts = (part.strip() for part in _HEADING.split(text))
+    return [Note(file, part) for part in parts if part]
+
+
+def render_note(text: str, conversation_id: str, date: str) -> str:
+    """A new entry; headings inside it are made smaller, so it stays one."""
+    body = re.sub(r"^(#{1,2}) ", r"###\1 ", text.strip(), flags=re.MULTILINE)
+    return f"## {date} (conversation {conversation_id})\n\n{body}\n"
+
+
+def memory_section(notes: Sequence[Note]) -> str:
+    """What the system prompt has of them: as many whole notes as there is room for."""
+    shown = _within(_newest_first(notes), MAX_PROMPT_CHARS)
+    rows = [_INTRO, *map(_render, shown)]
+    if len(shown) < len(notes):
+        files = ", ".join(dict.fromkeys(note.file for note in notes))
+        rows.append(f"[{len(notes) - len(shown)} more notes in {files}]")
+    return "\n".join(rows)
+
+
+def search_notes(notes: Sequence[Note], query: str) -> str:
+    """Those that have most of the words, newest first among equals."""
+    words = set(query.casefold().split())
+    ranked = [
+        (-sum(word in note.text.casefold() for word in words), note)
+        for note in _newest_first(notes)
+    ]
+    found = [note for rank, note in sorted(ranked, key=lambda each: each[0]) if rank < 0]
+    if not found:
+        return f"None of {len(notes)} notes has a word of {query!r}."
+    shown = _within(found, MAX_FOUND_CHARS)
+    left = f"\n[{len(found) - len(shown)} more fit]" if len(shown) < len(found) else ""
+    return "\n".join(map(_render, shown)) + left
+
+
+def _newest_first(notes: Iterable[Note]) -> list[Note]:
+    """Of one day the later in the file first."""
+    newest = list(notes)[::-1]
+    newest.sort(key=lambda note: note.date, reverse=True)
+    return newest
+
+
+def _within(notes: Iterable[Note], max_chars: int) -> list[Note]:
+    kept: list[Note] = []
+    for note in notes:
+        max_chars -= len(note.text)
+        if max_chars >= 0:
+            kept.append(note)
+    return kept
+
+
+def _render(note: Note) -> str:
+    return f"<note file={note.file!r}>\n{note.text}\n</note>"

@@ -1,0 +1,56 @@
+"""The long-term memory of one conversation: whose notes it has, and only where all is trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oh_daemon.core.memory import TOOL, memory_section, render_note, search_notes
+from oh_daemon.core.ports import Tool
+from oh_daemon.store.notes import Notes
+from oh_daemon.tools.memory import MemoryTool
+
+if TYPE_CHECKING:
+    from oh_daemon.fronts.wiring import Shared
+
+_PROJECT = Path(".openhands") / "memory"
+
+
+class Memory:
+    """Notes of the first open folder's project, then of the user.
+
+    There are none where the setting says so, where there is no user, or a folder is not trusted:
+    its notes may be anybody's, and so may what it taught.
+    """
+
+    def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
+        self._shared = shared
+        self._folders = folders
+        project = {"project": folders[0] / _PROJECT} if folders else {}
+        self._notes = Notes({**project, "user": shared.user_memory or Path(os.devnull)})
+
+    def tools(self) -> list[Tool]:
+        if not self._is_allowed():
+            return []
+        scopes = tuple(self._notes.folders)
+        return [MemoryTool(scopes, self._search, self._write, self._is_allowed)]
+
+    def sections(self, offered: Container[str]) -> list[str]:
+        """What the prompt has of it: nothing without the tool."""
+        return [memory_section(self._notes.read())] if TOOL in offered else []
+
+    def _is_allowed(self) -> bool:
+        shared, folders = self._shared, self._folders
+        is_on = shared.settings(folders[0] if folders else None).settings.memory
+        has_user = shared.user_memory is not None
+        return is_on and has_user and all(shared.trust.of(folder) == "full" for folder in folders)
+
+    def _search(self, query: str) -> str:
+        return search_notes(self._notes.read(), query)
+
+    def _write(self, scope: str, topic: str, text: str, conversation_id: str) -> str:
+        """Its file. The disk sees a note as every log does: masked."""
+        masked, today = self._shared.masker.mask(text), self._shared.clock.now()[:10]
+        return str(self._notes.add(scope, topic, render_note(masked, conversation_id, today)))

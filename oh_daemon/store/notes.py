@@ -1,0 +1,82 @@
+"""The notes of a memory on the disk: Markdown files that their user may edit at any time.
+
+A note is appended under a lock of its file, so none is lost, whoever else writes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from oh_daemon.contract.errors import DaemonError
+from oh_daemon.core.memory import Note, parse_notes
+from oh_daemon.store.private_files import (
+    disk_error,
+    open_private,
+    private_folder,
+    read_private,
+    write_all,
+)
+
+MAX_FILES = 100
+MAX_FILE_BYTES = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The folders of a memory by their scope. Safe from any thread."""
+
+    folders: Mapping[str, Path]
+
+    def read(self) -> list[Note]:
+        """All notes, by scope and file; a file that cannot be read is left out."""
+        found: list[Note] = []
+        for scope, folder in self.folders.items():
+            for path in islice(sorted(folder.glob("*.md")), MAX_FILES):
+                with suppress(OSError, DaemonError), read_private(path) as file:
+                    # The newest notes are at the end.
+                    size = os.fstat(file.fileno()).st_size
+                    file.seek(max(0, size - MAX_FILE_BYTES))
+                    text = file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
+                    found += parse_notes(f"{scope}/{path.name}", text)
+        return found
+
+    def add(self, scope: str, topic: str, entry: str) -> Path:
+        """Append an entry to a file and make it durable. Raises `ReadOnlyError`, `StorageError`."""
+        folder = self.folders[scope]
+        path = folder / f"{topic}.md"
+        try:
+            folder.parent.mkdir(mode=0o700, exist_ok=True)
+            private_folder(folder)
+            self._append(path, entry)
+        except OSError as exc:
+            raise disk_error(path, exc) from exc
+        return path
+
+    def _append(self, path: Path, entry: str) -> None:
+        while True:
+            fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if not _is_still(path, fd):
+                    continue  # An editor has put another file in its place.
+                size = os.fstat(fd).st_size
+                ending = os.pread(fd, 1, size - 1) if size else b""
+                gap = b"" if not size else b"\n" if ending == b"\n" else b"\n\n"
+                write_all(fd, gap + entry.encode("utf-8", "replace"))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            return
+
+
+def _is_still(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
