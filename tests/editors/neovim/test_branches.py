@@ -13,7 +13,8 @@ _G.wanted = { ... }
 vim.ui.select = function(items, options, choose)
   local wanted = table.remove(_G.wanted, 1)
   choose(vim.iter(items):find(function(item)
-    return options.format_item(item):find(wanted, 1, true)
+    local shown = options.format_item and options.format_item(item) or item
+    return shown:find(wanted, 1, true)
   end))
 end
 """
@@ -59,6 +60,31 @@ def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(d
     editor.command("Oh export html")
     page = Path(editor.wait("_G.opened"))
     assert "It adds now." in page.read_text("utf-8")
+
+
+def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) -> None:
+    was = desk.file.read_text("utf-8")
+    desk.script(
+        say("Hello."),
+        call("edit", command="view", path="calc.py"),
+        call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
+        say("Mended."),
+    )
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh hello")
+    editor.wait_for_event("TurnFinished")
+    editor.command("Oh mend it")
+    editor.wait_for_chat("Mended.")
+    editor.wait_for_status("idle")
+    editor.lua(_CHOOSE_WANTED, "files too")
+    editor.command("Oh rollback")
+    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('files go back')")
+    assert "Hello." in editor.chat()
+    editor.wait("not _G.chat_text():find('Mended.', 1, true)")
+    assert desk.file.read_text("utf-8") == was
+    draft = "vim.fn.getbufline(require('oh.input').buffer(require('oh.daemon').root()), 1)[1]"
+    assert editor.lua(f"return {draft}") == "mend it "
 
 
 def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:

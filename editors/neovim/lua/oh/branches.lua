@@ -1,5 +1,6 @@
---- What is made of a conversation as a whole: a branch of it, a text of it, a look beside it, and
---- the way to those of its sub-agents.
+--- What is made of a conversation as a whole: a branch, a way back, a text of it, a question beside
+--- it, and the way to those of its sub-agents.
+local blocks = require("oh.block")
 local conversations = require("oh.conversations")
 local tell = require("oh.tell")
 
@@ -33,6 +34,54 @@ function M.fork(conversation, title)
   }, function(result)
     conversations.show(conversation.daemon, result.conversation.id)
     tell.message(("%q goes on as %q"):format(conversation.title, result.conversation.title))
+  end)
+end
+
+---@param files { restored: string[], conflicts: table[] } What would become of them.
+---@return string
+local function told(files)
+  local restored = vim.tbl_map(blocks.path, files.restored)
+  local what = #restored == 0 and "no file changes"
+    or "files go back: " .. table.concat(restored, ", ")
+  local left = vim.tbl_map(function(conflict)
+    return ("%s (%s)"):format(blocks.path(conflict.uri), conflict.reason)
+  end, files.conflicts)
+  return #left == 0 and what or ("%s; left alone: %s"):format(what, table.concat(left, ", "))
+end
+
+--- Go back to before the message at the cursor, else the last one, with or without the files. What
+--- would become of them is said before; the message is in the draft afterwards.
+---@param conversation oh.Conversation
+function M.rollback(conversation)
+  local entries = conversation.entries
+  local index = place(conversation) or #entries
+  while index > 0 and entries[index].item.kind ~= "userMessage" do
+    index = index - 1
+  end
+  local message = entries[index]
+  if not message then
+    tell.message("there is no message to go back to")
+    return
+  end
+  local written = require("oh.transcript").written(message.item.content)
+  local daemon, params = conversation.daemon, { conversationId = conversation.id }
+  params.toItemId, params.files, params.dryRun = message.id, "restore", true
+  daemon:request("conversation/rollback", params, function(preview)
+    local keep, restore = "Go back, keep the files", "Go back, files too"
+    vim.ui.select(#preview.restored > 0 and { keep, restore } or { keep }, {
+      prompt = ("Before %q: %s"):format(written:match("^[^\n]*"), told(preview)),
+      kind = "oh_rollback",
+    }, function(chosen)
+      if not chosen then
+        return
+      end
+      params.files, params.dryRun = chosen == restore and "restore" or "keep", nil
+      daemon:request("conversation/rollback", params, function(result)
+        require("oh.input").append(daemon.root, written)
+        require("oh.editor").reload_all(daemon)
+        tell.message(told(result))
+      end)
+    end)
   end)
 end
 

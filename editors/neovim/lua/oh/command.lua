@@ -222,6 +222,11 @@ local commands = {
       require("oh.branches").fork(conversation, call.args ~= "" and call.args or nil)
     end),
   },
+  rollback = {
+    run = with_conversation(function(conversation)
+      require("oh.branches").rollback(conversation)
+    end),
+  },
   export = {
     takes = "format",
     choices = function()
