@@ -64,17 +64,17 @@ class Bench:
 
 
 @contextmanager
-def bench(script: Script = ()) -> Generator[Bench]:
+def bench(script: Script = (), **settings: Any) -> Generator[Bench]:
     with tempfile.TemporaryDirectory(prefix="oh-bench-") as folder, FakeLLM(script) as llm:
         project, home = Path(folder, "project"), Path(folder, "home")
         project.mkdir()
         home.mkdir()
-        with daemon(project, home, llm.url) as client:
+        with daemon(project, home, llm.url, **settings) as client:
             yield Bench(project, llm, client)
 
 
 @contextmanager
-def daemon(project: Path, home: Path, url: str) -> Generator[RawClient]:
+def daemon(project: Path, home: Path, url: str, **settings: Any) -> Generator[RawClient]:
     """A trusted, initialized daemon."""
     env = {
         "OH_DAEMON_HOME": str(home),
@@ -86,7 +86,8 @@ def daemon(project: Path, home: Path, url: str) -> Generator[RawClient]:
     argv = (PYTHON, "-m", "oh_daemon", "--stdio")
     with RawClient.start(argv, project, env) as client:
         trust = [{"folder": project.as_uri(), "trusted": True}]
-        client.initialize([project], features={"approvalRequests": True}, trust=trust)
+        features = {"approvalRequests": True}
+        client.initialize([project], features=features, trust=trust, settings=settings)
         yield client
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import mcp_server
 import psutil
 from fake_llm import FakeLLM, Step, call, chunks, hang, held, raw, say, stream_parts
 from in_neovim import neovim
@@ -294,6 +295,35 @@ def many() -> Iterator[Figure]:
     yield Figure(name, f"{wall_s:.1f} s", "< 6 s", floor)
 
 
+def skills() -> Iterator[Figure]:
+    """Both in turn, since what else the machine does changes from second to second."""
+    n_turns = 25
+    servers = {f"shop{n}": mcp_server.settings() for n in range(3)}
+    steps = [call("think", thought="Hm."), say("Done.")] * (n_turns + 1)
+    with bench(steps) as plain, bench(steps, mcpServers=servers) as rich:
+        for n in range(30):
+            folder = rich.project / f".agents/skills/s{n}"
+            folder.mkdir(parents=True)
+            front = f"description: What to do about {n}\ntriggers: [word{n}, go{n}]"
+            (folder / "SKILL.md").write_text(f"---\n{front}\n---\n{'Some advice. ' * 200}\n")
+        ids = {id(at): at.start() for at in (plain, rich)}
+        times: dict[int, list[float]] = {id(plain): [], id(rich): []}
+        for n in range(1, n_turns):
+            for at in (plain, rich):
+                at.wait_for_turns(n)
+                started = time.monotonic()
+                at.send(ids[id(at)])
+                first, second = at.llm.wait_for_requests(2 * n + 2)[-2:]
+                own_s = first.arrived - started + second.arrived - (first.ended or 0)
+                times[id(at)].append(own_s / 2)
+        plain.wait_for_turns(n_turns)
+        rich.wait_for_turns(n_turns)
+    without_s, with_s = p50(times[id(plain)][5:]), p50(times[id(rich)][5:])
+    name = "own time per step that 30 skills and 3 MCP servers add, p50"
+    floor = f"a step without them {ms(without_s)}"
+    yield Figure(name, ms(with_s - without_s), "< 5 ms", floor)
+
+
 MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
     start,
     round_trip,
@@ -303,6 +333,7 @@ MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
     logs,
     terminal,
     many,
+    skills,
     neovim,
 )
 

@@ -112,11 +112,12 @@ def _up_to_repository(folder: Path) -> tuple[Path, ...]:
 
 
 def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[Skill]:
+    inside = f"{os.path.realpath(base)}/"
     for path in (path for place in PLACES for path in _files(base / place)):
         name = path.parent.name if path.name == _OWN_FILE else path.stem
         skill = Skill(shown(name)[:64], "agent", source, path)
         # A link in a repository must not bring in what lies elsewhere on this machine.
-        if source == "project" and not _is_below(path, base):
+        if source == "project" and not os.path.realpath(path).startswith(inside):
             yield replace(skill, problem="it is a link to outside the project", is_broken=True)
             continue
         try:
@@ -124,10 +125,6 @@ def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[S
         except (OSError, ValueError, ToolError) as exc:
             read = replace(skill, problem=str(exc), is_broken=True)
         yield replace(read, problem=problem, is_broken=False) if problem else read
-
-
-def _is_below(path: Path, base: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(base))
 
 
 def _files(place: Path, depth: int = 1) -> Iterator[Path]:
@@ -219,12 +216,13 @@ def _kind(front: _Front, *, is_own: bool) -> SkillKind:
 def _servers(front: _Front, path: Path) -> dict[str, McpServerSettings]:
     found: Mapping[str, McpServerSettings] = {**front.mcp_tools.servers, **front.servers}
     if path.name == _OWN_FILE:
-        for file in (path.parent / name for name in _SERVER_FILES):
-            if file.is_file():
-                try:
-                    found = {**_Servers.model_validate_json(_text(file)).servers, **found}
-                except ValidationError as exc:
-                    raise ValueError(f"{file.name}: {_first_problem(exc)}") from exc
+        with os.scandir(path.parent) as entries:
+            present = {entry.name for entry in entries if entry.is_file()}
+        for file in (path.parent / name for name in _SERVER_FILES if name in present):
+            try:
+                found = {**_Servers.model_validate_json(_text(file)).servers, **found}
+            except ValidationError as exc:
+                raise ValueError(f"{file.name}: {_first_problem(exc)}") from exc
     return {name: _at(server, path.parent) for name, server in found.items()}
 
 
