@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_FILES = 50_000
 _MAX_BYTES = 1 << 30
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 10.0
 _LATE_S = 0.5
 """For what is looked at after an interrupt, which must end soon."""
 _OURS = ".openhands/conversations/"
@@ -72,12 +72,15 @@ class Checkpoints:
         self._spawner = spawner
         self._lock = threading.Lock()
         self._trees: Trees = {}
+        self._is_off = False
         self.problem: str | None = None
         """Why there is no checkpoint, or what it lacks; for people."""
 
     def take(self, cancel: CancelToken) -> Trees | None:
         """What the folders hold now; None when that cannot be kept."""
         with self._lock:
+            if self._is_off:
+                return None
             self.problem = None
             try:
                 roots = dict.fromkeys(map(_top_of, self._folders.roots))
@@ -87,6 +90,9 @@ class Checkpoints:
                     self._take_folder(_top_of(root), root, trees, cancel)
             except (ToolError, OSError) as exc:
                 self.problem = f"what commands change cannot be taken back here: {exc}"
+                # A folder that is too big shall not hold up every command. After an interrupt
+                # there was little time.
+                self._is_off = not cancel.is_cancelled
                 return None
             return trees
 
@@ -186,7 +192,7 @@ class Checkpoints:
             )
         if left_out := len(names) - len(fitting):
             limit = f"{MAX_TEXT_BYTES >> 20} MiB"
-            self.problem = f"{left_out} files above {limit}, or not readable, are left out"
+            self.problem = f"left out, for above {limit} or not readable: {left_out} files"
         return fitting
 
     def _git(

@@ -1,0 +1,63 @@
+"""A program branches its conversations and goes back in them, without any editor."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_llm import FakeLLM, call, say
+from pydantic import SecretStr
+
+from oh_daemon import LLM, Agent, Conversation
+from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeLLM]:
+    with FakeLLM() as server:
+        yield server
+
+
+@pytest.fixture
+def agent(fake: FakeLLM) -> Agent:
+    key = SecretStr("sk-library-0123456789")
+    llm = LLM(model="openai/fake", api_key=key, base_url=fake.url, max_attempts=1)
+    return Agent(llm=llm, approval="askNever")
+
+
+def said(fake: FakeLLM) -> list[str]:
+    """What the model was given last, without the system prompt."""
+    return [message["content"] for message in fake.requests[-1].body["messages"][1:]]
+
+
+def test_a_program_goes_back_with_its_files_and_goes_on(
+    agent: Agent, fake: FakeLLM, tmp_path: Path
+) -> None:
+    fake.add(say("Hello."), call("terminal", command="touch made"), say("Done."), say("Again."))
+    with Conversation(agent, tmp_path) as conversation:
+        conversation.run("first")
+        conversation.run("second")
+        messages = [record for record in conversation.history if record.item_id]
+        second = [r.item_id for r in messages if '"userMessage"' in r.model_dump_json()][-1]
+        preview = conversation.rollback(str(second), restore_files=True, dry_run=True)
+        assert (tmp_path / "made").exists()
+        done = conversation.rollback(str(second), restore_files=True)
+        assert done.restored == preview.restored == ((tmp_path / "made").as_uri(),)
+        assert not (tmp_path / "made").exists()
+        conversation.run("third")
+        assert said(fake) == ["first", "Hello.", "third"]
+        with pytest.raises(InvalidParamsError, match="toItemId"):
+            conversation.rollback(str(second))
+
+
+def test_a_branch_is_opened_by_its_id(agent: Agent, fake: FakeLLM, tmp_path: Path) -> None:
+    fake.add(say("Hello."), say("One."), say("Two."))
+    with Conversation(agent, tmp_path) as conversation:
+        conversation.run("first")
+        branch = conversation.fork(title="B")
+        conversation.run("one")
+    with Conversation(agent, tmp_path, conversation_id=branch) as forked:
+        assert forked.state.title == "B"
+        forked.run("two")
+    assert said(fake) == ["first", "Hello.", "two"]
+    with Conversation(agent) as in_memory, pytest.raises(InvalidStateError, match="in memory"):
+        in_memory.fork()

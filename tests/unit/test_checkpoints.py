@@ -1,0 +1,157 @@
+"""What folders held is kept to the byte, in every kind of folder, and git's own files stay."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.checkpoints import Checkpoints
+from oh_daemon.workspace.files import MAX_TEXT_BYTES
+from oh_daemon.workspace.paths import Folders
+from oh_daemon.workspace.spawner import Spawner
+
+
+@pytest.fixture
+def spawner() -> Iterator[Spawner]:
+    spawner = Spawner()
+    yield spawner
+    spawner.close()
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=Ana", "-c", "user.email=ana@example.org")
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+
+def committed(folder: Path, *words: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "-q", *words)
+    (folder / "old").write_text("old\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "start")
+    return folder
+
+
+class Watched:
+    """Folders and what of them has changed, by name, with the content before."""
+
+    def __init__(self, tmp_path: Path, spawner: Spawner, *folders: Path) -> None:
+        self.store = tmp_path / "store"
+        self.checkpoints = Checkpoints(self.store, Folders(folders), spawner)
+        self.before = self.checkpoints.take(CancelToken())
+
+    def changed(self) -> dict[str, bytes | None]:
+        after = self.checkpoints.take(CancelToken())
+        assert self.before is not None, self.checkpoints.problem
+        assert after is not None, self.checkpoints.problem
+        found = self.checkpoints.differences(self.before, after)
+        oids = [each.before.oid for each in found if each.before]
+        contents = self.checkpoints.contents(oids)
+        return {
+            each.path.name: contents[each.before.oid] if each.before else None for each in found
+        }
+
+
+@pytest.mark.parametrize("kind", ["plain", "repository", "sha256", "worktree", "below", "bare"])
+def test_in_every_kind_of_folder(kind: str, tmp_path: Path, spawner: Spawner):
+    folder = tmp_path / "folder"
+    match kind:
+        case "plain":
+            folder.mkdir()
+        case "sha256":
+            committed(folder, "--object-format=sha256")
+        case "worktree":
+            git(committed(tmp_path / "main"), "worktree", "add", "-q", str(folder))
+        case "below":
+            folder = committed(tmp_path / "main") / "deep/er"
+            folder.mkdir(parents=True)
+        case "bare":
+            folder.mkdir()
+            git(folder, "init", "-q", "--bare", "inside.git")
+        case _:
+            committed(folder)
+    (folder / "old").write_bytes(b"one\r\ntwo")
+    watched = Watched(tmp_path, spawner, folder)
+    (folder / "old").write_bytes(b"changed")
+    (folder / "new").write_bytes(b"")
+    assert watched.changed() == {"old": b"one\r\ntwo", "new": None}
+
+
+def test_a_repository_inside_counts_and_what_is_ignored_does_not(tmp_path: Path, spawner: Spawner):
+    outer = committed(tmp_path / "outer")
+    inner = committed(outer / "lib/inner")
+    (outer / ".gitignore").write_text("*.log\n")
+    (outer / ".git/info/exclude").write_text("private\n")
+    (tmp_path / "elsewhere").mkdir()
+    watched = Watched(tmp_path, spawner, outer / "lib", tmp_path / "elsewhere")
+    for folder in (outer, outer / "lib", inner, tmp_path / "elsewhere"):
+        (folder / "made").write_text("x")
+    for name in ("a.log", "private"):
+        (outer / "lib" / name).write_text("x")
+    (inner / "old").unlink()
+    after = watched.changed()
+    assert after == {"old": b"old\n", "made": None}
+
+
+def test_the_users_repository_is_not_written(tmp_path: Path, spawner: Spawner):
+    folder = committed(tmp_path / "folder")
+    (folder / "staged").write_text("staged\n")
+    git(folder, "add", "staged")
+    (folder / ".git/hooks/post-index-change").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (folder / ".git/hooks/post-index-change").chmod(0o755)
+    (folder / ".git/index.lock").write_text("")
+    git_files = {path: path.read_bytes() for path in (folder / ".git").rglob("*") if path.is_file()}
+    watched = Watched(tmp_path, spawner, folder)
+    (folder / "staged").unlink()
+    assert watched.changed() == {"staged": b"staged\n"}
+    assert git_files == {
+        path: path.read_bytes() for path in (folder / ".git").rglob("*") if path.is_file()
+    }
+    assert not (tmp_path / "ran").exists()
+
+
+def test_filters_and_line_ends_of_the_project_do_not_change_what_is_kept(
+    tmp_path: Path, spawner: Spawner
+):
+    folder = committed(tmp_path / "folder")
+    (folder / ".gitattributes").write_text("* text=auto eol=lf filter=upper\n")
+    git(folder, "config", "filter.upper.clean", "tr a-z A-Z")
+    (folder / "old").write_bytes(b"a\r\nb\r\n")
+    watched = Watched(tmp_path, spawner, folder)
+    (folder / "old").unlink()
+    assert watched.changed() == {"old": b"a\r\nb\r\n"}
+
+
+def test_a_huge_file_is_left_out_and_said(tmp_path: Path, spawner: Spawner):
+    (tmp_path / "folder").mkdir()
+    with (tmp_path / "folder/huge").open("wb") as file:
+        file.truncate(MAX_TEXT_BYTES + 1)
+    watched = Watched(tmp_path, spawner, tmp_path / "folder")
+    assert "above 16 MiB" in (watched.checkpoints.problem or "")
+    (tmp_path / "folder/small").write_text("x")
+    assert watched.changed() == {"small": None}
+
+
+def test_a_look_that_was_killed_is_no_hindrance_to_the_next(tmp_path: Path, spawner: Spawner):
+    folder = committed(tmp_path / "folder")
+    watched = Watched(tmp_path, spawner, folder)
+    [index] = watched.store.glob("index-*")
+    Path(f"{index}.lock").write_text("left behind")
+    (folder / "old").write_text("new\n")
+    assert watched.changed() == {"old": b"old\n"}
+    assert (watched.store / "HEAD").stat().st_uid == os.geteuid()
+
+
+def test_after_a_failure_nothing_holds_up_the_next_command(tmp_path: Path, spawner: Spawner):
+    folder = committed(tmp_path / "folder")
+    (tmp_path / "store").write_text("in the way")
+    watched = Watched(tmp_path, spawner, folder)
+    assert watched.before is None
+    assert "cannot be taken back" in (watched.checkpoints.problem or "")
+    (tmp_path / "store").unlink()
+    assert watched.checkpoints.take(CancelToken()) is None
