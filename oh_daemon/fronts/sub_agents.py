@@ -161,6 +161,14 @@ class SubAgents:
             if not wanted.items() <= child.state.options.items():
                 child.append(e.OptionsChanged(values=wanted))
 
+    def over_budget(self) -> str | None:
+        """The limit of cost that lets the parent take no further step."""
+        state, live = self.parent.state, self.conversations.find_live(self.parent.id)
+        # One that is being closed stops them anyway.
+        beyond_turn = live.budget.rest_before_step(state) if live is not None else None
+        rest = beyond_turn or rest_before_step(state)
+        return rest.stop_reason if rest is not None and rest.stop_reason != "maxSteps" else None
+
     def close(self, live: Live) -> None:
         """Free its worker and shells; one that somebody looks at or writes to stays."""
         if not live.conversation.state.queue and not self.conversations.shared.is_watched(live.id):
@@ -299,9 +307,9 @@ class _Round:
         told = e.UsageUpdated.model_validate({**event, "purpose": "subagent"})
         own = {"purpose": "subagent", "context_used": 0, "context_size": None}
         self._parent.append(told.model_copy(update=own))
-        rest = rest_before_step(self._parent.state)
-        if rest is not None and rest.stop_reason == "maxCostUsd" and not self._stopped_by:
-            self._stop("maxCostUsd")
+        limit = self._host.over_budget()
+        if limit is not None and not self._stopped_by:
+            self._stop(limit)
 
     def _stop(self, reason: str, pause: Literal["step", "now"] | None = None) -> None:
         """Let nobody go on; each tells when it has come to rest."""
@@ -321,8 +329,8 @@ class _Round:
     def _rest(self, child: _Child, turn: Json) -> None:
         state = child.live.conversation.state if child.live else State("")
         outcome = outcome_of(turn, state)
-        if outcome.status == "cancelled" and self._stopped_by == "maxCostUsd":
-            outcome = replace(outcome, status="failed", reason="maxCostUsd")
+        if outcome.status == "cancelled" and self._stopped_by not in {None, "cancelled", "user"}:
+            outcome = replace(outcome, status="failed", reason=self._stopped_by)
         self._end(child, outcome)
 
     def _end(self, child: _Child, outcome: Outcome) -> None:

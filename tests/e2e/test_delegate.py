@@ -59,9 +59,9 @@ def result_of(client: RawClient, *, nth: int = 1) -> Json:
     return [item for item in items(client, "toolCall") if item["tool"] == "delegate"][nth - 1]
 
 
-def priced(world: World) -> None:
+def priced(world: World, **settings: float) -> None:
     prices = {"inputCostPerToken": 0.01, "outputCostPerToken": 0.01}
-    (world.home / "settings.json").write_text(json.dumps({"llm": prices}))
+    (world.home / "settings.json").write_text(json.dumps({"llm": prices, **settings}))
 
 
 def test_tasks_run_side_by_side_and_their_last_words_are_the_result(world: World) -> None:
@@ -281,8 +281,9 @@ def test_a_sub_agent_that_fails_or_reaches_a_limit_says_so(world: World) -> None
     assert "no conversation 'nobody' is at hand" in nobody
 
 
-def test_the_budget_of_the_parent_stops_its_sub_agents(world: World) -> None:
-    priced(world)
+@pytest.mark.parametrize("limit", ["maxCostUsd", "maxCostUsdPerConversation"])
+def test_the_budget_of_the_parent_stops_its_sub_agents(world: World, limit: str) -> None:
+    priced(world, **{limit: 2})
     script(
         world,
         go=[delegate(task("one"), task("two")), say("never")],
@@ -290,9 +291,9 @@ def test_the_budget_of_the_parent_stops_its_sub_agents(world: World) -> None:
         two=[hang()],
     )
     client = world.daemon()
-    parent = world.start(client, maxCostUsd=2)
+    parent = world.start(client)
     turn = wait_for_end(client, parent)
-    assert turn["stopReason"] == "maxCostUsd"
+    assert turn["stopReason"] == limit
     assert content_of(result_of(client)).count("the limit of cost was reached") == 2
 
 
