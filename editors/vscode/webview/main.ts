@@ -24,6 +24,8 @@ import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
 
 const PAGE = 200;
+/** Of an error: there is no such conversation. */
+const NOT_FOUND = -31002;
 /** Enough to hold the end of a turn. */
 const LAST_EVENTS = 20;
 /** The most that one answer holds. */
@@ -208,7 +210,8 @@ async function open(conversationId: string): Promise<void> {
   if (store?.info.id !== opened?.info.id) aside.clear();
   store = opened;
   const { place } = memory;
-  keep({ conversationId: opened?.info.id });
+  // What a daemon that just died did not answer, the next one will; only what is gone is forgotten.
+  if (opened || failure?.code === NOT_FOUND) keep({ conversationId: opened?.info.id });
   transcript.reset(store);
   if (place && place.conversationId === opened?.info.id) await goTo(place);
   draw();
@@ -225,15 +228,12 @@ async function goTo(place: Place): Promise<void> {
 /** The conversation as it is, with what its earlier turns changed; undefined when it cannot be opened. */
 async function load(conversationId: string): Promise<Store | undefined> {
   try {
-    const opening = call("conversation/open", { conversationId, replay: "items", limit: PAGE });
-    const reading = call("conversation/events", { conversationId, types: TURN_EVENTS, limit: EVENTS_PAGE });
-    // What the first of the two says is what went wrong.
-    reading.catch(() => undefined);
-    const opened = await opening;
+    const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
     const loaded = new Store(opened);
     early = loaded;
     failure = undefined;
-    loaded.readTurns((await reading).events.filter(({ seq }) => seq <= opened.lastSeq));
+    const before = { conversationId, beforeSeq: loaded.lastSeq + 1, types: TURN_EVENTS, limit: EVENTS_PAGE };
+    loaded.readTurns((await call("conversation/events", before)).events);
     if (["error", "paused"].includes(opened.conversation.status)) await loadError(loaded);
     return loaded;
   } catch (error) {
