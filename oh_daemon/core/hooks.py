@@ -31,9 +31,9 @@ _CLAUDE_TOOLS = {
 _EDIT_COMMANDS = {"view": "Read", "create": "Write"}
 _CLAUDE_FIELDS = {
     "path": "file_path",
-    "old_str": "old_string",
-    "new_str": "new_string",
-    "file_text": "content",
+    "old_text": "old_string",
+    "new_text": "new_string",
+    "text": "content",
 }
 _CLAUDE_MODES = {"plan": "plan", "autoEdit": "acceptEdits", "full": "bypassPermissions"}
 

@@ -103,11 +103,11 @@ def test_matchers_know_our_names_and_those_of_claude(
 
 
 def test_input_may_be_rewritten_under_either_name():
-    args = {"path": "/w/a", "old_str": "x", "new_str": "y"}
-    known = ["path", "old_str", "new_str"]
+    args = {"path": "/w/a", "old_text": "x", "new_text": "y"}
+    known = ["path", "old_text", "new_text"]
     shown = {**args, "file_path": "/w/a", "old_string": "x", "new_string": "y"}
     assert rewritten(args, {**shown, "file_path": "/w/b"}, known) == {**args, "path": "/w/b"}
-    assert rewritten(args, {**shown, "new_str": "z"}, known) == {**args, "new_str": "z"}
+    assert rewritten(args, {**shown, "new_text": "z"}, known) == {**args, "new_text": "z"}
     assert rewritten(args, {"file_path": "/w/b"}, known) == {"path": "/w/b"}
 
 
