@@ -18,6 +18,8 @@ from oh_daemon.workspace.spawner import Spawner
 
 MAX_FILES = 100_000
 _GIT_TIMEOUT_S = 30.0
+_OURS = {"conversations", "memory"}
+"""What git ignores in our own folder."""
 _MAX_ALTERNATIVES = 100
 # What a hostile repository could make git run or read is switched off.
 _LIST = (
@@ -69,7 +71,8 @@ def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[st
 
 def _all_files(folder: Path) -> Iterator[Path]:
     for above, folders, names, _ in os.fwalk(folder):  # Unlike os.walk never lured by a link.
-        folders[:] = sorted(name for name in folders if name != ".git")
+        left_out = _OURS if Path(above).name == ".openhands" else {".git"}
+        folders[:] = sorted(name for name in folders if name not in left_out)
         paths = (Path(above, name) for name in sorted(names))
         yield from (path for path in paths if stat.S_ISREG(_mode(path)))
 

@@ -135,6 +135,14 @@ def desk_names(desk: Desk, **args: Any) -> list[str]:
     return desk.ask("glob", pattern="**", **args).splitlines()[1:]
 
 
+def test_logs_of_conversations_are_no_files_of_the_project(desk: Desk) -> None:
+    desk.write(".openhands/conversations/41c207/events.jsonl", "x")
+    desk.write(".openhands/memory/notes.md", "x")
+    desk.write(".openhands/skills/release/SKILL.md", "x")
+    desk.write("docs/conversations/first.md", "x")
+    assert desk_names(desk) == [".openhands/skills/release/SKILL.md", "docs/conversations/first.md"]
+
+
 def test_files_of_nested_repositories_and_submodules_count(git_desk: Desk, tmp_path: Path) -> None:
     origin = tmp_path / "origin"
     origin.mkdir()
