@@ -7,6 +7,7 @@ it is asked again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,8 +30,18 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hook_points import HookPoints
 from oh_daemon.core.hooks import Hooks
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Intent, Json, Question, Tool, ToolSpec
+from oh_daemon.core.ports import (
+    ApprovalPolicy,
+    Intent,
+    Json,
+    Question,
+    RiskAnalyzer,
+    Tool,
+    ToolSpec,
+)
 from oh_daemon.core.rules import ruling_of
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,8 @@ class Policy:
     gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
     rules: Callable[[], Sequence[Rule]] = lambda: ()
     hooks: Hooks = field(default_factory=Hooks)
+    analyzer: RiskAnalyzer | None = None
+    decides: ApprovalPolicy | None = None
     is_granted: Callable[[str], bool] = lambda _key: False
     save_grant: Callable[[str], None] = lambda _key: None
     can_ask: Callable[[], bool] = lambda: False
@@ -145,7 +158,8 @@ class Consent:
     def _apply_policy(
         self, item: Json, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
-        ruling = self._ruling(item, tool.spec, intent)
+        intent = self._analyzed(tool.spec, intent)
+        ruling = self._ruling(item, tool.spec, intent) or self._decided(tool.spec, intent)
         verdict = decide(
             tool.spec,
             intent,
@@ -161,6 +175,35 @@ class Consent:
             return None
         self._log_decision(item, verdict, digest)
         return intent if verdict.effect == "allow" else Rejection(f"Not allowed: {verdict.rule}.")
+
+    def _analyzed(self, spec: ToolSpec, intent: Intent) -> Intent:
+        """The intent with the rating of the program's own analyzer."""
+        if self._policy.analyzer is None:
+            return intent
+        try:
+            risk = self._policy.analyzer(spec, intent)
+            if risk in RISK_ORDER:
+                return replace(intent, risk=risk)
+            problem = f"{risk!r} is no risk"
+        # An action that nobody could rate is asked about.
+        except Exception as exc:
+            logger.exception("the risk analyzer broke on %s", spec.name)
+            problem = repr(exc)
+        reasons = (f"the risk analyzer gave no rating: {problem}", *intent.reasons)
+        return replace(intent, risk="high", reasons=reasons)
+
+    def _decided(self, spec: ToolSpec, intent: Intent) -> Ruling | None:
+        """What the program's own policy says."""
+        if self._policy.decides is None:
+            return None
+        try:
+            effect = self._policy.decides(spec, intent)
+        except Exception as exc:
+            logger.exception("the approval policy broke on %s", spec.name)
+            return Ruling("ask", f"the approval policy broke: {exc!r}")
+        if effect is None:
+            return None
+        return Ruling(effect, "the program's approval policy", covers_high=True)
 
     def _ruling(self, item: Json, spec: ToolSpec, intent: Intent) -> Ruling | None:
         """What rules and hooks say; an earlier answer of the user allows what they leave open."""

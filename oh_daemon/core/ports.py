@@ -228,6 +228,26 @@ class Tool(Protocol):
         ...
 
 
+# Deciding about actions
+
+
+class RiskAnalyzer(Protocol):
+    """Rates actions in place of the tools' own rating; whatever it raises counts as high."""
+
+    def __call__(self, spec: ToolSpec, intent: Intent, /) -> Risk: ...
+
+
+class ApprovalPolicy(Protocol):
+    """Decides before mode and approval option do; None leaves an action to them.
+
+    Rules, hooks and protected places still hold. When it raises, the user is asked.
+    """
+
+    def __call__(
+        self, spec: ToolSpec, intent: Intent, /
+    ) -> Literal["allow", "ask", "reject"] | None: ...
+
+
 # Storage and time
 
 

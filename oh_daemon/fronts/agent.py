@@ -24,7 +24,7 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Condenser
-from oh_daemon.core.ports import Model, ToolSpec
+from oh_daemon.core.ports import ApprovalPolicy, Model, RiskAnalyzer, ToolSpec
 from oh_daemon.fronts.models import DEMO, connect
 from oh_daemon.fronts.wiring import Recipe
 from oh_daemon.mcp_servers.offer import tool_name
@@ -115,6 +115,12 @@ class Agent(_Loadable):
     """More for the system prompt."""
     approval: Literal["askAlways", "askRisky", "askNever"] = "askNever"
     """With `askNever` protected places are refused instead of asked about."""
+    risk_analyzer: Callback | None = None
+    """A `RiskAnalyzer` of `core.ports`: called with a tool's `ToolSpec` and an `Intent`, it gives
+    low, medium or high instead of the built-in rating."""
+    approval_policy: Callback | None = None
+    """An `ApprovalPolicy`: called like that, it gives allow, ask, reject, or None to leave it to
+    `approval`."""
     max_steps: Annotated[int, Field(ge=1)] = 100
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     tool_choice: Literal["auto", "required"] = "auto"
@@ -132,6 +138,8 @@ def recipe_of(agent: Agent) -> Recipe:
     of_servers = [f"{tool_name(server, '')}*" for server in agent.mcp_servers]
     named = (*builtin, *(tool.spec.name for tool in own), *of_servers)
     return Recipe(
+        risk_analyzer=cast("RiskAnalyzer | None", agent.risk_analyzer),
+        approval_policy=cast("ApprovalPolicy | None", agent.approval_policy),
         instructions=agent.instructions,
         tool_filter=ToolFilter(allow=named if builtin else None),
         more_tools=own,

@@ -21,6 +21,8 @@ def policy_of(
     """Rules, hooks and grants are read anew for every action."""
     if documents is None:
         return Policy(
+            analyzer=recipe.risk_analyzer,
+            decides=recipe.approval_policy,
             rules=lambda: shared.settings(None).settings.rules,
             can_ask=shared.can_ask,
             can_answer=shared.can_answer,
@@ -34,6 +36,8 @@ def policy_of(
 
     logs = home / ".openhands" / "conversations"
     return Policy(
+        analyzer=recipe.risk_analyzer,
+        decides=recipe.approval_policy,
         gates=lambda spec, intent: gates_of(conversation, shared.trust, documents, spec, intent),
         rules=lambda: shared.settings(home).settings.rules,
         hooks=Hooks(

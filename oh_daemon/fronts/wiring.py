@@ -30,7 +30,17 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.editor_ports import Editor, LanguageServers
 from oh_daemon.core.journal import Listener
-from oh_daemon.core.ports import EventLog, Json, Model, Question, Tool, ToolContext, ToolSpec
+from oh_daemon.core.ports import (
+    ApprovalPolicy,
+    EventLog,
+    Json,
+    Model,
+    Question,
+    RiskAnalyzer,
+    Tool,
+    ToolContext,
+    ToolSpec,
+)
 from oh_daemon.core.prompt import ContextFile, render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.risk import rate_command
@@ -123,6 +133,8 @@ class Recipe:
     tool_filter: ToolFilter = field(default_factory=ToolFilter)
     more_tools: Sequence[Tool] = ()
     tool_choice: Literal["auto", "required"] = "auto"
+    risk_analyzer: RiskAnalyzer | None = None
+    approval_policy: ApprovalPolicy | None = None
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     """Laid over those of a conversation that is opened again."""
     parent: Conversation | None = None

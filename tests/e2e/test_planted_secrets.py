@@ -58,9 +58,18 @@ def test_a_planted_secret_is_in_no_log_no_frame_and_no_blob(world: World) -> Non
     world.variables["SERVICE_PASSWORD"] = VALUE
     steps = every_way("leak.txt")
     world.script(*steps)
-    client = world.daemon(settings={"logLevel": "DEBUG", "logCompletions": True})
-    world.start(client, f"go {TOKENS['anthropic']}")
+    loud = {"type": "command", "command": "cat leak.txt; cat leak.txt >&2; exit 2"}
+    told = {"type": "command", "command": "cat leak.txt"}
+    broken = {"type": "command", "command": "cat leak.txt >&2; exit 1"}
+    hooks = {"SessionStart": [{"hooks": [told, broken]}], "PostToolUse": [{"hooks": [loud]}]}
+    settings = {"logLevel": "DEBUG", "logCompletions": True, "hooks": hooks}
+    client = world.daemon(settings=settings)
+    conversation = world.start(client, f"go {TOKENS['anthropic']} {VALUE}")
     assert world.turn(client)["nSteps"] == len(steps) - 1
+    assert "a hook says" in json.dumps([r.body for r in world.llm.requests])
+    for form in ("jsonl", "markdown", "html"):
+        exported = {"conversationId": conversation, "format": form}
+        assert client.request("conversation/export", exported)
     client.error("conversation/start", {"content": text("x"), "maxSteps": KEY})
     client.close()
     places = written(world, client)
