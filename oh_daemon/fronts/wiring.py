@@ -7,10 +7,8 @@ process share is `Shared`; what one is made of is its `Recipe`.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +46,7 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
 from oh_daemon.core.state import State
 from oh_daemon.fronts.budget import Budget
+from oh_daemon.fronts.clock import SystemClock
 from oh_daemon.fronts.memory import Memory
 from oh_daemon.fronts.policy import policy_of
 from oh_daemon.fronts.skills import Skills
@@ -73,16 +72,6 @@ from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, shown
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
-
-
-class SystemClock:
-    """The clock of the machine."""
-
-    def now(self) -> str:
-        return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
