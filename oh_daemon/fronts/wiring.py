@@ -16,10 +16,7 @@ from typing import Literal
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import InvalidStateError
-from oh_daemon.contract.items import (
-    FileChange,
-    Location,
-)
+from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.actions import no_watch

@@ -102,18 +102,11 @@ def test_each_example_is_short(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) < 40
 
 
-def test_own_policy_rates_refuses_and_asks() -> None:
-    script = [call("buy", thing=thing) for thing in ("tea", "car", "boat")]
-    printed, requests = run_example("own_policy.py", [*script, say("Only tea.")])
-    lines = printed.splitlines()
-    assert lines[:2] == [
-        "allow low low risk",
-        "reject medium the program's approval policy",
-    ]
-    assert lines[2].startswith("asked: ")
-    assert "the risk analyzer gave no rating: KeyError('boat')" in lines[2]
-    assert lines[-1] == "Only tea."
-    tea, car, boat = tool_results(requests[-1])
-    assert tea == "Bought: tea."
-    assert "Not allowed: the program's approval policy" in car
-    assert "too much" in boat
+def test_own_policy_rates_and_refuses() -> None:
+    script = [call("buy", thing="tea"), call("buy", thing="car"), say("Only tea.")]
+    printed, requests = run_example("own_policy.py", script)
+    tea, car, last = printed.splitlines()
+    assert "effect='allow' rule='low risk' risk='low'" in tea
+    assert "effect='reject' rule=\"the program's approval policy\" risk='medium'" in car
+    assert last == "Only tea."
+    assert tool_results(requests[-1])[0] == "tea"

@@ -68,6 +68,7 @@ CORE_HAS_NO = {
 LAST_RESORTS = {
     "core/actions": "a tool call: whatever a tool does wrong is an observation",
     "core/agent": "the turn loop: a bug ends the turn, not the daemon",
+    "core/consent": "judgement of a program: what breaks there is asked about",
     "core/risk": "a rating: what breaks there is high, so a person is asked",
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
     "mcp_servers/server": "an MCP server: whatever it sends ends that server only",

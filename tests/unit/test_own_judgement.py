@@ -1,0 +1,37 @@
+"""A program's own risk analyzer and approval policy: what breaks in them is asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core_world import at_work, tool
+from fake_llm import call, say
+
+from oh_daemon.core.consent import Policy
+
+# litellm's own use of pydantic warns.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+ECHO = tool("echo", lambda words: words, words={"type": "string"})
+
+
+def _broken(*_given: object) -> Any:
+    raise RuntimeError("no idea")
+
+
+@pytest.mark.parametrize(
+    ("policy", "risk"), [(Policy(analyzer=_broken), "high"), (Policy(decides=_broken), "medium")]
+)
+def test_what_breaks_is_asked_about(policy: Policy, risk: str):
+    options = {"mode": "ask", "approval": "askRisky", "model": "fake"}
+    with at_work(
+        [call("echo", words="a"), say("Done.")], ECHO, policy=policy, options=options
+    ) as w:
+        w.run()
+        approval = w.heard.event("approval.requested")["approval"]
+    assert approval["risk"] == risk
+    assert "no idea" in approval["reason"]
