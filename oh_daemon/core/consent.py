@@ -261,7 +261,7 @@ class Consent:
     def _accept_edit(self, item: Json, tool: Tool, edited: Json, decision: Json) -> Intent | None:
         """Take the user's own version; when it is riskier than what was shown, ask again."""
         args = {**item["args"], "command": edited["command"]}
-        intent = tool.plan(args)
+        intent = self._analyzed(tool.spec, tool.plan(args))
         digest = digest_of(intent.subject, intent.digest_material)
         updated = e.ItemUpdated(
             status="awaitingApproval",
