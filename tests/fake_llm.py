@@ -276,6 +276,8 @@ class FakeLLM:
 
     def __init__(self, script: Script = ()) -> None:
         self._script: Script = script
+        self.models: list[Json] = []
+        """What it says of its models, at GET /models; these requests are not recorded."""
         self._changed = threading.Condition()
         self._requests: list[Recorded] = []
         self._threads: list[threading.Thread] = []
@@ -353,7 +355,9 @@ class FakeLLM:
         try:
             with connection, connection.makefile("rb") as reader:
                 while (request := self._read(reader)) is not None:
-                    if not self._answer(connection, request):
+                    if request.method == "GET":
+                        connection.sendall(_http(json.dumps({"data": self.models}).encode()))
+                    elif not self._answer(connection, request):
                         return
         except (OSError, ValueError):
             # The client is gone, or what it speaks is not HTTP.
@@ -377,6 +381,8 @@ class FakeLLM:
             index = len(self._requests)
             parsed = json.loads(data) if data else {}
             request = Recorded(index, method, path, headers, parsed, data, arrived)
+            if method == "GET":
+                return request
             self._requests.append(request)
             self._changed.notify_all()
         return request
@@ -452,6 +458,11 @@ class FakeLLM:
                 self._is_closed.wait(step.pause_s)
         else:
             connection.sendall(head + b"".join(framed))
+
+
+def _http(body: bytes) -> bytes:
+    head = "HTTP/1.1 200 Scripted\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
 def _wait_for_close(connection: socket.socket, request: Recorded) -> bool:

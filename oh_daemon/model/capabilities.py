@@ -1,4 +1,4 @@
-"""What a model can do: the user's override, else litellm's table, else ours, else a safe default.
+"""What a model can do: the user's word, else the endpoint's, else a table's, else a safe default.
 
 An unknown model is one behind somebody's own endpoint: it is taken to call functions.
 """
@@ -65,18 +65,20 @@ class Capabilities:
     quirks: Quirks = _PLAIN
 
 
-def find_capabilities(settings: LLMSettings, table: Mapping[str, Json]) -> Capabilities:
-    """Read `table`, litellm's `model_cost`."""
+def find_capabilities(
+    settings: LLMSettings, table: Mapping[str, Json], live: Json | None = None
+) -> Capabilities:
+    """`table` is litellm's `model_cost`; `live` is what the endpoint says, by the same names."""
     key = find_entry(settings, table)
-    entry = table[key] if key else {}
+    entry = {**(table[key] if key else {}), **(live or {})}
     quirks = _quirks(settings, entry)
     window = entry.get("max_input_tokens") or entry.get("max_tokens")
     native = settings.native_tool_calling
     if native is None:
-        native = key is None or bool(entry.get("supports_function_calling"))
+        native = bool(entry.get("supports_function_calling", key is None))
     sees = settings.sees_images
     if sees is None:
-        sees = key is None or bool(entry.get("supports_vision"))
+        sees = bool(entry.get("supports_vision", key is None))
     return Capabilities(
         context_window=settings.context_window
         or (window if isinstance(window, int) else quirks.context_window),

@@ -28,6 +28,7 @@ from oh_daemon.model.capabilities import Capabilities, find_capabilities
 from oh_daemon.model.events import read_events, split_lines
 from oh_daemon.model.failures import Failure, explain, unreachable
 from oh_daemon.model.io_loop import run_on_loop
+from oh_daemon.model.live_metadata import read_live_metadata
 from oh_daemon.model.messages import lacks_thinking, prepare_messages
 from oh_daemon.model.responses import read_chunks, render_request
 from oh_daemon.model.retry import with_retries
@@ -146,9 +147,8 @@ class LiteLLM:
     async def _call(
         self, request: ModelRequest, on_delta: Callable[[ModelDelta], None]
     ) -> ModelAnswer:
-        await asyncio.to_thread(load_litellm)
-        settings = self._settings
-        has_functions = self._capabilities.calls_functions
+        settings, can = self._settings, await asyncio.to_thread(self._prepare)
+        has_functions = can.calls_functions
         assembly = Assembly(on_delta if has_functions else ShownText(on_delta).feed)
         patience = asyncio.timeout(settings.first_token_timeout_s)
         try:
@@ -295,7 +295,13 @@ class LiteLLM:
     def _capabilities(self) -> Capabilities:
         url = self._settings.base_url or _openai_elsewhere()
         settings = self._settings.model_copy(update={"base_url": url})
-        return find_capabilities(settings, load_litellm().model_cost)
+        live = read_live_metadata(self._settings)
+        return find_capabilities(settings, load_litellm().model_cost, live)
+
+    def _prepare(self) -> Capabilities:
+        """May take seconds: an import, and a question to the endpoint."""
+        load_litellm()
+        return self._capabilities
 
     def _table_price(self, usage: Usage) -> float | None:
         """In US dollars: the user's prices, else litellm's table, else unknown."""

@@ -23,7 +23,7 @@ from fake_llm import (
     with_finish,
     with_usage,
 )
-from model_calls import HELLO, KEY, TOOL, anthropic, anthropic_block, ask
+from model_calls import HELLO, KEY, TOOL, anthropic, anthropic_block, ask, settings_for
 from pydantic import ValidationError
 
 from oh_daemon.contract.errors import NetworkError
@@ -33,6 +33,7 @@ from oh_daemon.core.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
 from oh_daemon.model.client import LiteLLM
+from oh_daemon.model.live_metadata import parse_models, read_live_metadata
 from oh_daemon.model.messages import prepare_messages
 
 # litellm's own use of pydantic warns.
@@ -461,6 +462,46 @@ def test_capabilities_come_from_override_then_table_then_default(
     marks = can.quirks.wants_cache_marks
     found = (can.context_window, can.calls_functions, can.sees_images, marks, can.table_entry)
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"id": "fake", "max_model_len": 32_768}, (32_768, True, True)),
+        ({"id": "openai/fake", "meta": {"n_ctx_train": 4096}}, (4096, True, True)),
+        (
+            {
+                "id": "fake",
+                "context_length": 9000,
+                "supported_parameters": ["temperature"],
+                "architecture": {"input_modalities": ["text"]},
+            },
+            (9000, False, False),
+        ),
+        ({"id": "other", "max_model_len": 32_768}, (None, True, True)),
+        ({"id": "fake", "max_model_len": "many", "meta": 5}, (None, True, True)),
+    ],
+)
+def test_what_the_endpoint_says_of_a_model_counts_before_the_table(
+    told: Json, expected: tuple[object, ...]
+):
+    with FakeLLM() as fake:
+        fake.models = [{"id": "another"}, told]
+        can = find_capabilities(settings_for(fake), {}, read_live_metadata(settings_for(fake)))
+        own = LiteLLM(settings_for(fake, context_window=7))
+        assert (can.context_window, can.calls_functions, can.sees_images) == expected
+        assert own.context_window == 7
+        assert own.sees_images is expected[2]
+
+
+def test_an_endpoint_that_says_nothing_of_its_models_is_no_problem():
+    assert read_live_metadata(LLMSettings(model="m", base_url="http://127.0.0.1:9/v1")) == {}
+    assert read_live_metadata(LLMSettings(model="m")) == {}
+    assert parse_models({"data": []}, "m") == {}
+    assert (
+        find_capabilities(LLMSettings(model="gpt-x"), TABLE, {"max_input_tokens": 5}).context_window
+        == 5
+    )
 
 
 def test_the_key_is_in_no_dump_and_no_repr():
