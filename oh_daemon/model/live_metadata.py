@@ -12,7 +12,8 @@ from typing_extensions import TypedDict
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json
 
-_PATIENCE_S = 1.0
+_PATIENCE_S = 0.5
+"""For each of connecting and answering: an interrupt waits for it."""
 
 
 class _Meta(TypedDict, total=False):
