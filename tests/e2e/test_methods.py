@@ -40,7 +40,7 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     }
     assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools)
     changing = {t["name"] for t in tools if not t["annotations"]["readOnlyHint"]}
-    assert changing == {"terminal", "edit"}
+    assert changing == {"terminal", "edit", "memory"}
     models = client.request("model/list")
     assert models["default"] == "openai/fake"
     known = {model["id"]: model for model in models["models"]}
