@@ -1,11 +1,16 @@
 """The input: commands and mentions are completed, older messages come back."""
 
+from pathlib import Path
+
 from desk import Desk
 from fake_llm import say
 
 
 def test_commands_and_files_are_offered_while_a_message_is_written(desk: Desk) -> None:
-    desk.script(say("The sign was wrong."), say("Yes."))
+    desk.script(say("The sign was wrong."), say("Yes."), say("Released."))
+    skill = Path(desk.environment["HOME"], ".agents/skills/release/SKILL.md")
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: release\ndescription: How we release\n---\nTag it first.\n")
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh")
@@ -27,6 +32,14 @@ def test_commands_and_files_are_offered_while_a_message_is_written(desk: Desk) -
     editor.type("<Esc>cc/tmp is full, /fix it<Esc><CR>")
     editor.wait_for_event("TurnFinished", nth=2)
     assert "/tmp is full, /fix it" in desk.prompts()
+
+    editor.type("<Esc>ccas in @rel")
+    editor.wait(f"vim.deep_equal({words}, {{ 'release' }})")
+    editor.type("<Down>")
+    assert editor.nvim.current.buffer[:] == ["as in @release"]
+    editor.type("<C-s>")
+    editor.wait_for_event("TurnFinished", nth=3)
+    assert "Tag it first." in desk.prompts()
 
 
 def test_older_messages_come_back_also_in_another_editor(desk: Desk) -> None:

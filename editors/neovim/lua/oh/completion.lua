@@ -1,5 +1,5 @@
 --- What the input offers while it is written: commands after a `/` at its start, and after an `@`
---- files, symbols and conversations, which the daemon finds. A choice is kept until it is sent.
+--- files, symbols, conversations and skills, which the daemon finds. A choice is kept until it is sent.
 local mention = require("oh.mention")
 
 local M = {}
@@ -35,7 +35,7 @@ function M.follow(buf)
   vim.api.nvim_create_autocmd({ "TextChangedI", "TextChangedP" }, {
     group = group,
     buffer = buf,
-    desc = "oh: offer commands, files, symbols and conversations",
+    desc = "oh: offer what can be mentioned, and commands",
     callback = M.suggest,
   })
   vim.api.nvim_create_autocmd("CompleteDone", {
@@ -62,10 +62,15 @@ function M.suggest()
       M.show(word, M.command_items(word.text, commands))
     end)
   elseif daemon:offers("context/search") then
-    local kinds = { "file", "symbol", "conversation" }
+    local kinds = { "file", "symbol", "conversation", "skill" }
     local params = { query = word.text, kinds = kinds, limit = LIMIT }
     daemon:request("context/search", params, function(result)
-      M.show(word, vim.tbl_map(M.search_item, result.items))
+      local items = vim.tbl_map(M.search_item, result.items)
+      -- Who sends the message while the menu is open has chosen too, and Neovim does not tell.
+      for _, item in ipairs(items) do
+        mention.remember(daemon.root, item.word, item.user_data.part)
+      end
+      M.show(word, items)
     end)
   else
     local names = mention.complete(0, word.text) --[[@as string[] ]]
