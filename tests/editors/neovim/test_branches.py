@@ -113,6 +113,7 @@ def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk
     editor.edit(desk.file)
     editor.command("Oh mend it")
     editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("Done.")
     before = editor.chat()
     editor.command("Oh ask why?")
     shown = """(function()

@@ -20,7 +20,7 @@ def test_a_repository_cannot_set_what_keeps_the_user_safe() -> None:
     manifest = json.loads((EXTENSION / "package.json").read_text())
     offered = manifest["contributes"]["configuration"]["properties"]
     open_ones = {name for name, setting in offered.items() if setting["scope"] != "machine"}
-    names = ("maxSteps", "maxCostUsd", "condenser", "instructions")
+    names = ("maxSteps", "condenser", "instructions")
     assert open_ones == {f"ohDaemon.{name}" for name in names}
     # And in a folder that nobody trusts not even those.
     restricted = manifest["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]

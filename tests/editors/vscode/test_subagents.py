@@ -25,5 +25,5 @@ async def test_a_sub_agent_asks_in_its_parent_and_its_work_is_a_click_away(vscod
 
     await card.click()
     await expect(vscode.panel.locator(".agent")).to_have_text("Made it.")
-    await vscode.panel.get_by_role("button", name="Back").click()
+    await vscode.panel.get_by_role("button", name="Back", exact=True).click()
     await expect(vscode.panel.locator(".agent").last).to_have_text("All done.")
