@@ -72,7 +72,7 @@ async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
     await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
     await vscode.page.locator(".editor-instance .view-line").nth(5).click(click_count=3)
-    await vscode.page.keyboard.press("Control+.")
+    await vscode.page.locator(".lightBulbWidget").click()
     await vscode.page.locator(".action-widget").get_by_text("Fix with agent").hover()
     await vscode.page.keyboard.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("I will mend it.")
