@@ -19,15 +19,15 @@ def no_cars(_tool: ToolSpec, intent: Intent) -> str | None:
     return "reject" if "car" in getattr(intent.subject, "args", {}).values() else None
 
 
+def buy(thing: str) -> str:
+    return thing
+
+
 schema = {"type": "object", "properties": {"thing": {"type": "string"}}, "required": ["thing"]}
-shop = Tool(name="buy", description="Buy.", input_schema=schema, callback=lambda thing: thing)
-llm = LLM(
-    model="openai/gpt-5",
-    api_key=os.environ["OPENAI_API_KEY"],
-    base_url=os.environ.get("OPENAI_BASE_URL"),
-)
+shop = Tool(name="buy", description="Buy.", input_schema=schema, callback=buy)
+key, url = os.environ["OPENAI_API_KEY"], os.environ.get("OPENAI_BASE_URL")
 shopper = Agent(
-    llm=llm,
+    llm=LLM(model="openai/gpt-5", api_key=key, base_url=url),
     tools=(shop,),
     approval="askRisky",
     risk_analyzer=price_as_risk,
