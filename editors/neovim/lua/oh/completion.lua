@@ -1,5 +1,6 @@
 --- What the input offers while it is written: commands after a `/` at its start, and after an `@`
---- files, symbols, conversations and skills, which the daemon finds. A choice is kept until it is sent.
+--- files, symbols, conversations and skills, which the daemon finds. A choice is kept until it is
+--- sent.
 local mention = require("oh.mention")
 
 local M = {}
