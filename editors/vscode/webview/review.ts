@@ -1,6 +1,6 @@
 /** What a turn changed: its files, and for each and each hunk of it the choice to accept or to revert. */
 
-import type { ChangesDiffResult, FileChange, Hunk, ReviewConflict } from "../src/protocol";
+import type { ChangesDiffResult, FileChange, Hunk, ReviewConflict, ReviewedFile } from "../src/protocol";
 import { hunkRows, fileName, fileParent } from "./diff";
 import { h, icon } from "./dom";
 import { call, run } from "./host";
@@ -12,25 +12,30 @@ type Named = Hunk & { uri: string };
 export class Review {
   private readonly expanded = new Set<string>();
   private readonly conflicts = new Map<string, string>();
-  private readonly diffs = new Map<string, ChangesDiffResult>();
+  private diffs: ReadonlyMap<string, ChangesDiffResult> = new Map();
   private shownId = "";
+  private nLoads = 0;
 
   constructor(
     private readonly onChanged: () => void,
     private readonly onError: (error: unknown) => void,
   ) {}
 
-  /** Asks where each file stands. */
+  /** Asks where each file stands, and shows it once all of it is known; only the last of several loads does. */
   async load(store: Store): Promise<void> {
-    const { files } = await call("changes/list", { conversationId: store.info.id });
-    store.setReviews(files);
-    this.diffs.clear();
-    if (this.shownId !== store.info.id) {
+    const conversationId = store.info.id;
+    const load = ++this.nLoads;
+    if (this.shownId !== conversationId) {
       this.expanded.clear();
       this.conflicts.clear();
-      this.shownId = store.info.id;
+      this.shownId = conversationId;
     }
-    for (const uri of this.expanded) await this.loadDiff(store, uri);
+    const { files } = await call("changes/list", { conversationId });
+    const open = files.filter((file) => this.expanded.has(file.uri) && isWaiting(file));
+    const diffs = await Promise.all(open.map(async ({ uri }) => [uri, await call("changes/diff", { conversationId, uri })] as const));
+    if (load !== this.nLoads) return;
+    this.diffs = new Map(diffs);
+    store.setReviews(files);
     this.onChanged();
   }
 
@@ -91,17 +96,8 @@ export class Review {
   }
 
   private async toggle(store: Store, uri: string): Promise<void> {
-    if (!this.expanded.delete(uri)) {
-      this.expanded.add(uri);
-      await this.loadDiff(store, uri);
-    }
-    store.touchChanges();
-    this.onChanged();
-  }
-
-  private async loadDiff(store: Store, uri: string): Promise<void> {
-    if (!waits(store, uri)) return;
-    this.diffs.set(uri, await call("changes/diff", { conversationId: store.info.id, uri }));
+    if (!this.expanded.delete(uri)) this.expanded.add(uri);
+    await this.load(store);
   }
 
   private settle(store: Store, decision: Decision, uris: readonly string[], hunks: readonly Named[] = []): void {
@@ -129,9 +125,14 @@ export class Review {
   }
 }
 
-/** A conflict waits too: it cannot be reverted any more, but its hunks and the acceptance are still there. */
 function waits(store: Store, uri: string): boolean {
-  return ["pending", "conflict"].includes(store.reviews.get(uri)?.state ?? "");
+  const file = store.reviews.get(uri);
+  return file !== undefined && isWaiting(file);
+}
+
+/** A conflict waits too: it cannot be reverted any more, but its hunks and the acceptance are still there. */
+function isWaiting({ state }: ReviewedFile): boolean {
+  return state === "pending" || state === "conflict";
 }
 
 function counts(added: number, removed: number): HTMLElement {

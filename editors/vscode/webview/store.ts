@@ -63,7 +63,6 @@ export class Store {
   }
 
   setReviews(files: readonly ReviewedFile[]): void {
-    this.needsReviews = false;
     this.reviews.clear();
     for (const file of files) this.reviews.set(file.uri, file);
     this.touchChanges();
