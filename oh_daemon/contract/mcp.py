@@ -40,11 +40,14 @@ class McpServerSettings(Contract):
         return self
 
 
+McpStatus = Literal["disabled", "starting", "running", "authRequired", "failed"]
+
+
 class McpServerInfo(Contract):
     """One server as it stands."""
 
     name: str
-    status: Literal["disabled", "starting", "running", "authRequired", "failed"]
+    status: McpStatus
     """`authRequired`: it wants the user to sign in, see `mcp/authenticate`."""
     tools: tuple[str, ...] = ()
     """As the model calls them."""

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings
+from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings, McpStatus
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.mcp_servers.connections import Surroundings
@@ -230,7 +230,7 @@ class Server:
 
     def _say(
         self,
-        status: Literal["disabled", "starting", "running", "authRequired", "failed"],
+        status: McpStatus,
         error: str | None = None,
     ) -> None:
         if status in {"disabled", "authRequired", "failed"}:

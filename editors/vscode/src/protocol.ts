@@ -36,6 +36,8 @@ export type Trust = "full" | "readOnly" | "none";
 
 export type ContextKind = "file" | "symbol" | "conversation" | "command" | "skill";
 
+export type McpStatus = "disabled" | "starting" | "running" | "authRequired" | "failed";
+
 export type SkillKind = "agent" | "keyword" | "task" | "path" | "always";
 
 export type SkillSource = "project" | "user";
@@ -1591,7 +1593,7 @@ export interface McpServers {
 /** One server as it stands. */
 export interface McpServerInfo {
   name: string;
-  status: "disabled" | "starting" | "running" | "authRequired" | "failed";
+  status: McpStatus;
   tools: readonly string[];
   leftOut: readonly string[];
   error?: string;

@@ -37,6 +37,8 @@
 
 ---@alias oh.protocol.ContextKind "file" | "symbol" | "conversation" | "command" | "skill"
 
+---@alias oh.protocol.McpStatus "disabled" | "starting" | "running" | "authRequired" | "failed"
+
 ---@alias oh.protocol.SkillKind "agent" | "keyword" | "task" | "path" | "always"
 
 ---@alias oh.protocol.SkillSource "project" | "user"
@@ -1385,7 +1387,7 @@
 --- One server as it stands.
 ---@class (exact) oh.protocol.McpServerInfo
 ---@field name string
----@field status "disabled" | "starting" | "running" | "authRequired" | "failed"
+---@field status oh.protocol.McpStatus
 ---@field tools string[]
 ---@field leftOut string[]
 ---@field error? string
