@@ -26,6 +26,24 @@ local function with_conversation(act)
   end
 end
 
+---@param act fun(daemon: oh.Daemon, call: oh.Call)
+---@return fun(call: oh.Call)
+local function with_daemon(act)
+  return function(call)
+    local daemon = require("oh.daemon").start()
+    if daemon then
+      act(daemon, call)
+    end
+  end
+end
+
+--- What follows the name, or nil when nothing does.
+---@param call oh.Call
+---@return string?
+local function given(call)
+  return call.args ~= "" and call.args or nil
+end
+
 ---@param delivery "auto"|"queue"|"interrupt"
 ---@return fun(call: oh.Call)
 local function sends(delivery)
@@ -117,7 +135,7 @@ local commands = {
       if require("oh.questions").meant(conversation) then
         require("oh.questions").answer(conversation, "")
       else
-        require("oh.approval").approve(conversation, call.args ~= "" and call.args or nil)
+        require("oh.approval").approve(conversation, given(call))
       end
     end),
   },
@@ -128,7 +146,7 @@ local commands = {
       if question then
         conversation:answer(question, "decline")
       else
-        require("oh.approval").reject(conversation, call.args ~= "" and call.args or nil)
+        require("oh.approval").reject(conversation, given(call))
       end
     end),
   },
@@ -178,21 +196,15 @@ local commands = {
   },
   conversations = {
     takes = "query",
-    run = function(call)
-      local daemon = require("oh.daemon").start()
-      if daemon then
-        require("oh.conversations").pick(daemon, call.args, false)
-      end
-    end,
+    run = with_daemon(function(daemon, call)
+      require("oh.conversations").pick(daemon, call.args, false)
+    end),
   },
   archived = {
     takes = "query",
-    run = function(call)
-      local daemon = require("oh.daemon").start()
-      if daemon then
-        require("oh.conversations").pick(daemon, call.args, true)
-      end
-    end,
+    run = with_daemon(function(daemon, call)
+      require("oh.conversations").pick(daemon, call.args, true)
+    end),
   },
   -- Asks for the title: what follows the word is a message, such as "rename foo to bar".
   rename = {
@@ -213,13 +225,13 @@ local commands = {
   condense = {
     takes = "instructions",
     run = with_conversation(function(conversation, call)
-      conversation:condense(call.args ~= "" and call.args or nil)
+      conversation:condense(given(call))
     end),
   },
   fork = {
     takes = "title",
     run = with_conversation(function(conversation, call)
-      require("oh.branches").fork(conversation, call.args ~= "" and call.args or nil)
+      require("oh.branches").fork(conversation, given(call))
     end),
   },
   rollback = {
@@ -248,12 +260,9 @@ local commands = {
     end),
   },
   servers = {
-    run = function()
-      local daemon = require("oh.daemon").start()
-      if daemon then
-        require("oh.servers").pick(daemon)
-      end
-    end,
+    run = with_daemon(function(daemon)
+      require("oh.servers").pick(daemon)
+    end),
   },
   mode = option("mode"),
   approval = option("approval"),
@@ -268,15 +277,12 @@ local commands = {
     choices = function()
       return { "full", "readOnly", "none" }
     end,
-    run = function(call)
-      local daemon = require("oh.daemon").start()
-      if daemon then
-        local params = { folder = daemon.root, trusted = call.args }
-        daemon:request("workspace/setTrust", params, function()
-          tell.message(("%s: %s"):format(daemon.root, call.args))
-        end)
-      end
-    end,
+    run = with_daemon(function(daemon, call)
+      local params = { folder = daemon.root, trusted = call.args }
+      daemon:request("workspace/setTrust", params, function()
+        tell.message(("%s: %s"):format(daemon.root, call.args))
+      end)
+    end),
   },
   restart = {
     run = function()
