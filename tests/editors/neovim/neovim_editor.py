@@ -144,6 +144,13 @@ class Neovim:
         return _G.chat_text()
         """)
 
+    def draft(self) -> str:
+        """The first line of the message that is being written."""
+        return self.lua("""
+        local buf = require("oh.input").buffer(require("oh.daemon").root())
+        return vim.fn.getbufline(buf, 1)[1]
+        """)
+
     def messages(self) -> str:
         return self.lua("return vim.api.nvim_exec2('messages', { output = true }).output")
 

@@ -83,8 +83,7 @@ def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) ->
     assert "Hello." in editor.chat()
     editor.wait("not _G.chat_text():find('Mended.', 1, true)")
     assert desk.file.read_text("utf-8") == was
-    draft = "vim.fn.getbufline(require('oh.input').buffer(require('oh.daemon').root()), 1)[1]"
-    assert editor.lua(f"return {draft}") == "mend it "
+    assert editor.draft() == "mend it "
 
 
 def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:

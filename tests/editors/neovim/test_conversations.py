@@ -141,8 +141,7 @@ def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None
     assert "another window runs this conversation; answer there" in second.messages()
     second.command("Oh and quickly")
     second.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('be watched')")
-    draft = "vim.fn.getbufline(require('oh.input').buffer(require('oh.daemon').root()), 1)[1]"
-    assert second.lua(f"return {draft}") == "and quickly ", "what cannot be sent is not lost"
+    assert second.draft() == "and quickly ", "what cannot be sent is not lost"
     assert not (desk.project / "made").exists()
 
     first.command("Oh approve")
