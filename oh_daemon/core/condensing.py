@@ -46,9 +46,9 @@ class Condensing:
         conversation: Conversation,
         view: View,
         condenser: Condenser,
-        before: Callable[[CancelToken], None] = lambda _cancel: None,
+        before: Callable[[CancelToken], bool] = lambda _cancel: True,
     ) -> None:
-        """`before` is called before anything is left out."""
+        """`before` is called before anything is left out, and may forbid it."""
         self._before = before
         self._conversation = conversation
         self._view = view
@@ -96,14 +96,16 @@ class Condensing:
         conversation = self._conversation
         self._view.messages(conversation.state.items)
         plan = plan_cut(conversation.state.items, self._view.n_chars)
-        if plan is not None:
-            self._carry_out(plan, model, cancel)
-            return
-        nothing = CondensationItem(id=new_id(), reason="nothingToCondense")
-        conversation.append(e.ItemCompleted(item=nothing))
+        if plan is None:
+            nothing = CondensationItem(id=new_id(), reason="nothingToCondense")
+            conversation.append(e.ItemCompleted(item=nothing))
+        elif not self._carry_out(plan, model, cancel):
+            kept = CondensationItem(id=new_id(), status="cancelled", reason="hook")
+            conversation.append(e.ItemCompleted(item=kept))
 
     def _carry_out(self, plan: Plan, model: Model, cancel: CancelToken) -> bool:
-        self._before(cancel)
+        if not self._before(cancel):
+            return False
         conversation, items = self._conversation, self._conversation.state.items
         now, before = conversation.clock.now(), self._tokens()
         item = CondensationItem(id=new_id(), status="running", started_at=now, tokens_before=before)

@@ -60,24 +60,34 @@ class HookPoints:
 
     def lets_rest(self, rest: Rest, cancel: CancelToken) -> bool:
         """False when a hook wants the agent to go on."""
-        turn_id = (self._conversation.state.turn or {})["id"]
+        state = self._conversation.state
+        turn_id = (state.turn or {})["id"]
         if rest.stop_reason not in _ENDS_BY_ITSELF:
             return True
-        fields = {"stop_hook_active": self._continued_turn == turn_id}
-        event = "Stop" if self._conversation.state.parent_id is None else "SubagentStop"
-        outcome = self._fire(event, fields, cancel)
+        fields: Json = {"stop_hook_active": self._continued_turn == turn_id}
+        if state.parent_id is None:
+            outcome = self._fire("Stop", fields, cancel)
+        else:
+            agent = str(state.metadata.get("agent", ""))
+            fields |= {"agent_id": state.conversation_id, "agent_type": agent}
+            outcome = self._fire("SubagentStop", fields, cancel, agent)
         if outcome.decision != "deny" or outcome.stop is not None:
             return True
         self._continued_turn = turn_id
         self._say("A hook wants the agent to go on", note=outcome.reason)
         return False
 
-    def before_condensing(self, cancel: CancelToken) -> None:
+    def before_condensing(self, cancel: CancelToken) -> bool:
+        """False when a hook wants the older steps kept as they are."""
         wanted = self._conversation.state.condense_requested
         trigger = "auto" if wanted is None else "manual"
         asked = (wanted or {}).get("instructions") or ""
         fields = {"trigger": trigger, "custom_instructions": asked}
-        self._fire("PreCompact", fields, cancel, trigger)
+        outcome = self._fire("PreCompact", fields, cancel, trigger)
+        if outcome.decision != "deny" and outcome.stop is None:
+            return True
+        self._say(f"A hook kept older steps: {outcome.stop or outcome.reason}")
+        return False
 
     def before_tool(self, item: Json, tool: Tool, cancel: CancelToken) -> Outcome:
         """What hooks say about an action, each asked once; rewritten arguments are in the log."""

@@ -91,12 +91,13 @@ class Hooks:
     cwd: str = ""
 
     def matching(self, event: HookEvent, *names: str) -> tuple[Hook, ...]:
-        """Hooks for this event and a thing that has these names."""
+        """Hooks for this event and a thing of these names; without any, matchers do not count."""
         groups = self.table().get(event, ())
         fitting = (
             group
             for group in groups
-            if not group.matcher or any(re.fullmatch(group.matcher, name) for name in names)
+            if not (group.matcher and names)
+            or any(re.fullmatch(group.matcher, name) for name in names)
         )
         return tuple((hook, group.scope) for group in fitting for hook in group.hooks)
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fake_llm import call, say
+from fake_llm import call, first_user_text, keyed, say
 from raw_client import RawClient
 from world import World, content_of, items, wait_for_status
 
@@ -35,6 +35,16 @@ def answer(**specific: Any) -> str:
 def decided(client: RawClient) -> list[tuple[str, str]]:
     events = [e["event"] for e in client.events if e["event"]["type"] == "action.decided"]
     return [(event["effect"], event["rule"]) for event in events]
+
+
+def ended(client: RawClient, conversation: str, *, nth: int = 1) -> Json:
+    """The nth turn of one conversation that ends."""
+
+    def is_end(params: Json) -> bool:
+        is_its = params["conversationId"] == conversation
+        return is_its and params["event"]["type"] == "turn.completed"
+
+    return client.wait_for_event(is_end, nth=nth)["event"]["turn"]
 
 
 def test_a_denied_call_asks_nobody_and_a_rewritten_one_is_what_is_asked(world: World) -> None:
@@ -93,6 +103,41 @@ def test_hooks_add_context_and_one_keeps_the_agent_from_resting(world: World) ->
     assert "formatted" in second
     assert "Run the tests." in third
     assert told(world, "after")["tool_response"]["output"].startswith("hi")
+
+
+def test_a_sub_agent_is_kept_from_resting_and_older_steps_from_being_condensed(
+    world: World,
+) -> None:
+    again = "grep -q 'active\": true' $0.told || { echo 'Check again.' >&2; exit 2; }"
+    stop, keep = script(world, "stop", again), script(world, "keep", "echo no >&2; exit 2")
+    let = script(world, "let", "exit 0")
+    hooks = {
+        "SubagentStop": [*hook(stop, "explore"), *hook("exit 3", "general")],
+        "Stop": hook(let, "this says nothing here"),
+        "PreCompact": hook(keep, "manual"),
+    }
+    task = {"task": "look", "title": "Look", "agent": "explore"}
+    first = [call("terminal", command=f"echo {n}") for n in range(6)]
+    parent = [*first, call("delegate", tasks=[task]), say("Done.")]
+    child = [say("It is in a.py."), say("I am sure.")]
+    world.llm.play(keyed(lambda r: first_user_text(r).split()[0], {"go": parent, "look": child}))
+    client = world.daemon(settings={"hooks": hooks})
+    conversation = world.start(client)
+    assert ended(client, conversation)["finalText"] == "Done."
+    [delegated] = [item for item in items(client, "toolCall") if item["tool"] == "delegate"]
+    assert "I am sure." in content_of(delegated)
+    payload = told(world, "stop")
+    assert (payload["agent_type"], payload["stop_hook_active"]) == ("explore", True)
+    assert told(world, "let")["session_id"] == conversation
+    asked = {"conversationId": conversation, "instructions": "Keep the names."}
+    client.request("conversation/condense", asked)
+    ended(client, conversation, nth=2)
+    [item] = items(client, "condensation")
+    assert (item["status"], item["reason"]) == ("cancelled", "hook")
+    titles = [item["title"] for item in items(client, "notice")]
+    assert titles == ["A hook wants the agent to go on", "A hook kept older steps: no"]
+    payload = told(world, "keep")
+    assert (payload["trigger"], payload["custom_instructions"]) == ("manual", "Keep the names.")
 
 
 def test_a_refused_message_ends_the_turn_and_no_model_ever_gets_it(world: World) -> None:

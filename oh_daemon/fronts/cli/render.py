@@ -97,6 +97,9 @@ def _condensation(item: Json) -> Iterator[Text]:
     if item.get("reason") == "nothingToCondense":
         yield _text("\nNothing to condense yet.", "dim")
         return
+    if item["status"] != "completed":
+        yield _text("\nOlder steps are kept as they are.", "dim")
+        return
     before, after = item["tokensBefore"], item["tokensAfter"]
     how = "Older steps are summarized" if item.get("summary") else "Older output is left out"
     yield _text(f"\n{how}: about {before:,} tokens became {after:,}", "dim")
