@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.events import Decision
-from oh_daemon.contract.items import ConversationState, FileChange
+from oh_daemon.contract.items import ConversationState, FileChange, Hunk
 from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
 
 Trust = Literal["full", "readOnly", "none"]
@@ -65,15 +65,6 @@ class ChangesDiffParams(OfConversation):
     uri: str
     turn_id: str | None = None
     """Instead, what this turn did to it; hunks of that cannot be chosen."""
-
-
-class Hunk(Contract):
-    """Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's."""
-
-    old_start: int
-    old_lines: int
-    new_start: int
-    new_lines: int
 
 
 class ChangesDiffResult(Contract):

@@ -82,6 +82,15 @@ class FileChange(Contract):
     """True when the buffer holds the change and the disk does not yet."""
 
 
+class Hunk(Contract):
+    """Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+
+
 class ModelCall(Contract):
     """The model's tool call as it must be replayed; clients ignore it."""
 

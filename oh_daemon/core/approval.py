@@ -30,7 +30,8 @@ MODE_CHOICES = {
     "autoEdit": "Edit without asking",
     "full": "Full: run everything without asking",
 }
-
+EDITABLE = {"command": "command", "fileChange": "hunks"}
+"""What of a subject the user may change before allowing it; the tool's argument has its name."""
 
 Effect = Literal["allow", "ask", "reject"]
 
@@ -152,12 +153,17 @@ def whole_text(subject: Json) -> str:
 
 
 def require_editable(approval: Json, edited: Subject) -> None:
-    """Raises `InvalidParamsError` unless only the command differs from what was shown."""
+    """Raises `InvalidParamsError` unless only what may differ from what was shown differs."""
     changed = edited.model_dump(mode="json", by_alias=True, exclude_none=True)
-    shown = approval["subject"]
-    if approval.get("editable") and {**changed, "command": shown.get("command")} == shown:
-        return
-    what = "only the command of an editable approval can be changed"
+    shown, part = approval["subject"], EDITABLE.get(edited.kind, "")
+    if approval.get("editable") and {**changed, part: shown.get(part)} == shown:
+        chosen, offered = changed.get("hunks"), shown.get("hunks", ())
+        if edited.kind != "fileChange" or (chosen and all(hunk in offered for hunk in chosen)):
+            return
+    what = (
+        "of an editable approval the command can be changed, or hunks of the edit be left out;"
+        " reject it to leave out all"
+    )
     raise InvalidParamsError.at("editedSubject", what, "not_editable")
 
 

@@ -17,6 +17,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import (
+    EDITABLE,
     RISK_ORDER,
     Gate,
     Ruling,
@@ -260,14 +261,15 @@ class Consent:
 
     def _accept_edit(self, item: Json, tool: Tool, edited: Json, decision: Json) -> Intent | None:
         """Take the user's own version; when it is riskier than what was shown, ask again."""
-        args = {**item["args"], "command": edited["command"]}
+        part = EDITABLE[edited["kind"]]
+        args = {**item["args"], part: edited[part]}
         intent = self._analyzed(tool.spec, tool.plan(args))
         digest = digest_of(intent.subject, intent.digest_material)
         updated = e.ItemUpdated(
             status="awaitingApproval",
             args=args,
             title=intent.title,
-            command=edited["command"],
+            command=edited.get("command"),
             risk=intent.risk,
             summary="edited by the user",
         )

@@ -12,12 +12,13 @@ from typing import Any
 from oh_daemon.contract.approvals import FileChangeSubject, PathSubject, ToolSubject
 from oh_daemon.contract.base import Position, Range
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import Location
+from oh_daemon.contract.items import Hunk, Location
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.workspace.documents import Documents, EditDone, TextView
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import shown, uri_from_path
+from oh_daemon.workspace.review import Part, hunks_of
 from oh_daemon.workspace.text_changes import (
     MAX_SHOWN_BYTES,
     Change,
@@ -27,6 +28,7 @@ from oh_daemon.workspace.text_changes import (
     Replacement,
     Undo,
     capped,
+    unified,
     with_newlines,
 )
 
@@ -92,14 +94,16 @@ class EditTool:
         if args["command"] == "view":
             return self._plan_view(args)
         path = self._folders.resolve(args["path"], writing=True)
-        planned = self._documents.plan(path, _change(args))
+        planned = self._documents.plan(path, _wanted(args))
         before, after = planned.before, planned.after
+        hunks = _choosable(args, before, after)
         change = self._documents.history.describe(path, before, after)
         protected = self._folders.is_protected(args["path"])
         reasons = tuple(filter(None, (protected, hidden_reason(before, after))))
         return Intent(
             title=f"{_VERBS[args['command']]} {self._name(path)}",
-            subject=FileChangeSubject(changes=(change,)),
+            subject=FileChangeSubject(changes=(change,), hunks=hunks),
+            editable=hunks is not None,
             risk="high" if reasons else "medium",
             reasons=reasons,
             footprint=Footprint(writes=True, paths=frozenset({str(path)})),
@@ -116,10 +120,11 @@ class EditTool:
         path = self._folders.resolve(args["path"], writing=True)
         label = f"oh: {args['command']} {shown(path.name)}"[:_MAX_LABEL_CHARS]
         news = self._watch([path], context.cancel)
-        done = self._documents.edit(path, _change(args), label=label, cancel=context.cancel)
+        left_out = self._left_out(path, args)
+        done = self._documents.edit(path, _wanted(args), label=label, cancel=context.cancel)
         told = self._render_done(done, args["command"], path)
         return ToolResult.of(
-            "\n".join(filter(None, (told, news()))),
+            "\n".join(filter(None, (told, left_out, news()))),
             changes=(done.change,),
             route=done.route,
             undo_label=label,
@@ -142,6 +147,16 @@ class EditTool:
             outside_floor=secret is not None,
         )
 
+    def _left_out(self, path: Path, args: Json) -> str | None:
+        """What the model is told of hunks that the user did not want."""
+        wanted = _wanted(args)
+        if not isinstance(wanted, Part):
+            return None
+        whole, part = (self._documents.plan(path, each) for each in (wanted.change, wanted))
+        patch, _, _ = unified(part.after or "", whole.after or "", path.name)
+        told = f"The user left this out of your edit; do not do it again unless asked:\n{patch}"
+        return told if patch else None
+
     def _render_done(self, done: EditDone, command: str, path: Path) -> str:
         change = done.change
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
@@ -156,6 +171,22 @@ def _lines(args: Json) -> Range | None:
         return None
     start, end = (Position(line=line, character=0) for line in (first - 1, last))
     return Range(start=start, end=end)
+
+
+def _wanted(args: Json) -> Change | Part:
+    """The change, or those of its hunks that the user allowed."""
+    change = _change(args)
+    if "hunks" not in args or not isinstance(change, Replace | Insert):
+        return change
+    return Part(change, tuple(Hunk.model_validate(hunk) for hunk in args["hunks"]))
+
+
+def _choosable(args: Json, before: str | None, after: str | None) -> tuple[Hunk, ...] | None:
+    """The hunks that the user may choose from, where there is a choice."""
+    if args["command"] not in {"replace", "insert"} or "hunks" in args:
+        return None
+    found = tuple(hunks_of(with_newlines(before or ""), with_newlines(after or "")))
+    return found if len(found) > 1 else None
 
 
 def _change(args: Json) -> Change:

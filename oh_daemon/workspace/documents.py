@@ -31,7 +31,7 @@ from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.files import Files, FileText, sha256_of
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, real_path, shown
-from oh_daemon.workspace.review import Rewrite, Wanted
+from oh_daemon.workspace.review import Part, Rewrite, Wanted
 from oh_daemon.workspace.text_changes import (
     Create,
     Insert,
@@ -141,7 +141,7 @@ class Documents:
                 return self._planned_undo(state)
             case Rewrite():
                 return self._planned_rewrite(state, change)
-            case Replace() | Insert():
+            case Replace() | Insert() | Part():
                 return self._planned_change(state, change)
 
     def edit(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
@@ -189,7 +189,7 @@ class Documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
         return tuple(path for path in paths if not self.look(path).is_unsaved)
 
-    def _planned_change(self, state: Look, change: Replace | Insert) -> PlannedEdit:
+    def _planned_change(self, state: Look, change: Replace | Insert | Part) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
         seen = self._seen.get(state.path)

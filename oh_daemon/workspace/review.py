@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oh_daemon.contract.daemon_messages import Hunk
-from oh_daemon.contract.errors import EditRejectedError
+from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError
+from oh_daemon.contract.items import Hunk
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.workspace.text_changes import (
     Change,
+    Insert,
+    Replace,
     applied,
     line_hunks,
     lines,
@@ -63,5 +65,24 @@ class Rewrite:
         return located(text, plain, [TextEdit(0, len(plain), wanted)])
 
 
-Wanted = Change | Rewrite
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Of a change only these hunks; the user left out the others."""
+
+    change: Replace | Insert
+    hunks: tuple[Hunk, ...]
+
+    @property
+    def is_anchored(self) -> bool:
+        return self.change.is_anchored
+
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
+        plain = with_newlines(text)
+        found = hunks_of(plain, applied(plain, self.change.edits(plain)))
+        if not found.keys() >= set(self.hunks):
+            raise StaleDocumentError("the text changed since the user chose from this edit")
+        return located(text, plain, [edit for hunk, edit in found.items() if hunk in self.hunks])
+
+
+Wanted = Change | Rewrite | Part
 """What an edit may be asked to do."""

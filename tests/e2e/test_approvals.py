@@ -1,5 +1,6 @@
 """Approvals as durable objects: nothing runs that nobody allowed, and no question is lost."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -497,3 +498,37 @@ def test_a_plain_lsp_client_is_asked_by_message_and_no_answer_leaves_it_open(
     assert client.request("approval/list")["pending"][0]["id"] == second["id"]
     client.request("conversation/interrupt", {"conversationId": conversation})
     assert not (world.project / "two").exists()
+
+
+def test_hunks_left_out_of_an_edit_are_not_written_and_the_model_is_told(world: World) -> None:
+    notes = world.project / "notes.txt"
+    notes.write_text("".join(f"line {n}\n" for n in range(9)))
+    edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (1, 4, 7)]
+    view = call("edit", command="view", path="notes.txt")
+    world.script(view, call("edit", command="replace", path="notes.txt", edits=edits), say("Done."))
+    client = world.daemon()
+    world.start(client, **ASK)
+    approval = asked(client)
+    assert approval["editable"]
+    first, second, third = approval["subject"]["hunks"]
+    answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": "allow-once"}
+    for wrong in ([], [{**second, "oldLines": 2}]):
+        subject = {**approval["subject"], "hunks": wrong}
+        error = client.error("approval/respond", {**answer, "editedSubject": subject})
+        assert (error.code, error.data["errors"][0]["path"]) == (-32602, "editedSubject")
+    assert "agent" not in notes.read_text()
+
+    kept = {**approval["subject"], "hunks": [first, third]}
+    respond(client, approval, "allow-once", editedSubject=kept)
+    world.turn(client)
+    assert notes.read_text().split("\n")[:8] == [
+        *("line 0", "agent 1", "line 2", "line 3", "line 4", "line 5", "line 6", "agent 7")
+    ]
+    [edit] = items(client, "fileChange")
+    assert (edit["summary"], edit["status"], edit["changes"][0]["added"]) == (
+        *("edited by the user", "completed"),
+        2,
+    )
+    told = json.dumps(world.llm.requests[-1].body["messages"][-1])
+    assert "The user left this out of your edit" in told
+    assert "agent 4" in told

@@ -341,3 +341,35 @@ def test_a_file_that_is_not_there_is_said(desk: Desk) -> None:
             desk.run("view", name)
         with pytest.raises(ToolError, match="there is no file"):
             desk.plan("replace", name, old_text="a", new_text="b")
+
+
+def test_of_an_edit_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -> None:
+    path = desk.seen("a.py", LINES)
+    edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (2, 4, 8)]
+    whole = desk.plan("replace", "a.py", edits=edits)
+    assert isinstance(whole.subject, FileChangeSubject)
+    assert whole.editable
+    assert whole.subject.hunks is not None
+    first, second, third = whole.subject.hunks
+    assert (second.old_start, second.old_lines, second.new_start, second.new_lines) == (3, 1, 3, 1)
+
+    kept = [hunk.model_dump(mode="json") for hunk in (first, third)]
+    part = desk.plan("replace", "a.py", edits=edits, hunks=kept)
+    assert isinstance(part.subject, FileChangeSubject)
+    assert (part.editable, part.subject.hunks) == (False, None)
+    path.write_text("the user's\n" + LINES)
+    with pytest.raises(StaleDocumentError, match="changed since the user chose"):
+        desk.run("replace", "a.py", edits=edits, hunks=kept)
+    path.write_text(LINES)
+    told = desk.ask("replace", "a.py", edits=edits, hunks=kept)
+    assert path.read_text() == LINES.replace("line 2", "agent 2").replace("line 8", "agent 8")
+    assert "The user left this out of your edit; do not do it again unless asked:" in told
+    assert "-line 4\n+agent 4\n" in told
+    assert "+agent 2" not in told
+
+
+def test_there_is_nothing_to_choose_from_in_an_edit_of_one_place(desk: Desk) -> None:
+    desk.seen("a.py", LINES)
+    one = desk.plan("replace", "a.py", old_text="line 2\n", new_text="agent 2\n")
+    new = desk.plan("create", "new.py", text=LINES)
+    assert (one.editable, new.editable) == (False, False)

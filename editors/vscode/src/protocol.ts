@@ -321,6 +321,7 @@ export interface CommandSubject {
 export interface FileChangeSubject {
   kind: "fileChange";
   changes: readonly FileChange[];
+  hunks?: readonly Hunk[];
 }
 
 /** One file before and after; the texts themselves lie in blobs, by their hash. */
@@ -333,6 +334,14 @@ export interface FileChange {
   sha256Before?: string;
   sha256After?: string;
   unsaved?: boolean;
+}
+
+/** Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's. */
+export interface Hunk {
+  oldStart: number;
+  oldLines: number;
+  newStart: number;
+  newLines: number;
 }
 
 export interface ToolSubject {
@@ -1407,14 +1416,6 @@ export interface ChangesDiffResult {
   newText?: string;
   patch: string;
   hunks: readonly Hunk[];
-}
-
-/** Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's. */
-export interface Hunk {
-  oldStart: number;
-  oldLines: number;
-  newStart: number;
-  newLines: number;
 }
 
 /** Files that were settled, and those that stay as they are, with the reason. */

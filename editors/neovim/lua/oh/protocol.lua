@@ -285,6 +285,7 @@
 ---@class (exact) oh.protocol.FileChangeSubject
 ---@field kind "fileChange"
 ---@field changes oh.protocol.FileChange[]
+---@field hunks? oh.protocol.Hunk[]
 
 --- One file before and after; the texts themselves lie in blobs, by their hash.
 ---@class (exact) oh.protocol.FileChange
@@ -296,6 +297,13 @@
 ---@field sha256Before? string
 ---@field sha256After? string
 ---@field unsaved? boolean
+
+--- Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's.
+---@class (exact) oh.protocol.Hunk
+---@field oldStart integer
+---@field oldLines integer
+---@field newStart integer
+---@field newLines integer
 
 ---@class (exact) oh.protocol.ToolSubject
 ---@field kind "tool"
@@ -1232,13 +1240,6 @@
 ---@field newText? string
 ---@field patch string
 ---@field hunks oh.protocol.Hunk[]
-
---- Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's.
----@class (exact) oh.protocol.Hunk
----@field oldStart integer
----@field oldLines integer
----@field newStart integer
----@field newLines integer
 
 --- Files that were settled, and those that stay as they are, with the reason.
 ---@class (exact) oh.protocol.ReviewResult
