@@ -79,6 +79,18 @@ def find_cut(items: Sequence[Json]) -> Cut:
     return next((cut for cut in cuts if cut is not None), Cut(0))
 
 
+def in_view(items: Sequence[Json]) -> list[Json]:
+    """Those that the model still gets."""
+    cut = find_cut(items)
+    return [*_kept_words(cut, items), *items[cut.start :]]
+
+
+def _kept_words(cut: Cut, items: Sequence[Json]) -> list[Json]:
+    """Of what is gone the task, and the user's latest words."""
+    said = [item for item in items[: cut.start] if is_message(item)]
+    return [*said[:1], *said[1:][-1:]]
+
+
 def _read_cut(items: Sequence[Json], position: int) -> Cut | None:
     item = items[position]
     if item["kind"] != "condensation" or item["status"] != "completed" or "keepFrom" not in item:
@@ -89,13 +101,13 @@ def _read_cut(items: Sequence[Json], position: int) -> Cut | None:
 
 def render_cut(cut: Cut, items: Sequence[Json]) -> list[Json]:
     """The task, the summary of what is gone, the user's latest words if gone, and what is kept."""
-    said = [item for item in items[: cut.start] if is_message(item)]
+    said = _kept_words(cut, items)
     messages = render_batch(said[:1]) if said else []
     if cut.summary is not None:
         summary = f'<summary of="your work so far">\n{cut.summary}\n</summary>'
         messages.append({"role": "user", "content": summary})
     if said[1:]:
-        messages.extend(render_batch(said[-1:]))
+        messages.extend(render_batch(said[1:]))
     for first, end in find_batches(items, cut.start):
         batch = [_pruned(item) if item["id"] in cut.pruned else item for item in items[first:end]]
         messages.extend(render_batch(batch))
@@ -171,11 +183,9 @@ def _render_subagent(item: Json) -> list[Json]:
 
 
 def told_of_editor(items: Sequence[Json]) -> dict[str, str]:
-    """What the model knows of the editor; what was before a condensation may be gone."""
+    """What the model knows of the editor."""
     told: dict[str, str] = {}
-    for item in items:
-        if item["kind"] == "condensation":
-            told = {}
+    for item in in_view(items):
         told |= item.get("editor") or {}
     return told
 

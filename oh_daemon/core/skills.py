@@ -14,6 +14,7 @@ from pathlib import Path
 
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind, SkillSource
+from oh_daemon.core.context import in_view
 from oh_daemon.core.ports import Json
 from oh_daemon.core.prompt import ContextFile, capped, render_context_file
 
@@ -72,12 +73,12 @@ class Use:
 def uses_in(items: Sequence[Json], skills: Iterable[Skill]) -> list[Use]:
     """What the messages at the end of a conversation call for and have not got yet.
 
-    A keyword counts once, and again only when a condensation may have taken the text away. What
+    A keyword counts once, and again only when a condensation has taken the text away. What
     the user asks for by name counts each time.
     """
     latest = list(takewhile(lambda i: i["kind"] in {"userMessage", "notice"}, reversed(items)))
     answered = {item.get("skill") for item in latest}
-    used = _used_since_condensation(items)
+    used = {item["skill"] for item in in_view(items) if item.get("skill")}
     messages = [item for item in reversed(latest) if item["kind"] == "userMessage"]
     found: dict[str, Use] = {}
     for part in (part for message in messages for part in message["content"]):
@@ -85,11 +86,6 @@ def uses_in(items: Sequence[Json], skills: Iterable[Skill]) -> list[Use]:
             if use.name not in (answered if use.why == COMMAND else used):
                 found.setdefault(use.name, use)
     return list(found.values())
-
-
-def _used_since_condensation(items: Sequence[Json]) -> set[str]:
-    recent = takewhile(lambda item: item["kind"] != "condensation", reversed(items))
-    return {item["skill"] for item in recent if item.get("skill")}
 
 
 def _uses_of(part: Json, skills: Iterable[Skill]) -> Iterator[Use]:

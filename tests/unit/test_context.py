@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.context import View, render_batch, with_images
+from oh_daemon.core.context import View, render_batch, told_of_editor, with_images
 from oh_daemon.core.observation import presentable
 from oh_daemon.core.ports import Json, ToolResult
 from oh_daemon.store.memory_log import MemoryLog
@@ -65,6 +65,25 @@ def test_what_a_view_has_given_is_not_changed_by_what_comes():
     second = view.messages([*items, spoken("Hi.")])
     assert (len(first), len(second)) == (2, 3)
     assert second[:2] == first
+
+
+def condensed(keep_from: str | None, status: str = "completed") -> Json:
+    item = {"kind": "condensation", "id": "k", "status": status, "pruned": []}
+    return item if keep_from is None else {**item, "keepFrom": keep_from}
+
+
+@pytest.mark.parametrize(
+    ("condensation", "told"),
+    [
+        (condensed(None, "failed"), {"file": "c", "selection": "b", "problems": "a"}),
+        (condensed("u4"), {"file": "c", "problems": "a"}),
+        (condensed("u2"), {"file": "c", "selection": "b", "problems": "a"}),
+    ],
+)
+def test_what_is_in_view_of_the_editor_counts_as_told(condensation: Json, told: dict[str, str]):
+    shown = ({"file": "a", "problems": "a"}, {"selection": "b"}, {"file": "c"}, {})
+    items = [{**user(text("hi")), "id": f"u{n}", "editor": e} for n, e in enumerate(shown, 1)]
+    assert told_of_editor([*items, condensation]) == told
 
 
 def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():

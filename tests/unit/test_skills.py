@@ -146,7 +146,7 @@ TASK = Skill("deploy", "task", "project", Path("/deploy.md"))
 
 
 def said(*parts: Json) -> Json:
-    return {"kind": "userMessage", "content": parts}
+    return {"kind": "userMessage", "id": "s", "content": parts}
 
 
 def words(text: str) -> Json:
@@ -154,7 +154,10 @@ def words(text: str) -> Json:
 
 
 def used(name: str) -> Json:
-    return {"kind": "notice", "skill": name}
+    return {"kind": "notice", "id": "n", "skill": name}
+
+
+CUT = {"kind": "condensation", "id": "k", "status": "completed", "pruned": []}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,8 @@ def used(name: str) -> Json:
         ([said(words("commit it"))], [("git", "")]),
         ([said(words("commit it")), used("git")], []),
         ([said(words("git")), used("git"), {"kind": "agentMessage"}, said(words("git"))], []),
-        ([said(words("git")), used("git"), {"kind": "condensation"}, said(words("git"))], ["git"]),
+        ([said(words("git")), used("git"), {**CUT, "keepFrom": "k"}, said(words("git"))], ["git"]),
+        ([said(words("git")), used("git"), CUT, said(words("git"))], []),
         ([said(words("/deploy  to prod"))], [("deploy", "to prod")]),
         ([said(words("see a/deploy"))], []),
         ([said({"type": "command", "name": "deploy", "args": "x"})], [("deploy", "x")]),
