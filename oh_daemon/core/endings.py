@@ -30,8 +30,7 @@ def rest_before_step(state: State) -> Rest | None:
     turn = state.turn or {}
     if turn["nSteps"] >= state.max_steps:
         return Rest("maxSteps", "paused", "budget")
-    cost = turn["usage"].get("cost", {}).get("amount", 0.0)
-    if state.max_cost_usd is not None and cost >= state.max_cost_usd:
+    if state.max_cost_usd is not None and state.turn_known_cost_usd >= state.max_cost_usd:
         return Rest("maxCostUsd", "paused", "budget")
     return None
 

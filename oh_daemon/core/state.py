@@ -69,6 +69,10 @@ class State:
     between its edits somebody else changed the file."""
     usage: Json = field(default_factory=dict[str, object])
     """Sum over the conversation; empty before the first model call."""
+    known_cost_usd: float = 0.0
+    """Of the calls that have a known price, for limits."""
+    turn_known_cost_usd: float = 0.0
+    """The same of the open turn."""
     context: Json = field(default_factory=dict[str, object])
     message_count: int = 0
     causes: dict[tuple[str, str], Json] = field(default_factory=dict[tuple[str, str], Json])
@@ -176,6 +180,7 @@ def _turn_started(state: State, event: Json, record: Json) -> None:
         state.turn["options"] = event["options"]
     state.pause_requested = None
     state.changes = {}
+    state.turn_known_cost_usd = 0.0
     state.turn_grants = set()
 
 
@@ -319,6 +324,9 @@ def _changes_updated(state: State, event: Json, record: Json) -> None:
 
 
 def _usage(state: State, event: Json, _record: Json) -> None:
+    cost_usd = event["usage"].get("cost", {}).get("amount", 0.0)
+    state.known_cost_usd += cost_usd
+    state.turn_known_cost_usd += cost_usd
     state.usage = add_usage(state.usage, event["usage"])
     is_step = event.get("purpose") is None
     if is_step:

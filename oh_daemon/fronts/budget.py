@@ -19,6 +19,8 @@ from oh_daemon.core.state import State
 
 logger = logging.getLogger(__name__)
 
+_SET_PRICES = "Some had none; `llm.inputCostPerToken` and `llm.outputCostPerToken` set them."
+
 
 class Budget:
     """For one conversation; `spend` adds to what was spent today and gives the sum."""
@@ -32,14 +34,24 @@ class Budget:
     def rest_before_step(self, state: State) -> Rest | None:
         """Why there must be no further step, or None. Called by the worker; touches the disk."""
         settings, today_usd = self._settings(), self.save()
-        so_far_usd = state.usage.get("cost", {}).get("amount", 0.0)
         limit = settings.max_cost_usd_per_conversation
-        if limit is not None and so_far_usd >= limit:
+        if limit is not None and state.known_cost_usd >= limit:
             return Rest("maxCostUsdPerConversation", "paused", "budget")
         limit = settings.max_cost_usd_per_day
         if limit is not None and today_usd >= limit:
             return Rest("maxCostUsdPerDay", "paused", "budget")
         return None
+
+    def warn_of_unknown(self, state: State, warn: Callable[[str, str], None]) -> None:
+        """Say when there is a limit, and calls that no limit counts."""
+        settings = self._settings()
+        limits = (
+            state.max_cost_usd,
+            settings.max_cost_usd_per_conversation,
+            settings.max_cost_usd_per_day,
+        )
+        if any(limits) and state.usage and "cost" not in state.usage:
+            warn("The limit of cost counts only calls with a known price", _SET_PRICES)
 
     def save(self) -> float:
         """Keep what is new; the sum of today as far as it is known."""

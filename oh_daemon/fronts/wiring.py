@@ -357,6 +357,7 @@ class Live:
         skills = self.workbench.skills
         skills.use_asked_for(self.conversation, cancel)
         skills.warn_of_broken(self.agent.warn)
+        self.budget.warn_of_unknown(state, self.agent.warn)
         skills.servers.begin()
         # The user's own come last, so none of a skill can stand in for one of them.
         sources = (skills.servers, self._shared.mcp)

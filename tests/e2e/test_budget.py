@@ -4,7 +4,7 @@ from typing import Any
 
 from fake_llm import Step, say, with_usage
 from raw_client import RawClient
-from world import World, wait_for_status
+from world import World, items, wait_for_status
 
 Json = dict[str, Any]
 
@@ -28,7 +28,8 @@ def stopped(world: World, client: RawClient, *, nth: int) -> str:
 
 
 def test_a_conversation_stops_at_its_limit_and_goes_on_when_that_is_raised(world: World) -> None:
-    world.script(paid("One.", 0.6), paid("Two.", 0.6), paid("Three.", 0.1))
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    world.script(with_usage(say("One."), usage), paid("Two.", 1.2), paid("Three.", 0.1))
     client = world.daemon(settings={"maxCostUsdPerConversation": 1.0, "titles": False})
     conversation = world.start(client)
     assert world.turn(client)["finalText"] == "One."
@@ -39,6 +40,8 @@ def test_a_conversation_stops_at_its_limit_and_goes_on_when_that_is_raised(world
     limits(client, maxCostUsdPerConversation=5.0)
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client, nth=4)["finalText"] == "Three."
+    [notice] = items(client, "notice")
+    assert notice["title"] == "The limit of cost counts only calls with a known price"
 
 
 def test_a_day_has_one_limit_for_all_daemons_of_the_user(world: World) -> None:

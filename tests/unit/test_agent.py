@@ -92,6 +92,16 @@ def test_a_cost_limit_holds_the_turn_and_a_message_goes_on():
         assert work.run("more")["finalText"] == "Done."
 
 
+def test_a_call_without_a_known_price_leaves_the_cost_limit_in_force():
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    unpriced = with_usage(call("echo", words="a"), usage)
+    priced = with_usage(call("echo", words="a"), {**usage, "cost": 1.2})
+    with at_work([unpriced, priced, say("Done.")], ECHO, max_cost_usd=1.0) as work:
+        turn = work.run()
+        assert turn["stopReason"] == "maxCostUsd"
+        assert "cost" not in turn["usage"]
+
+
 def test_an_empty_answer_is_nudged_and_the_model_may_go_on():
     with at_work([reason("Hm."), say("Done.")]) as work:
         assert work.run()["finalText"] == "Done."
