@@ -19,9 +19,8 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.consent import Consent, Policy, Rejection
+from oh_daemon.core.consent import Consent, Rejection
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.hook_points import HookPoints
 from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.observation import presentable, with_blobs, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
@@ -73,7 +72,7 @@ class Actions:
         self,
         conversation: Conversation,
         tools: Mapping[str, Tool],
-        policy: Policy,
+        consent: Consent,
         context_for: ContextFor = no_context,
         watch_files: WatchFiles = no_watch,
     ) -> None:
@@ -81,8 +80,7 @@ class Actions:
         self._tools = tools
         self._context_for = context_for
         self._watch_files = watch_files
-        self._consent = Consent(conversation, policy)
-        self._hooks = HookPoints(conversation, policy.hooks)
+        self._consent = consent
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
         """Bring every open action to its observation.
@@ -205,7 +203,7 @@ class Actions:
         output.close()
         result = with_blobs(result, conversation.log.put_blob)
         if not result.is_error and not cancel.is_cancelled:
-            result, stop = self._hooks.after_tool(action.item, result, cancel)
+            result, stop = self._consent.hooks.after_tool(action.item, result, cancel)
             if stop is not None:
                 batch.ending = ToolResult(({"type": "text", "text": stop},), ends_turn="hook")
         if not result.is_error:

@@ -29,7 +29,7 @@ from oh_daemon.core.asides import Asides
 from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.condensing import Condensing
-from oh_daemon.core.consent import Policy
+from oh_daemon.core.consent import Consent, Policy
 from oh_daemon.core.context import View, with_images
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.endings import (
@@ -40,7 +40,6 @@ from oh_daemon.core.endings import (
     rest_before_step,
     rest_when_stuck,
 )
-from oh_daemon.core.hook_points import HookPoints
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
@@ -85,11 +84,12 @@ class Agent:
     def __init__(self, conversation: Conversation, runtime: Runtime) -> None:
         self.conversation = conversation
         self._runtime = runtime
+        consent = Consent(conversation, runtime.policy)
+        self._hooks = consent.hooks
         self._actions = Actions(
-            conversation, runtime.tools, runtime.policy, runtime.context_for, runtime.watch_files
+            conversation, runtime.tools, consent, runtime.context_for, runtime.watch_files
         )
         view = View(conversation.state.agent["systemPrompt"])
-        self._hooks = HookPoints(conversation, runtime.policy.hooks)
         before = self._hooks.before_condensing
         self._condensing = Condensing(conversation, view, runtime.condenser, before)
         self.asides = Asides(conversation, self._model)
@@ -186,12 +186,7 @@ class Agent:
                 conversation.start_queued(QueuedMessage.model_validate(head))
 
     def _through_hooks(self, cancel: CancelToken) -> Rest | None:
-        """All steps; a hook may refuse the message or the rest."""
-        refused = self._hooks.take_messages(cancel)
-        if refused is not None:
-            return refused
-        if self._runtime.titles:
-            self.asides.begin_title()
+        """All steps; a hook may refuse the rest."""
         while True:
             rest = self._steps(cancel)
             if rest is None or self._hooks.lets_rest(rest, cancel):
@@ -252,6 +247,8 @@ class Agent:
 
     def _ask(self, cancel: CancelToken) -> ModelAnswer:
         """One model call; its answer is in the log, tool calls as open actions."""
+        if self._runtime.titles:
+            self.asides.begin_title()
         model = self._model()
         self._runtime.before_step(cancel)
         for warning in model.warnings:
@@ -276,8 +273,7 @@ class Agent:
             ),
             tools=self._rendered_tools(),
             tool_choice=self._runtime.tool_choice if is_first else "auto",
-            # A sub-agent shares the start of the prompt with its parent.
-            cache_key=conversation.state.parent_id or conversation.id,
+            cache_key=conversation.state.cache_key,
         )
         return Answering(conversation, self._runtime.tools, model).ask(request, cancel)
 

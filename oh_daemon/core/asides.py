@@ -94,7 +94,7 @@ class Asides:
             messages=with_images([*messages, asked], conversation.log.read_blob),
             tools=tools,
             tool_choice="none" if tools else "auto",
-            cache_key=conversation.id,
+            cache_key=conversation.state.cache_key,
             purpose="ask",
         )
         forget = self._cancel.on_cancel(cancel.cancel)

@@ -74,7 +74,7 @@ class Consent:
     def __init__(self, conversation: Conversation, policy: Policy) -> None:
         self._conversation = conversation
         self._policy = policy
-        self._hooks = HookPoints(conversation, policy.hooks)
+        self.hooks = HookPoints(conversation, policy.hooks)
 
     def settle(self, item: Json, tool: Tool, intent: Intent) -> Intent | Rejection | None:
         """The intent to run (the user may have edited it), a rejection, or None while it waits."""
@@ -108,7 +108,7 @@ class Consent:
         self, item: Json, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
         """None when a hook made another action of it, which is planned anew."""
-        hooked = self._hooks.before_tool(item, tool, self._conversation.cancel)
+        hooked = self.hooks.before_tool(item, tool, self._conversation.cancel)
         if hooked.decision == "deny":
             denied = Verdict("reject", f"hook: {hooked.reason}", intent.risk)
             self._log_decision(item, denied, digest)
@@ -210,7 +210,7 @@ class Consent:
         """What rules and hooks say; an earlier answer of the user allows what they leave open."""
         rules = self._policy.rules()
         ruling = ruling_of(rules, spec.name, intent.segments) if rules else None
-        hooked = self._hooks.rulings.get(item["id"])
+        hooked = self.hooks.rulings.get(item["id"])
         for strict in (ruling, hooked):
             if strict is not None and strict.effect != "allow":
                 return strict

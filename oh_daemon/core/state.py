@@ -82,6 +82,11 @@ class State:
         """With what the open turn has of its own."""
         return {**self.options, **(self.turn or {}).get("options", {})}
 
+    @property
+    def cache_key(self) -> str:
+        """A sub-agent shares the start of the prompt with its parent."""
+        return self.parent_id or self.conversation_id
+
     def item(self, item_id: str) -> Json:
         return self.items[self.positions[item_id]]
 

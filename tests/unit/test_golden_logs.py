@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 import pytest
+from fake_llm import malformed
 
 from oh_daemon.contract.events import Record, UnknownEvent
 from oh_daemon.core.context import View
@@ -61,12 +62,4 @@ def test_each_of_its_records_is_a_known_one_and_survives_a_round_trip(log: Path)
 def test_it_needs_no_repair_and_gives_a_model_well_formed_messages(log: Path):
     state = replayed(log)
     assert restart_events(state, "now") == []
-    messages = View("").messages(state.items)
-    waiting: list[str] = []
-    for message in messages:
-        if message["role"] == "tool":
-            assert message["tool_call_id"] == waiting.pop(0)
-            continue
-        assert waiting == []
-        waiting = [call["id"] for call in message.get("tool_calls", ())]
-    assert waiting == []
+    assert malformed(View("").messages(state.items)) is None
