@@ -10,7 +10,7 @@ from fake_llm import FakeLLM, Json
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Retry
+from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Progress, Retry
 from oh_daemon.model.client import LiteLLM
 
 KEY = "sk-test-0123456789abcdefghijklmn"
@@ -52,12 +52,8 @@ def complete(
     on_retry: Callable[[Retry], None] = lambda _: None,
     cancel: CancelToken | None = None,
 ) -> ModelAnswer:
-    return model.complete(
-        request or ModelRequest(messages=HELLO, tools=[TOOL]),
-        on_delta=on_delta,
-        on_retry=on_retry,
-        cancel=cancel or CancelToken(),
-    )
+    progress = Progress(cancel or CancelToken(), on_delta, on_retry)
+    return model.complete(request or ModelRequest(messages=HELLO, tools=[TOOL]), progress)
 
 
 def anthropic(kind: str, **fields: Any) -> bytes:

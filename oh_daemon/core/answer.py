@@ -29,6 +29,7 @@ from oh_daemon.core.ports import (
     ModelAnswer,
     ModelDelta,
     ModelRequest,
+    Progress,
     Retry,
     Tool,
     ToolCall,
@@ -63,9 +64,8 @@ class Answering:
         conversation = self._conversation
         started = conversation.clock.monotonic()
         try:
-            answer = self._model.complete(
-                request, on_delta=self._on_delta, on_retry=self._on_retry, cancel=cancel
-            )
+            progress = Progress(cancel, self._on_delta, self._on_retry)
+            answer = self._model.complete(request, progress)
         except (Cancelled, ModelError) as exc:
             self._is_over = True
             self._drop_streams("interrupted" if isinstance(exc, Cancelled) else "retried")

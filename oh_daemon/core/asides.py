@@ -19,7 +19,7 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import View, is_message, render_batch, with_images
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import shortened, title_of
-from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest
+from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.core.state import State
 
 logger = logging.getLogger(__name__)
@@ -110,9 +110,7 @@ class Asides:
         """One answer, billed. Raises `ModelError`, `StorageError` and `Cancelled`."""
         conversation, model = self._conversation, self._model()
         started = conversation.clock.monotonic()
-        answer = model.complete(
-            request, on_delta=lambda _delta: None, on_retry=lambda _retry: None, cancel=cancel
-        )
+        answer = model.complete(request, Progress(cancel))
         with conversation.changed:
             self._cancel.raise_if_cancelled()
             if answer.usage != Usage():

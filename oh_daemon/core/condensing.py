@@ -31,7 +31,7 @@ from oh_daemon.core.condensation import (
 from oh_daemon.core.context import View, render_cut, size_of
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json, Model, ModelRequest, Retry
+from oh_daemon.core.ports import Json, Model, ModelRequest, Progress, Retry
 
 _SUMMARIZING = {"summarize", "pipeline"}
 _PRUNING = {"prune", "pipeline"}
@@ -149,9 +149,7 @@ class Condensing:
         )
         started = conversation.clock.monotonic()
         try:
-            answer = model.complete(
-                request, on_delta=lambda _delta: None, on_retry=self._on_retry, cancel=cancel
-            )
+            answer = model.complete(request, Progress(cancel, on_retry=self._on_retry))
         except (NetworkError, RateLimitError):
             raise
         except ModelError as exc:

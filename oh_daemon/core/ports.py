@@ -78,6 +78,16 @@ class Retry:
     """Set when it is another model that is tried."""
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is heard of a call under way, on any thread, and what ends it from outside."""
+
+    cancel: CancelToken
+    on_delta: Callable[[ModelDelta], None] = lambda _delta: None
+    on_retry: Callable[[Retry], None] = lambda _retry: None
+    """From here on the deltas so far do not count."""
+
+
 class Model(Protocol):
     """A way to get answers. Routers and the demo script are models too."""
 
@@ -102,18 +112,10 @@ class Model(Protocol):
         """What a user should know before the first call, for instance no function calling."""
         ...
 
-    def complete(
-        self,
-        request: ModelRequest,
-        *,
-        on_delta: Callable[[ModelDelta], None],
-        on_retry: Callable[[Retry], None],
-        cancel: CancelToken,
-    ) -> ModelAnswer:
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Block until the answer is whole.
 
         Raises `ModelError` when no attempt succeeded and `Cancelled` within 100 ms of a cancel.
-        `on_retry` means: forget the deltas so far.
         """
         ...
 

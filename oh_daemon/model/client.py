@@ -21,8 +21,7 @@ from typing import Any
 from oh_daemon.contract.errors import ModelError, NetworkError
 from oh_daemon.contract.items import Usage
 from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Retry
+from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Progress
 from oh_daemon.model.assembly import CHUNK, Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
 from oh_daemon.model.events import read_events, split_lines
@@ -127,21 +126,13 @@ class LiteLLM:
         )
         return (warning,)
 
-    def complete(
-        self,
-        request: ModelRequest,
-        *,
-        on_delta: Callable[[ModelDelta], None],
-        on_retry: Callable[[Retry], None],
-        cancel: CancelToken,
-    ) -> ModelAnswer:
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """As the port says. `on_delta` is called on the thread of the io loop."""
         return with_retries(
-            lambda: run_on_loop(self._call(request, on_delta), cancel),
+            lambda: run_on_loop(self._call(request, progress.on_delta), progress.cancel),
             max_attempts=self._settings.max_attempts,
             first_delay_s=self._first_delay_s,
-            on_retry=on_retry,
-            cancel=cancel,
+            progress=progress,
         )
 
     async def _call(

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from oh_daemon.contract.items import Usage
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Retry, ToolCall
+from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Progress, ToolCall
 
 _CHUNK = 12
 _PACE_S = 0.01
@@ -38,14 +37,7 @@ class DemoModel:
         ),
     )
 
-    def complete(
-        self,
-        request: ModelRequest,
-        *,
-        on_delta: Callable[[ModelDelta], None],
-        on_retry: Callable[[Retry], None],  # noqa: ARG002 - the port's shape.
-        cancel: CancelToken,
-    ) -> ModelAnswer:
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Answer with the next step of the script, at reading speed; it writes no titles."""
         if request.purpose is not None:
             said = "I am the demo model, a script without any AI." * (request.purpose == "ask")
@@ -54,9 +46,9 @@ class DemoModel:
         script = _fix_the_price if "RULES.md" in task else _look_around
         text, tool, args = script(results)
         for start in range(0, len(text), _CHUNK):
-            if cancel.wait(_PACE_S):
-                cancel.raise_if_cancelled()
-            on_delta(ModelDelta("text", text[start : start + _CHUNK]))
+            if progress.cancel.wait(_PACE_S):
+                progress.cancel.raise_if_cancelled()
+            progress.on_delta(ModelDelta("text", text[start : start + _CHUNK]))
         call = ToolCall(f"demo_{len(results)}", tool, json.dumps(args))
         return ModelAnswer(
             text=text, tool_calls=(call,), finish_reason="tool_calls", usage=Usage(requests=1)

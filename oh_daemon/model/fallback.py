@@ -6,12 +6,11 @@ A model that has failed rests for a while, so that not every step waits for its 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from oh_daemon.contract.errors import ContextWindowExceededError, ModelError
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Retry
+from oh_daemon.core.ports import Model, ModelAnswer, ModelRequest, Progress, Retry
 
 REST_S = 120.0
 
@@ -37,23 +36,14 @@ class WithFallbacks:
     def warnings(self) -> tuple[str, ...]:
         return self._models[0].warnings
 
-    def complete(
-        self,
-        request: ModelRequest,
-        *,
-        on_delta: Callable[[ModelDelta], None],
-        on_retry: Callable[[Retry], None],
-        cancel: CancelToken,
-    ) -> ModelAnswer:
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """As the port says; a change of models is told as a retry. The last one's error counts."""
         left = self._awake()
         while True:
             n = left.pop(0)
             model = self._models[n]
             try:
-                answer = model.complete(
-                    request, on_delta=on_delta, on_retry=on_retry, cancel=cancel
-                )
+                answer = model.complete(request, progress)
                 return replace(answer, model=answer.model or model.name)
             except ModelError as error:
                 if isinstance(error, ContextWindowExceededError):
@@ -65,7 +55,7 @@ class WithFallbacks:
                     raise
                 following = self._models[left[0]].label
                 n_models = len(self._models)
-                on_retry(Retry(left[0] + 1, n_models, 0.0, error, model=following))
+                progress.on_retry(Retry(left[0] + 1, n_models, 0.0, error, model=following))
 
     def _awake(self) -> list[int]:
         now = time.monotonic()

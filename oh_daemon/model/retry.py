@@ -6,8 +6,7 @@ import random
 from collections.abc import Callable
 
 from oh_daemon.contract.errors import ModelError
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import ModelAnswer, Retry
+from oh_daemon.core.ports import ModelAnswer, Progress, Retry
 
 MAX_DELAY_S = 30.0
 MAX_RETRY_AFTER_S = 60.0
@@ -18,8 +17,7 @@ def with_retries(
     *,
     max_attempts: int,
     first_delay_s: float,
-    on_retry: Callable[[Retry], None],
-    cancel: CancelToken,
+    progress: Progress,
 ) -> ModelAnswer:
     """Call `attempt` until it answers; an answer that stays empty is returned as it is."""
     for n in range(1, max_attempts + 1):
@@ -34,9 +32,9 @@ def with_retries(
                 raise
             error = exc
         delay_s = plan_delay_s(error, n, first_delay_s, random.random())  # noqa: S311 - jitter.
-        on_retry(Retry(n + 1, max_attempts, delay_s, error))
-        cancel.wait(delay_s)
-        cancel.raise_if_cancelled()
+        progress.on_retry(Retry(n + 1, max_attempts, delay_s, error))
+        progress.cancel.wait(delay_s)
+        progress.cancel.raise_if_cancelled()
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from oh_daemon.contract.profiles import Router, RouteRule
-from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.condensation import CHARS_PER_TOKEN, FULL
 from oh_daemon.core.context import size_of
-from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelDelta, ModelRequest, Retry
+from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +49,10 @@ class Routed:
     def warnings(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(text for model in self._models for text in model.warnings))
 
-    def complete(
-        self,
-        request: ModelRequest,
-        *,
-        on_delta: Callable[[ModelDelta], None],
-        on_retry: Callable[[Retry], None],
-        cancel: CancelToken,
-    ) -> ModelAnswer:
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """As the port says, by the model that is chosen for this request."""
         model = self._candidates[choose(self._router, self._candidates, request)].model
-        answer = model.complete(request, on_delta=on_delta, on_retry=on_retry, cancel=cancel)
+        answer = model.complete(request, progress)
         return replace(answer, model=answer.model or model.name)
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from itertools import count
 from pathlib import Path
 
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import DaemonError
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.ports import Clock, Json, Model, ModelAnswer, ModelDelta, ModelRequest, Retry
+from oh_daemon.core.cancel import Cancelled
+from oh_daemon.core.ports import Clock, Json, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.core.secrets import Masker
 from oh_daemon.store.private_files import private_folder, write_new
 
@@ -76,19 +75,10 @@ class _Kept:
     def warnings(self) -> tuple[str, ...]:
         return self._model.warnings
 
-    def complete(
-        self,
-        request: ModelRequest,
-        *,
-        on_delta: Callable[[ModelDelta], None],
-        on_retry: Callable[[Retry], None],
-        cancel: CancelToken,
-    ) -> ModelAnswer:
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """As the port says; retries are in the conversation's log."""
         try:
-            answer = self._model.complete(
-                request, on_delta=on_delta, on_retry=on_retry, cancel=cancel
-            )
+            answer = self._model.complete(request, progress)
         except (Cancelled, DaemonError) as exc:
             self._files.keep(self._model, request, {"error": str(exc) or "cancelled"})
             raise

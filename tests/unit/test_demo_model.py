@@ -3,7 +3,7 @@
 import pytest
 
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest
+from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Progress
 from oh_daemon.model.demo import DemoModel
 
 TASK = {"role": "user", "content": "Make the test pass by RULES.md."}
@@ -12,12 +12,7 @@ NOTE = "[The editor shows unsaved changes, and so does this.]"
 
 def answer_after(*results: str) -> ModelAnswer:
     messages: list[Json] = [TASK, *({"role": "tool", "content": text} for text in results)]
-    return DemoModel().complete(
-        ModelRequest(messages=messages),
-        on_delta=lambda _delta: None,
-        on_retry=lambda _retry: None,
-        cancel=CancelToken(),
-    )
+    return DemoModel().complete(ModelRequest(messages=messages), Progress(CancelToken()))
 
 
 @pytest.mark.parametrize(("last_run", "says"), [("1 passed", True), ("1 failed", False)])
