@@ -423,7 +423,7 @@ def test_doctor_exits_1_when_a_log_cannot_be_written(world: World) -> None:
 
 def test_help_is_plain_and_names_every_command(world: World) -> None:
     ran = run(world, "--help")
-    for name in ("run", "demo", "log", "list", "usage", "doctor", "schema"):
+    for name in ("run", "demo", "log", "list", "usage", "doctor"):
         assert re.search(rf"^  {name} ", ran.out, re.MULTILINE)
     assert "api-key" not in run(world, "run", "--help").out
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from oh_daemon.contract import approvals, errors, events, inputs, items, messages, protocol, turns
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.fronts.cli.app import app
-from oh_daemon.fronts.cli.schema import write_schema
+from oh_schema.files import write_schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -181,11 +181,6 @@ def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) 
     assert types.read_bytes() == (ROOT / types.relative_to(tmp_path)).read_bytes()
     types.write_text(types.read_text("utf-8") + "-- by hand\n", "utf-8")
     assert write_schema(tmp_path, check=True) == 1
-
-
-def test_the_schema_is_written_in_a_source_tree_only(tmp_path: Path) -> None:
-    assert write_schema(tmp_path, check=False) == 2
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_method_of_the_protocol_has_an_example() -> None:

@@ -196,14 +196,14 @@ def doctor(workspace: Folder = Path()) -> int:
     return run_doctor(workspace)
 
 
-@app.command()
+@app.command(hidden=True)
 def schema(
-    check: Annotated[
-        bool, typer.Option("--check", help="Only say whether they are right.")
-    ] = False,
-    root: Annotated[Path, typer.Option(help="The source tree.")] = Path(),
+    check: Annotated[bool, typer.Option("--check", help="Only say whether it is right.")] = False,
 ) -> int:
-    """Write docs/schema.json, the tables of protocol.md and the types of the editors."""
-    from oh_daemon.fronts.cli.schema import write_schema  # noqa: PLC0415
-
-    return write_schema(root.absolute(), check=check)
+    """For developers, in the source tree: write what follows from the contract."""
+    try:
+        # It lies beside the package and is no part of what is installed.
+        from oh_schema.files import ROOT, write_schema  # noqa: PLC0415
+    except ImportError as exc:
+        raise InvalidParamsError("this is for the source tree; clone it, then `make`") from exc
+    return write_schema(ROOT, check=check)

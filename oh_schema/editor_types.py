@@ -1,7 +1,7 @@
 """protocol.ts and protocol.lua: the models of the registry as types of the editors' languages.
 
 Fields that the daemon always sends are required, those that a client may leave out are optional.
-Nothing at run time needs this module; `oh-daemon schema` writes the files.
+`oh-daemon schema` writes the files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`oh-daemon schema`: JSON Schema, the editors' types, the documents' tables, from one registry."""
+"""`oh-daemon schema`: JSON Schema, the editors' types, the documents' tables, from one registry.
+
+For those who change the contract; no part of what is installed.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,14 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import LIMITS, NOT_FROM_PROJECT, STRICTNESS, TIGHTENED, Settings
-from oh_daemon.fronts.cli.editor_types import render_lua, render_typescript
+from oh_schema.editor_types import render_lua, render_typescript
 
+ROOT = Path(__file__).parents[1]
 PAGES = (Path("protocol.md"), Path("README.md"))
 
 
 def write_schema(root: Path, *, check: bool) -> int:
     """Bring the files up to date, or say which is not; 1 when `check` found one."""
-    if not (root / "protocol.md").is_file():
-        sys.stderr.write(f"{root} is not oh-daemon's source tree; name it by --root\n")
-        return 2
     wanted = {
         root / "docs" / "schema.json": render_schema(),
         root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
