@@ -84,7 +84,7 @@ def test_a_command_is_edited_before_it_is_allowed(desk: Desk) -> None:
     editor.command("Oh make it")
     editor.wait_for_event("ApprovalRequested")
     editor.command("Oh edit")
-    assert "only a command can be edited" in editor.messages()
+    assert "`:Oh diff` shows an edit" in editor.messages()
     editor.command("Oh approve")
     editor.wait_for_chat("[c] edit it first")
     editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")

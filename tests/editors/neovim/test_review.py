@@ -116,38 +116,73 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     _wait_for_list(editor, "? notes.txt +2 -2 to allow")
     files, before, after = editor.lua(_TAB)
     assert "1 to allow" in files[0]
-    assert "a/r allow/reject" in files[0]
+    assert "a/r allow/reject  A/R the file" in files[0]
     assert before[1] == buffer[:] == _lines(l0="not saved")
     assert after[1] == _lines(l0="not saved", l3="agent 3", l20="agent 20")
 
-    editor.type("a")
-    _wait_for_list(editor, "? other.py +1 -0 to allow", "● notes.txt +2 -2 to review")
-    assert buffer[:] == _lines(l0="not saved", l3="agent 3", l20="agent 20")
+    # One change is left out of it and taken in again, then the other one is.
+    editor.type("r")
+    assert editor.lua(_TAB)[2][1] == _lines(l0="not saved", l20="agent 20")
+    assert "1 of 2 changes left out" in editor.lua(_TAB)[2][0]
+    editor.wait_for_chat("[d] see it side by side, 1 of its 2 changes left out")
+    editor.type("a]cr")
+    _wait_for_list(editor, "? other.py +1 -0 to allow", "● notes.txt +1 -1 to review")
+    assert buffer[:] == _lines(l0="not saved", l3="agent 3")
+    assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
     editor.lua("vim.ui.input = function(_, answer) answer('no other file, please') end")
     editor.type("[f")
     editor.wait("vim.fn.getline(1) == 'x = 1'")
     editor.type("r")
     editor.wait_for_event("TurnFinished")
-    _wait_for_list(editor, "● notes.txt +2 -2 to review")
+    _wait_for_list(editor, "● notes.txt +1 -1 to review")
+    assert "The user left this out of your edit" in desk.prompts()
+    assert "-line 20\\n+agent 20" in desk.prompts()
     assert "no other file, please" in desk.prompts()
     assert not (desk.project / "other.py").exists()
 
 
-def test_an_edit_that_no_longer_fits_the_text_is_shown_as_the_diff_has_it(desk: Desk) -> None:
+def test_an_edit_that_no_longer_fits_is_shown_as_the_diff_has_it_and_refused(desk: Desk) -> None:
     path = desk.project / "notes.txt"
     path.write_text("\n".join(LINES) + "\n", "utf-8")
-    desk.script(call("edit", command="view", path="notes.txt"), _edit(3))
+    desk.script(call("edit", command="view", path="notes.txt"), _edit(3, 20), say("I see."))
     editor = desk.start()
     buffer = editor.edit(path)
     editor.command("Oh rename a line")
     editor.wait_for_event("ApprovalRequested")
     buffer[3] = "the user was faster"
     editor.command("Oh diff")
-    _wait_for_list(editor, "? notes.txt +1 -1 to allow")
-    _, before, after = editor.lua(_TAB)
+    _wait_for_list(editor, "? notes.txt +2 -2 to allow")
+    files, before, after = editor.lua(_TAB)
+    assert "A/R" not in files[0], "it is decided as a whole"
     assert after[0].endswith("only the lines of the diff")
-    assert before[1] == LINES[:7]
-    assert after[1] == _lines(l3="agent 3")[:7]
+    assert before[1] == LINES[:7] + LINES[17:24]
+    assert after[1] == (_lines(l3="agent 3")[:7] + _lines(l20="agent 20")[17:24])
+    editor.type("a")
+    editor.wait_for_event("TurnFinished")
+    assert buffer[:] == _lines(l3="the user was faster")
+    assert "it changed since you read it" in desk.prompts()
+
+
+def test_rejecting_all_changes_of_an_edit_rejects_it(desk: Desk) -> None:
+    path = desk.project / "notes.txt"
+    path.write_text("\n".join(LINES) + "\n", "utf-8")
+    desk.script(call("edit", command="view", path="notes.txt"), _edit(3, 20), say("I see."))
+    editor = desk.start()
+    editor.edit(path)
+    editor.command("Oh rename two lines")
+    editor.wait_for_event("ApprovalRequested")
+    editor.command("Oh diff")
+    _wait_for_list(editor, "? notes.txt +2 -2 to allow")
+    editor.lua("vim.ui.input = function(_, answer) _G.answer = answer end")
+    editor.type("r]cr")
+    editor.wait("_G.answer ~= nil")
+    editor.type("A")
+    assert "every change of it is left out" in editor.messages()
+    assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
+    editor.lua("_G.answer('not here')")
+    editor.wait_for_event("TurnFinished")
+    assert "The user rejected this: not here" in desk.prompts()
+    assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
 
 
 def test_the_changed_places_go_to_the_quickfix_list(desk: Desk) -> None:

@@ -1,4 +1,5 @@
 --- Answers to what the agent asks. Which approval is meant: that under the cursor, else the oldest.
+local proposal = require("oh.proposal")
 local tell = require("oh.tell")
 
 local M = {}
@@ -45,6 +46,19 @@ local function option_of(approval, effect, scope)
   end)
 end
 
+--- Answer with what the user left of an edit; nobody allows an edit of which nothing is left.
+---@param conversation oh.Conversation
+---@param approval table
+---@param option table
+local function respond(conversation, approval, option)
+  local edited = option.effect == "allow" and proposal.edited(approval) or nil
+  if edited and #edited.hunks == 0 then
+    tell.message("every change of it is left out; reject it, or take one in again")
+  else
+    conversation:respond(approval, option, { editedSubject = edited })
+  end
+end
+
 --- Allow it for this scope; without one the narrowest that is offered.
 ---@param conversation oh.Conversation
 ---@param approval table
@@ -52,7 +66,7 @@ end
 function M.allow(conversation, approval, scope)
   local option = option_of(approval, "allow", scope)
   if option then
-    conversation:respond(approval, option)
+    respond(conversation, approval, option)
     return
   end
   local way_out = "`:Oh approve ?` shows what is offered"
@@ -70,7 +84,7 @@ function M.choose(conversation, approval)
     end,
   }, function(option)
     if option then
-      conversation:respond(approval, option)
+      respond(conversation, approval, option)
     end
   end)
 end
@@ -118,6 +132,9 @@ end
 function M.edit(conversation)
   local approval = M.meant(conversation)
   if not approval then
+    return
+  elseif approval.subject.kind == "fileChange" then
+    tell.message("`:Oh diff` shows an edit, and leaves out parts of it")
     return
   elseif not approval.editable then
     tell.message("only a command can be edited before it is allowed")

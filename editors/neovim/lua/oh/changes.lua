@@ -2,6 +2,7 @@
 --- The daemon holds the review; it is asked here, and what it refuses is shown with its reason.
 local language = require("oh.language")
 local patch = require("oh.patch")
+local proposal = require("oh.proposal")
 local tell = require("oh.tell")
 
 local M = {}
@@ -27,6 +28,8 @@ local M = {}
 ---@field oldLines integer
 ---@field newStart integer
 ---@field newLines integer
+---@field index? integer Its number in an edit that waits for approval.
+---@field verdict? oh.Verdict What the user chose for it there.
 
 --- Everything to look at: what is asked first, then what waits for review, then what is settled.
 ---@param conversation oh.Conversation
@@ -64,7 +67,10 @@ end
 function M.sides(conversation, change, on_sides)
   if change.approval then
     local before, after, fits = patch.sides(change.patch or "", language.lines_of(change.uri))
-    on_sides({ before = before, after = after, hunks = {}, fits = fits })
+    on_sides(
+      fits and proposal.sides(change.approval, before, after)
+        or { before = before, after = after, hunks = {}, fits = false }
+    )
     return
   end
   local params = { conversationId = conversation.id, uri = change.uri }
@@ -93,7 +99,7 @@ end
 
 --- Keep or revert whole files or single hunks; files with conflicts stay as they are, and say why.
 ---@param conversation oh.Conversation
----@param verdict "accept"|"revert"
+---@param verdict oh.Verdict
 ---@param chosen { uris?: string[], hunks?: table[] }
 ---@param on_done fun()
 function M.settle(conversation, verdict, chosen, on_done)

@@ -234,10 +234,16 @@ function Conversation:on_daemon_gone()
   self.status, self.reason, self.retry = "stopped", nil, nil
   self.on_change()
   for _, waiting in ipairs(vim.list_extend(vim.list_slice(self.approvals), self.questions)) do
-    local entry = self.by_id[waiting.itemId]
-    if entry then
-      self.on_change(entry.index)
-    end
+    self:redraw(waiting.itemId)
+  end
+end
+
+--- What is shown of an item depends on more than the log.
+---@param item_id string
+function Conversation:redraw(item_id)
+  local entry = self.by_id[item_id]
+  if entry then
+    self.on_change(entry.index)
   end
 end
 

@@ -27,6 +27,12 @@ M.STATES = {
   reverted = { "⊘", "OhDim", "reverted" },
 }
 
+--- The same for the hunks of an edit that waits.
+M.CHOSEN = {
+  accept = { "✓ stays", "OhDone" },
+  revert = { "⊘ left out", "OhDim" },
+}
+
 ---@param name string
 ---@param root string
 ---@param n_files integer
@@ -144,7 +150,22 @@ function DiffTab:draw_sides(path, sides)
   for _, buf in ipairs({ self.before, self.after }) do
     M.color(buf, filetype)
   end
+  self:mark(sides.hunks)
   vim.cmd("diffupdate")
+end
+
+--- Say at the end of its first line what was chosen for a hunk.
+---@param hunks oh.Hunk[]
+function DiffTab:mark(hunks)
+  local last = vim.api.nvim_buf_line_count(self.after) - 1
+  for _, hunk in ipairs(hunks) do
+    local word = hunk.verdict and M.CHOSEN[hunk.verdict]
+    if word then
+      local place = { virt_text = { word } }
+      local row = math.min(hunk.newStart, last)
+      vim.api.nvim_buf_set_extmark(self.after, namespace, row, 0, place)
+    end
+  end
 end
 
 --- Put the cursor of the right side on the first line that differs.
@@ -190,6 +211,7 @@ end
 ---@param lines string[]
 function M.set_lines(buf, lines)
   vim.bo[buf].modifiable = true
+  vim.api.nvim_buf_clear_namespace(buf, namespace, 0, -1)
   vim.api.nvim_buf_set_lines(buf, 0, -1, false, lines)
   vim.bo[buf].modifiable = false
 end

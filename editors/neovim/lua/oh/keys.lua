@@ -126,7 +126,13 @@ function M.answers(approval)
     }, "  "),
   }
   if approval.subject.kind == "fileChange" then
-    table.insert(lines, key("diff", ":Oh diff") .. " see it side by side")
+    local count = require("oh.proposal").count(approval)
+    local choice = count.hunks > 0 and ", choose from its %d changes" or ""
+    if count.left_out > 0 then
+      choice = ", %d of its %d changes left out"
+      choice = choice:format(count.left_out, count.hunks)
+    end
+    table.insert(lines, key("diff", ":Oh diff") .. " see it side by side" .. choice)
   elseif approval.editable then
     table.insert(lines, key("edit", ":Oh edit") .. " edit it first")
   end
@@ -142,14 +148,15 @@ end
 
 --- How changes are decided in the diff tab, in a line.
 ---@param is_asked boolean They are not written yet.
+---@param has_choice boolean There are hunks to decide one by one.
 ---@return string
-function M.verdicts(is_asked)
+function M.verdicts(is_asked, has_choice)
   local keys = config.current().keys.review
   local function pair(accept, revert, what)
     return ("%s/%s %s"):format(keys[accept] or "-", keys[revert] or "-", what)
   end
   local said = { pair("accept", "revert", is_asked and "allow/reject" or "accept/revert") }
-  if not is_asked then
+  if has_choice then
     table.insert(said, pair("accept_file", "revert_file", "the file"))
   end
   table.insert(said, keys.help and keys.help .. " all keys" or nil)

@@ -2,6 +2,7 @@
 --- What is decided goes to the daemon, which edits; the tab shows what is true after it.
 local changes = require("oh.changes")
 local difftab = require("oh.difftab")
+local proposal = require("oh.proposal")
 local tell = require("oh.tell")
 
 local M = {}
@@ -183,9 +184,20 @@ end
 function Review:label()
   local tab, is_asked = self.tab, self.shown.state == "asked"
   local cut = self.sides.fits and "" or "the file has changed; only the lines of the diff"
-  difftab.label(tab.list, M.summary(self.changes), require("oh.keys").verdicts(is_asked))
+  local keys = require("oh.keys").verdicts(is_asked, not is_asked or self:has_choice())
+  difftab.label(tab.list, M.summary(self.changes), keys)
   difftab.label(tab.before, is_asked and "now" or "before", "")
-  difftab.label(tab.after, is_asked and "if you allow it" or "by the agent", cut)
+  difftab.label(tab.after, is_asked and self:promise() or "by the agent", cut)
+end
+
+--- What the right side is while an edit waits.
+---@private
+---@return string
+function Review:promise()
+  local count = proposal.count(self.shown.approval)
+  local rest = count.left_out > 0
+    and (", %d of %d changes left out"):format(count.left_out, count.hunks)
+  return "if you allow it" .. (rest or "")
 end
 
 ---@param all oh.Change[]
@@ -214,7 +226,7 @@ local function here()
   end)
 end
 
----@param verdict "accept"|"revert"
+---@param verdict oh.Verdict
 ---@param is_whole boolean The file, not only the hunk under the cursor.
 function M.decide(verdict, is_whole)
   local review = here()
@@ -222,21 +234,29 @@ function M.decide(verdict, is_whole)
   if not (review and change) then
     return
   end
-  if change.approval then
+  is_whole = is_whole or vim.api.nvim_get_current_buf() == review.tab.list
+  if change.approval and (is_whole or not review:has_choice()) then
     review:answer(change.approval, verdict)
-  elseif not changes.is_unreviewed(change) then
+  elseif not M.is_open(change) then
     tell.message(("%s is %s already"):format(M.name(change), change.state))
-  elseif is_whole or vim.api.nvim_get_current_buf() == review.tab.list then
+  elseif is_whole then
     review:settle(verdict, { uris = { change.uri } })
   else
-    review:settle_hunk(verdict, change)
+    review:decide_hunk(verdict, change)
   end
 end
 
---- The edit is not written yet: allow it, or reject it with a note.
+--- Whether a part of what is shown can be decided.
+---@private
+---@return boolean
+function Review:has_choice()
+  return self.sides ~= nil and #self.sides.hunks > 0
+end
+
+--- The edit is not written yet: allow what is left of it, or reject it with a note.
 ---@private
 ---@param approval table
----@param verdict "accept"|"revert"
+---@param verdict oh.Verdict
 function Review:answer(approval, verdict)
   local answers = require("oh.approval")
   if verdict == "accept" then
@@ -247,7 +267,7 @@ function Review:answer(approval, verdict)
 end
 
 ---@private
----@param verdict "accept"|"revert"
+---@param verdict oh.Verdict
 ---@param chosen { uris?: string[], hunks?: table[] }
 function Review:settle(verdict, chosen)
   changes.settle(self.conversation, verdict, chosen, function()
@@ -256,16 +276,35 @@ function Review:settle(verdict, chosen)
 end
 
 ---@private
----@param verdict "accept"|"revert"
+---@param verdict oh.Verdict
 ---@param change oh.Change
-function Review:settle_hunk(verdict, change)
+function Review:decide_hunk(verdict, change)
   local is_before = vim.api.nvim_get_current_buf() == self.tab.before
   local hunk = self.sides and M.hunk_at(self.sides.hunks, vim.fn.line("."), is_before)
   if not hunk then
     tell.message("no change under the cursor; `]c` goes to the next one")
     return
   end
-  self:settle(verdict, { hunks = { vim.tbl_extend("error", { uri = change.uri }, hunk) } })
+  if change.approval then
+    self:choose(change.approval, hunk.index, verdict)
+  else
+    self:settle(verdict, { hunks = { vim.tbl_extend("error", { uri = change.uri }, hunk) } })
+  end
+end
+
+--- Leave a hunk of an edit in it or out of it. With the last one the edit itself is decided.
+---@private
+---@param approval table
+---@param index integer
+---@param verdict oh.Verdict
+function Review:choose(approval, index, verdict)
+  proposal.choose(approval, index, verdict)
+  self.conversation:redraw(approval.itemId)
+  self:show(self.shown)
+  local count = proposal.count(approval)
+  if count.chosen == count.hunks then
+    self:answer(approval, count.left_out == count.hunks and "revert" or "accept")
+  end
 end
 
 ---@param hunks oh.Hunk[]

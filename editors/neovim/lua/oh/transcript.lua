@@ -174,7 +174,8 @@ function render.condensation(to, entry)
   local item = entry.item
   local size = ("%d to %d tokens"):format(item.tokensBefore or 0, item.tokensAfter or 0)
   local is_kept = item.status ~= "running" and not item.keepFrom
-  M.head(to, item.status, is_kept and "Kept what came before" or "Summarized what came before", size)
+  local what = is_kept and "Kept what came before" or "Summarized what came before"
+  M.head(to, item.status, what, size)
   local head = #to.lines
   for _, line in ipairs(vim.split(item.summary or "", "\n", { plain = true, trimempty = true })) do
     to:line("  " .. line, "OhDim")
