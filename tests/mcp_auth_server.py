@@ -1,7 +1,7 @@
 """A real MCP server that wants its users to sign in, with its own authorization server.
 
-python tests/mcp_auth_server.py http PORT [agrees | denies]: it asks nobody, so whoever opens its
-page has answered.
+python tests/mcp_auth_server.py [http | sse] PORT [agrees | denies]: it asks nobody, so whoever
+opens its page has answered.
 """
 
 import secrets
@@ -22,6 +22,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 
 LIFETIME_S = 3_600
+PATHS = {"http": "/mcp", "sse": "/sse"}
 
 
 class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
@@ -92,6 +93,11 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         self._access.pop(token.token, None)
         self._refresh.pop(token.token, None)
 
+    def revoke(self) -> None:
+        """Know nobody any more."""
+        self._access.clear()
+        self._refresh.clear()
+
     def _give(self, client: OAuthClientInformationFull, scopes: list[str]) -> OAuthToken:
         client_id = client.client_id or ""
         access, refresh = (f"{kind}-{secrets.token_urlsafe(32)}" for kind in ("access", "refresh"))
@@ -108,14 +114,15 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         )
 
 
-def main(port: int, *, agrees: bool) -> None:
+def main(transport: str, port: int, *, agrees: bool) -> None:
     address = AnyHttpUrl(f"http://127.0.0.1:{port}")
+    authority = Authority(agrees=agrees)
     server = MCPServer(
         "vault",
-        auth_server_provider=Authority(agrees=agrees),
+        auth_server_provider=authority,
         auth=AuthSettings(
             issuer_url=address,
-            resource_server_url=AnyHttpUrl(f"http://127.0.0.1:{port}/mcp"),
+            resource_server_url=AnyHttpUrl(f"http://127.0.0.1:{port}{PATHS[transport]}"),
             client_registration_options=ClientRegistrationOptions(enabled=True),
             validate_token_resource=False,
         ),
@@ -126,8 +133,16 @@ def main(port: int, *, agrees: bool) -> None:
         """What only the signed-in user may see."""
         return "gold"
 
+    @server.tool()
+    def revoke() -> str:  # pyright: ignore[reportUnusedFunction] - the server calls it.
+        """Let nobody in any more who has signed in so far."""
+        authority.revoke()
+        return "revoked"
+
+    if transport == "sse":
+        server.run("sse", host="127.0.0.1", port=port)
     server.run("streamable-http", host="127.0.0.1", port=port)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[2]), agrees=sys.argv[3] == "agrees")
+    main(sys.argv[1], int(sys.argv[2]), agrees=sys.argv[3] == "agrees")

@@ -60,7 +60,7 @@ class Server:
         self.info = McpServerInfo(name=name, status="disabled")
         self._around = around
         self._sign_in = around.sign_in(settings)
-        self._sign_in.on_needed = lambda: self._say("authRequired", _SIGN_IN)
+        self._sign_in.on_needed = self._on_refused
         self._on_change = on_change
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
@@ -128,10 +128,17 @@ class Server:
         except MCPError as exc:
             if exc.code == _CONNECTION_CLOSED:
                 self._ended.set()
-                raise ToolError(f"{self.name!r} is gone; it is started again") from exc
+                what = _SIGN_IN if self._sign_in.is_needed else "it is started again"
+                raise ToolError(f"{self.name!r} is gone; {what}") from exc
             raise ToolError(f"{self.name!r} refused the call: {exc}") from exc
         answer: Json = result.model_dump(mode="json", by_alias=True, exclude_none=True)
         return answer
+
+    def _on_refused(self) -> None:
+        self._say("authRequired", _SIGN_IN)
+        if self._client is not None:
+            # Where answers come in a stream of events, the refused call would wait for its own.
+            self._ended.set()
 
     async def _live(self) -> None:
         """Connect, and again when it breaks, a few times."""
@@ -182,7 +189,8 @@ class Server:
                 finally:
                     # From here on no call and no step takes it for one that runs.
                     self._client = None
-                    self._say("starting")
+                    if not self._sign_in.is_needed:
+                        self._say("starting")
                     listening.cancel()
         except TimeoutError:
             return f"it did not start within {limit_s:g} s{self._last_words()}"

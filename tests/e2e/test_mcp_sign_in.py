@@ -18,11 +18,12 @@ from world import World, content_of, items
 
 
 @contextmanager
-def vault(answer: str = "agrees") -> Generator[Json]:
+def vault(answer: str = "agrees", transport: str = "http") -> Generator[Json]:
     """Its settings."""
     program = mcp_auth_server.__file__
-    with serving("http", None, answer, program=program) as port:
-        yield {"url": f"http://127.0.0.1:{port}/mcp"}
+    with serving(transport, None, answer, program=program) as port:
+        path = mcp_auth_server.PATHS[transport]
+        yield {"url": f"http://127.0.0.1:{port}{path}", "transport": transport}
 
 
 def begin(client: RawClient) -> str:
@@ -79,6 +80,19 @@ def test_an_old_token_is_refreshed_without_the_user(world: World) -> None:
         now = json.loads(file.read_bytes())
         assert now["tokens"]["access_token"] != first["tokens"]["access_token"]
         assert now["expiresAt"] > first["expiresAt"] - 60
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+def test_a_call_with_a_revoked_token_ends_at_once(world: World, transport: str) -> None:
+    world.script(call("vault__revoke"), call("vault__open_vault"), say("Closed."))
+    with vault(transport=transport) as settings:
+        client = daemon(world, status="authRequired", vault=settings)
+        browse(begin(client))
+        told(client, lambda server: server["status"] == "running")
+        world.start(client)
+        assert world.turn(client)["finalText"] == "Closed."
+        assert "mcp/authenticate begins that" in content_of(items(client, "toolCall")[1])
+        assert stand(client, "vault")["status"] == "authRequired"
 
 
 def test_who_is_refused_may_try_again_and_nobody_else_can_answer(world: World) -> None:
