@@ -27,6 +27,8 @@ class ToolSubject(Contract):
     kind: Literal["tool"] = "tool"
     tool: str
     args: dict[str, Any]
+    definition: str | None = None
+    """Hash of what an MCP server says of its tool; with another one it is asked for again."""
 
 
 class PathSubject(Contract):

@@ -48,7 +48,7 @@ from oh_daemon.fronts.memory import Memory
 from oh_daemon.fronts.policy import policy_of
 from oh_daemon.fronts.skills import Skills
 from oh_daemon.fronts.trust import TrustBook
-from oh_daemon.mcp_servers.servers import McpServers
+from oh_daemon.mcp_servers.servers import McpServers, tools_of
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
@@ -361,8 +361,7 @@ class Live:
         skills.servers.begin()
         # The user's own come last, so none of a skill can stand in for one of them.
         sources = (skills.servers, self._shared.mcp)
-        tools = tuple(tool for source in sources for tool in source.tools(cancel))
-        if self.workbench.take_mcp_tools(tools):
+        if self.workbench.take_mcp_tools(tools_of(sources, cancel)):
             self._log_agent()
         for server in (info for source in sources for info in source.infos()):
             if server.status == "failed":

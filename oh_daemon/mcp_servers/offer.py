@@ -28,6 +28,8 @@ class Offered:
 
     spec: ToolSpec
     own_name: str
+    digest: str
+    """Of all that the server says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def choose_tools(
         if problem is None and name in tools:
             problem = "another tool has this name"
         if problem is None:
-            tools[name] = Offered(_spec(name, server, tool), own_name)
+            tools[name] = Offered(_spec(name, server, tool), own_name, digest)
         elif len(left_out) < MAX_TOOLS:
             left_out.append(f"{shown(own_name)[:_MAX_NAME]}: {problem}")
     return Offer(tuple(tools.values()), tuple(left_out), digests)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from oh_daemon.core.ports import (
     ToolSpec,
 )
 from oh_daemon.mcp_servers.connections import Surroundings
+from oh_daemon.mcp_servers.offer import Offered
 from oh_daemon.mcp_servers.resources import ResourceTool
 from oh_daemon.mcp_servers.server import RunOnLoop, Server
 
@@ -35,7 +36,7 @@ class McpServers:
         settings: Callable[[], Mapping[str, McpServerSettings]],
         surroundings: Surroundings,
     ) -> None:
-        self._run = run
+        self.run_on_loop = run
         self._settings = settings
         self._surroundings = surroundings
         self._changed = threading.Condition()
@@ -52,7 +53,7 @@ class McpServers:
         self, settings: Callable[[], Mapping[str, McpServerSettings]], cwd: Path
     ) -> McpServers:
         """Servers that somebody else names and ends, such as those of a conversation's skills."""
-        return McpServers(self._run, settings, replace(self._surroundings, cwd=cwd))
+        return McpServers(self.run_on_loop, settings, replace(self._surroundings, cwd=cwd))
 
     def begin(self) -> None:
         """Start what the settings name, end what they no longer name; does not wait for them."""
@@ -60,7 +61,7 @@ class McpServers:
         with self._changed:
             known = {name: server.settings for name, server in self._servers.items()}
         if wanted != known:
-            self._run(self._keep_step(wanted), CancelToken())
+            self.run_on_loop(self._keep_step(wanted), CancelToken())
 
     async def _keep_step(self, wanted: Mapping[str, McpServerSettings]) -> None:
         for name in [n for n, s in self._servers.items() if wanted.get(n) != s.settings]:
@@ -75,7 +76,7 @@ class McpServers:
         """How each stands, by name."""
         return tuple(self._servers[name].info for name in sorted(self._servers))
 
-    def tools(self, cancel: CancelToken) -> tuple[Tool, ...]:
+    def tools(self, cancel: CancelToken) -> list[McpTool]:
         """Those of the servers that run, once none is starting any more, sorted by name."""
         with cancel.notifying(self._changed), self._changed:
             self._changed.wait_for(
@@ -83,14 +84,15 @@ class McpServers:
             )
         cancel.raise_if_cancelled()
         servers = list(self._servers.values())
-        found: list[Tool] = [
-            McpTool(tool.spec, server, tool.own_name, self._run)
-            for server in servers
-            for tool in server.offered
-        ]
-        if readable := {server.name: server for server in servers if server.has_resources}:
-            found.append(ResourceTool(readable, self._run))
-        return tuple(sorted(found, key=lambda tool: tool.spec.name))
+        found = (
+            McpTool(tool, server, self.run_on_loop) for server in servers for tool in server.offered
+        )
+        return sorted(found, key=lambda tool: tool.spec.name)
+
+    def readable(self) -> dict[str, Server]:
+        """Those that have resources, by name."""
+        servers = list(self._servers.values())
+        return {server.name: server for server in servers if server.has_resources}
 
     def _is_starting(self) -> bool:
         return any(server.info.status == "starting" for server in list(self._servers.values()))
@@ -99,17 +101,17 @@ class McpServers:
         """Until the daemon ends; the settings stay as they are."""
         self._switched[name] = enabled
         server = self._named(name)
-        self._run(server.start() if enabled else server.stop(), CancelToken())
+        self.run_on_loop(server.start() if enabled else server.stop(), CancelToken())
 
     def restart(self, name: str) -> None:
-        self._run(self._named(name).start(), CancelToken())
+        self.run_on_loop(self._named(name).start(), CancelToken())
 
     def authenticate(self, name: str) -> str | None:
         """Let the user sign in anew; the result is where, None if the server asks for nothing."""
         server = self._named(name)
         if server.settings.url is None:
             raise InvalidParamsError.at("server", "only a server with a `url` can be signed in to")
-        return self._run(server.authenticate(), CancelToken())
+        return self.run_on_loop(server.authenticate(), CancelToken())
 
     def _named(self, name: str) -> Server:
         self.begin()
@@ -128,7 +130,7 @@ class McpServers:
                 await server.stop()
 
         if servers:
-            self._run(stop(), CancelToken())
+            self.run_on_loop(stop(), CancelToken())
 
     def _tell(self) -> None:
         with self._changed:
@@ -136,26 +138,38 @@ class McpServers:
         self.on_change()
 
 
+def tools_of(sources: Sequence[McpServers], cancel: CancelToken) -> tuple[Tool, ...]:
+    """Those of all of them; of two with one name the later counts."""
+    found: list[Tool] = [tool for source in sources for tool in source.tools(cancel)]
+    readable = {name: each for source in sources for name, each in source.readable().items()}
+    if readable:
+        found.append(ResourceTool(readable, sources[0].run_on_loop))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class McpTool:
     """A tool of a server; two from the same listing are equal."""
 
-    spec: ToolSpec
+    offered: Offered
     server: Server
-    own_name: str
     run_on_loop: RunOnLoop
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.offered.spec
 
     def plan(self, args: Json) -> Intent:
         """What the server says of itself may lower the risk of reading only."""
         return Intent(
-            f"{self.server.name}: {self.own_name}",
-            ToolSubject(tool=self.spec.name, args=args),
+            f"{self.server.name}: {self.offered.own_name}",
+            ToolSubject(tool=self.spec.name, args=args, definition=self.offered.digest),
             "low" if self.spec.read_only else "medium",
             footprint=Footprint(writes=not self.spec.read_only),
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        answer = self.run_on_loop(self.server.call(self.own_name, args), context.cancel)
+        answer = self.run_on_loop(self.server.call(self.offered.own_name, args), context.cancel)
         content: tuple[Json, ...] = tuple(answer.get("content", ()))
         if not content and "structuredContent" in answer:
             content = ({"type": "text", "text": json.dumps(answer["structuredContent"])},)

@@ -37,15 +37,24 @@ def test_a_secret_is_put_in_by_its_name_and_masked_and_a_place_is_not(world: Wor
 
 
 def test_only_what_changes_something_asks(world: World) -> None:
-    world.script(call("shop__price", item="tea"), call("shop__order", item="tea"), say("Ordered."))
+    order = call("shop__order", item="tea")
+    world.script(call("shop__price", item="tea"), order, order, say("Ordered."))
     client = daemon(world, shop=mcp_server.settings())
-    world.start(client, options={"approval": "askRisky"})
+    conversation = world.start(client, options={"approval": "askRisky"})
     asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
     approval = asked["event"]["approval"]
     assert approval["title"] == "shop: order"
-    answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": "allow-once"}
-    client.request("approval/respond", answer)
+    always = {"approvalId": approval["id"], "digest": approval["digest"]}
+    client.request("approval/respond", {**always, "optionId": "allow-folder"})
     assert world.turn(client)["finalText"] == "Ordered."
+    assert len(items(client, "toolCall")) == 3
+    # What was allowed for good is what the server said of its tool then.
+    client.request("conversation/close", {"conversationId": conversation})
+    client = daemon(world, shop=mcp_server.settings("turns"))
+    world.script(order, say("Paid."))
+    world.start(client, options={"approval": "askRisky"})
+    asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
+    assert asked["event"]["approval"]["title"] == "shop: order"
 
 
 def test_the_settings_choose_among_the_tools(world: World) -> None:

@@ -188,7 +188,7 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
     )
     (own / "SKILL.md").write_text(f"---\n{front}\n---\nAsk the shop.\n")
     world.script(call("skill", name="shop"), call("shop__price", item="tea"), say("Three coins."))
-    client = world.daemon()
+    client = world.daemon(settings={"mcpServers": {"own": mcp_server.settings()}})
     conversation = world.start(client, options={"approval": "askRisky"})
     asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
     approval = asked["event"]["approval"]
@@ -206,6 +206,10 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
     )
     assert world.turn(client)["finalText"] == "Three coins."
     assert content_of(items(client, "toolCall")[1]) == "tea costs 3 coins"
+    [reader] = [
+        t["function"] for t in world.llm.requests[-1].body["tools"] if "mcp_resource" in str(t)
+    ]
+    assert reader["parameters"]["properties"]["server"]["enum"] == ["own", "shop"]
     running = [
         p for p in psutil.process_iter(["cmdline"]) if str(script) in (p.info["cmdline"] or ())
     ]

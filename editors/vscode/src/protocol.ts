@@ -348,6 +348,7 @@ export interface ToolSubject {
   kind: "tool";
   tool: string;
   args: Record<string, unknown>;
+  definition?: string;
 }
 
 export interface PathSubject {

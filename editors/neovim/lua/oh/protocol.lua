@@ -309,6 +309,7 @@
 ---@field kind "tool"
 ---@field tool string
 ---@field args table<string, any>
+---@field definition? string
 
 ---@class (exact) oh.protocol.PathSubject
 ---@field kind "path"
