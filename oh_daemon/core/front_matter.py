@@ -1,29 +1,41 @@
-"""The head of a Markdown file, between two lines of `---`: values by name, then the text."""
+"""The head of a Markdown file, between two lines of `---`: YAML of which all is text."""
 
 from __future__ import annotations
 
 import re
-from typing import cast
+from typing import Any, cast
 
 _HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]*(.*?)[ \t\r]*$", re.MULTILINE)
 
 
+def split_front_matter(text: str) -> tuple[str | None, str]:
+    """The head, None without one, and what comes after it."""
+    head = _HEAD.match(text)
+    return (None, text) if head is None else (head[1], text[head.end() :].strip("\r\n"))
+
+
+def load_head(head: str) -> object:
+    """Raises `yaml.YAMLError`, `ValueError` and `RecursionError`."""
+    import yaml  # noqa: PLC0415 - `initialize` has no need of it.
+
+    # It makes text of everything, so a word such as `on` or a date stays what it is.
+    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    return yaml.load(head, Loader=loader)  # noqa: S506 - see above.
+
+
 def parse_front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:
     """The texts and lists of texts in the head (none without one), and what comes after it."""
-    head = _HEAD.match(text)
-    if head is None:
-        return {}, text
-    return _values(head[1]), text[head.end() :].strip("\r\n")
+    head, body = split_front_matter(text)
+    return ({} if head is None else _values(head)), body
 
 
 def _values(head: str) -> dict[str, str | list[str]]:
-    import yaml  # noqa: PLC0415 - `initialize` has no need of it.
+    from yaml import YAMLError  # noqa: PLC0415 - see `load_head`.
 
     try:
-        # It makes text of everything; more than text would only have to be turned back.
-        found: object = yaml.load(head, Loader=yaml.BaseLoader)  # noqa: S506 - see above.
-    except (yaml.YAMLError, ValueError, RecursionError):
+        found = load_head(head)
+    except (YAMLError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         # Descriptions with a colon in them are common and no YAML; other programs take the line.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import yaml
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
@@ -21,6 +21,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, Validation
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind, SkillSource
+from oh_daemon.core.front_matter import load_head, split_front_matter
 from oh_daemon.core.skills import Skill
 from oh_daemon.workspace.listing import parse_glob
 from oh_daemon.workspace.paths import shown
@@ -36,9 +37,6 @@ _SERVER_FILES = (".mcp.json", "mcp.json")
 _NOT_SKILLS = {"README.md", "repo.md"}
 """The second is a context file."""
 _NAME = re.compile(r"\w[\w.-]{0,63}")
-_FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
-_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-"""It makes text of everything, so a word such as `on` or a date stays a trigger."""
 UNTRUSTED = "its folder is not trusted, so it is only listed"
 
 
@@ -180,14 +178,11 @@ def _text(path: Path) -> str:
 @lru_cache(maxsize=512)
 def _parse(text: str) -> tuple[_Front, str]:
     """Raises `ValueError`. Texts are the same from step to step, so each is parsed once."""
-    if not text.startswith("---"):
-        return _Front(), text
-    parts = _FRONT.fullmatch(text)
-    if parts is None or len(parts[1]) > _MAX_FRONT_CHARS:
+    head, body = split_front_matter(text)
+    if (head is None and text.startswith("---")) or len(head or "") > _MAX_FRONT_CHARS:
         raise ValueError("its front matter has no end: a line of '---' after at most 16 KiB")
     try:
-        values: object = yaml.load(parts[1], Loader=_LOADER) or {}  # noqa: S506 - makes text only.
-        return _Front.model_validate(values), parts[2]
+        return _Front.model_validate(load_head(head or "") or {}), body
     except yaml.MarkedYAMLError as exc:
         line = exc.problem_mark.line + 2 if exc.problem_mark else 1
         raise ValueError(f"line {line}: {exc.problem}; quote texts that have ': ' in them") from exc
