@@ -90,7 +90,7 @@ class Catalog:
             private_folder(folder)
             # Whoever has edited this file wants it so.
             with suppress(FileExistsError), (self._home / ".gitignore").open("x") as file:
-                file.write("conversations/\nmemory/\n")
+                file.write("conversations/\nmemory/\n.gitignore\n")
         except OSError as exc:
             raise disk_error(self._home, exc) from exc
         return folder

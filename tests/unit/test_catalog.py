@@ -77,7 +77,7 @@ def test_git_ignores_conversations_and_memory_unless_the_user_edits_it(
     catalog: Catalog, home: Path
 ) -> None:
     catalog.create("a1")
-    assert (home / ".gitignore").read_text() == "conversations/\nmemory/\n"
+    assert (home / ".gitignore").read_text() == "conversations/\nmemory/\n.gitignore\n"
     (home / ".gitignore").write_text("")
     catalog.create("a2")
     assert (home / ".gitignore").read_text() == ""
