@@ -262,3 +262,9 @@ def test_a_conversation_that_is_mentioned_is_read_by_the_model(world: World) -> 
     lost = {"conversationId": second, "content": [{**link, "uri": "oh-log:/nope"}]}
     refused = client.error("conversation/sendMessage", lost)
     assert (refused.code, "'nope'" in refused.message) == (-31002, True)
+    # Nothing stays of a conversation that would begin with what is not there.
+    gone = {"type": "image", "mimeType": "image/png", "outputRef": "0" * 64}
+    for part in (lost["content"][0], gone):
+        client.error("conversation/start", {"content": [*text("See"), part]})
+    known = {each["id"] for each in client.request("conversation/list")["conversations"]}
+    assert known == {first, second}

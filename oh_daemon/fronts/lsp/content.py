@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract.content import Part
+from oh_daemon.core.ports import EventLog
 from oh_daemon.core.state import State
 from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
 from oh_daemon.fronts.lsp.daemon import Daemon, then
@@ -30,15 +32,25 @@ def prepared(
     check_images(content, daemon.attachments)
     folders = daemon.folders()
 
-    def read(conversation_id: str) -> State:
-        return daemon.conversations.read(conversation_id, folders)[0]
-
     def work() -> tuple[Part, ...]:
         if names_skill:
             live.workbench.skills.refresh()  # It may be new, or be trusted only now.
         name = model or live.conversation.state.options_now["model"]
         require_sight(content, daemon.shared.model_for(name))
-        stored = stored_images(content, daemon.attachments, live.conversation.log)
-        return with_transcripts(stored, read)
+        return resolved(daemon, content, folders, live.conversation.log)
 
     return then(daemon.in_turn(live.id, work), act)
+
+
+def resolved(
+    daemon: Daemon, content: Sequence[Part], folders: Sequence[Path], log: EventLog
+) -> tuple[Part, ...]:
+    """The content with its images in this log, and the words of conversations it mentions.
+
+    Raises `UserError` for what is not there.
+    """
+
+    def read(conversation_id: str) -> State:
+        return daemon.conversations.read(conversation_id, folders)[0]
+
+    return with_transcripts(stored_images(content, daemon.attachments, log), read)

@@ -32,10 +32,11 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import check_images
-from oh_daemon.fronts.lsp.content import prepared
+from oh_daemon.fronts.lsp.content import prepared, resolved
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
+from oh_daemon.store.memory_log import MemoryLog
 
 _INTERRUPT_ANSWER_S = 10.0
 _STARTS = uuid.UUID("6f682d64-6165-6d6f-6e2d-737461727473")
@@ -59,6 +60,8 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         if request_id:
             with contextlib.suppress(ConversationNotFoundError):
                 return conversations.open(conversation_id, folders)
+        # What refers to nothing is refused before there is a conversation.
+        resolved(daemon, params.content or (), folders, MemoryLog())
         made.append(conversation_id)
         return conversations.start(params, folders, conversation_id=conversation_id, cause=cause)
 
