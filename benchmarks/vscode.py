@@ -39,6 +39,23 @@ SCROLL = """async (isEmpty) => {
   }
   return frames;
 }"""
+WATCH_OPENING = """() => {
+  // Timers outlive VS Code's writing of the page; listeners of the document and frames do not.
+  const timer = setInterval(() => {
+    const now = performance.timeOrigin + performance.now();
+    if (document.querySelector("textarea.input")) window.inputAt ??= now;
+    if (!document.querySelector(".log .agent")) return;
+    window.conversationAt = now;
+    clearInterval(timer);
+  }, 1);
+  window.addEventListener("pointerdown", (event) => {
+    window.pressedAt = performance.timeOrigin + event.timeStamp;
+  }, true);
+}"""
+OPENED = """async () => {
+  while (!window.conversationAt) await new Promise(requestAnimationFrame);
+  return [window.inputAt, window.conversationAt];
+}"""
 WATCH_KEYS = """() => {
   window.latencies = [];
   let pressed;
@@ -73,26 +90,30 @@ async def measure() -> AsyncIterator[Figure]:
 
 
 async def opening(place: Path, extensions: Path) -> AsyncIterator[Figure]:
-    """The panel was hidden, so its page is made anew; the daemon runs."""
+    """The panel was hidden, so its page is made anew; the daemon runs. Measured in the pages: the
+    driver looks for a frame every 100 ms only."""
     async with window(place, extensions, say("Done.")) as (vscode, _):
+        await vscode.page.add_init_script(f"({WATCH_OPENING})()")
         await vscode.open()
         await vscode.say("go")
         answer = vscode.panel.locator(".agent")
         await expect(answer).to_have_text("Done.")
-        times: list[float] = []
+        times: list[tuple[float, float]] = []
         floors: list[float] = []
         for _ in range(N_TIMES):
             started = time.perf_counter()
             await vscode.page.get_by_role("tab", name="Search").click()
             await vscode.page.locator(".search-view").wait_for()
             floors.append(time.perf_counter() - started)
-            started = time.perf_counter()
             await vscode.page.get_by_role("tab", name="oh", exact=True).click()
             await answer.wait_for()
-            times.append(time.perf_counter() - started)
+            pressed: float = await vscode.page.evaluate("() => window.pressedAt")
+            usable, shown = await vscode.frame().evaluate(OPENED)
+            times.append(((usable - pressed) / 1000, (shown - pressed) / 1000))
     floor = f"VS Code's own search view {ms(p50(floors))}"
-    name = "panel with its conversation after a click, daemon runs, p50"
-    yield Figure(name, ms(p50(times)), "< 300 ms", floor)
+    usable, shown = (ms(p50(list(each))) for each in zip(*times, strict=True))
+    name = "click to a panel that takes input / with its conversation, daemon runs, p50"
+    yield Figure(name, f"{usable} / {shown}", "< 300 ms", floor)
 
 
 async def scrolling(place: Path, extensions: Path) -> AsyncIterator[Figure]:
