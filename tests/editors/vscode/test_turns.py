@@ -97,6 +97,7 @@ async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode:
     vscode.script(
         error(429, "slow down", {"retry-after": "2"}), error(401, "wrong key"), say("Back again."),
         with_finish(say("And then"), "length"),
+        *[call("edit", command="view", path="gone.py")] * 4,
     )  # fmt: skip
     await vscode.open()
     await vscode.say("go")
@@ -115,6 +116,14 @@ async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode:
     await expect(vscode.panel.locator(".notice")).to_contain_text("The answer was cut")
     await vscode.reload()
     await expect(vscode.panel.locator(".log > :last-child")).to_contain_text("The answer was cut")
+
+    await vscode.say("look at gone.py")
+    await vscode.expect_status("Stopped: the agent went in circles")
+    for _ in range(2):
+        await expect(vscode.panel.locator(".notice")).to_contain_text(
+            ["The answer was cut", "and was told to try another", "it was stopped", "or resume"]
+        )
+        await vscode.reload()
 
 
 async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) -> None:
