@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import threading
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,6 +24,9 @@ from mcp.types import (
 )
 from pydantic import BaseModel
 
+PIXEL = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 server = MCPServer("shop")
 
 
@@ -107,9 +110,7 @@ def headers(context: Context) -> str:
 @server.tool()
 def show() -> list[Any]:
     """What is no text."""
-    picture, catalog = (
-        b64encode(head + b"0" * 60_000) for head in (b"\x89PNG\r\n\x1a\n", b"%PDF----")
-    )
+    picture, catalog = (b64encode(head + b"0" * 60_000) for head in (PIXEL, b"%PDF----"))
     file = BlobResourceContents(uri="shop://catalog", blob=catalog.decode())
     return [
         ImageContent(type="image", mime_type="image/png", data=picture.decode()),

@@ -14,7 +14,9 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     vscode: VSCode,
 ) -> None:
     long = call("terminal", command="seq 20000", security_risk="low")
-    vscode.script(say("First answer."), say("Second answer."), long, say("Third answer."))
+    vscode.script(
+        say("First answer."), say("Second answer."), long, say("Third answer."), say("It counted.")
+    )
     await vscode.open()
     await vscode.say("the first task")
     await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
@@ -54,6 +56,18 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
         "data-resource-name", re.compile("Untitled")
     )
     await vscode.expect_editor("First answer.")
+    await vscode.run_command("oh: Export the Conversation")
+    await vscode.page.locator(".quick-input-list .monaco-list-row", has_text="Web Page").click()
+    place = vscode.page.locator('.quick-input-widget input[type="text"]')
+    await expect(place).to_have_value(re.compile(r"/conversation-\w+\.html$"))
+    await place.press("Enter")
+    await expect(vscode.page.locator(".notification-toast")).to_contain_text("Exported to conv")
+    [page] = vscode.project.glob("conversation-*.html")
+    assert "First answer." in page.read_text()
+
+    await vscode.run_command("oh: Summarize Earlier Messages")
+    await vscode.panel.locator("summary", has_text="Summarized for the model").click()
+    await expect(vscode.panel.get_by_text("It counted.")).to_be_visible()
 
 
 async def test_without_a_key_the_panel_offers_one_or_the_demo(

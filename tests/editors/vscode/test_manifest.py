@@ -13,7 +13,7 @@ EXTENSION = Path(__file__).parents[3] / "editors/vscode"
 NOUNS = (
     "approval attachment changes command config context conversation daemon editor input mcp model"
 )
-METHOD = rf'"((?:{"|".join(NOUNS.split())}|output|usage)/\w+)"'
+METHOD = rf'"((?:{"|".join(NOUNS.split())}|checkpoint|output|usage)/\w+)"'
 
 
 def test_a_repository_cannot_set_what_keeps_the_user_safe() -> None:

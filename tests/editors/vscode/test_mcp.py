@@ -5,7 +5,7 @@ import asyncio
 import mcp_server
 import psutil
 import pytest
-from fake_llm import say
+from fake_llm import call, say
 from playwright.async_api import Locator, expect
 from window import Server, VSCode
 
@@ -23,13 +23,17 @@ def row(vscode: VSCode, name: str) -> Locator:
 
 
 @pytest.mark.usefixtures("with_servers")
-async def test_mcp_servers_are_seen_with_their_reasons_and_switched(
+async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_switched(
     vscode: VSCode, server: Server
 ) -> None:
-    vscode.script(say("Hello."))
+    vscode.script(call("shop__show"), say("A picture."))
     await vscode.open()
-    await vscode.say("hello")
-    await expect(vscode.panel.locator(".agent")).to_have_text("Hello.")
+    await vscode.choose("mode", "full")
+    await vscode.say("what do they sell?")
+    await expect(vscode.panel.locator(".agent")).to_have_text("A picture.")
+    await vscode.panel.locator("summary", has_text="show").click()
+    await expect(vscode.panel.locator(".card img").first).to_be_visible()
+    await expect(vscode.panel.locator(".card img").first).to_have_js_property("naturalWidth", 1)
     await vscode.run_command("oh: MCP Servers")
     await expect(row(vscode, "shop")).to_contain_text("tools")
     await expect(row(vscode, "broken")).to_contain_text("oh-no-such-program")
