@@ -12,7 +12,7 @@ _LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]*(.*?)[ \t\r]*$", re.MULTILINE)
 def split_front_matter(text: str) -> tuple[str | None, str]:
     """The head, None without one, and what comes after it."""
     head = _HEAD.match(text)
-    return (None, text) if head is None else (head[1], text[head.end() :].strip("\r\n"))
+    return (None, text) if head is None else (head[1], text[head.end() :])
 
 
 def load_head(head: str) -> object:
@@ -27,7 +27,7 @@ def load_head(head: str) -> object:
 def parse_front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:
     """The texts and lists of texts in the head (none without one), and what comes after it."""
     head, body = split_front_matter(text)
-    return ({} if head is None else _values(head)), body
+    return ({}, text) if head is None else (_values(head), body.strip("\r\n"))
 
 
 def _values(head: str) -> dict[str, str | list[str]]:
