@@ -1,6 +1,6 @@
 """The one settings model and how its sources are merged.
 
-Highest first: request, client, command line, environment, project file, user file. A project's file
+Highest first: client, command line, environment, project file, user file. A project's file
 may only tighten what keeps the user safe; what it would loosen is ignored and reported.
 """
 
@@ -21,7 +21,7 @@ from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.profiles import Profile, Router
 from oh_daemon.contract.rules import Rule, read_rules
 
-Source = Literal["request", "client", "command line", "environment", "project", "user", "default"]
+Source = Literal["client", "command line", "environment", "project", "user", "default"]
 
 Condenser = Literal["none", "window", "prune", "summarize", "pipeline"]
 

@@ -45,17 +45,10 @@ class SettingsSources:
     command_line: Mapping[str, Any] = field(default_factory=dict[str, Any])
     client: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def merged(
-        self,
-        folder: Path | None = None,
-        *,
-        is_trusted: bool = True,
-        request: Mapping[str, Any] | None = None,
-    ) -> Merged:
+    def merged(self, folder: Path | None = None, *, is_trusted: bool = True) -> Merged:
         """The settings in force in `folder`; those of its project count only when it is trusted."""
         problems: list[str] = []
         layers = [
-            Layer("request", request or {}),
             Layer("client", self.client),
             Layer("command line", self.command_line),
             Layer("environment", _from_environment(self.environment)),
@@ -68,7 +61,6 @@ class SettingsSources:
                 layers += [project, *_project_hooks(folder, problems)]
         layers.append(_from_file(self.user_file, "user", problems))
         merged = merge_settings(layers)
-        problems += merged.problems
         rules, wrong = check_rules(merged.settings.rules)
         settings = merged.settings.model_copy(update={"rules": rules})
         return Merged(settings, merged.sources, (*problems, *merged.problems, *wrong))
