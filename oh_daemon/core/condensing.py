@@ -31,7 +31,7 @@ from oh_daemon.core.condensation import (
 from oh_daemon.core.context import View, render_cut, size_of
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json, Model, ModelRequest, Progress, Retry
+from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
 
 _SUMMARIZING = {"summarize", "pipeline"}
 _PRUNING = {"prune", "pipeline"}
@@ -147,9 +147,10 @@ class Condensing:
             ],
             purpose="condensation",
         )
+        progress = Progress(cancel, on_retry=lambda retry: conversation.append(retry_event(retry)))
         started = conversation.clock.monotonic()
         try:
-            answer = model.complete(request, Progress(cancel, on_retry=self._on_retry))
+            answer = model.complete(request, progress)
         except (NetworkError, RateLimitError):
             raise
         except ModelError as exc:
@@ -161,6 +162,3 @@ class Condensing:
             return None, [problem]
         latency_s = conversation.clock.monotonic() - started
         return answer.text.strip() or None, [bill(model, answer, latency_s, request.purpose)]
-
-    def _on_retry(self, retry: Retry) -> None:
-        self._conversation.append(retry_event(retry))

@@ -85,13 +85,10 @@ _MAX_LOOK = 64
 def _since_last_word(items: Sequence[Json]) -> Iterator[Json]:
     """Newest first."""
     for item in reversed(items):
-        if item["kind"] == "userMessage" or _is_stop(item):
+        is_stop = item["kind"] == "notice" and item.get("reason") == STOPPED
+        if item["kind"] == "userMessage" or is_stop:
             return
         yield item
-
-
-def _is_stop(item: Json) -> bool:
-    return item["kind"] == "notice" and item.get("reason") == STOPPED
 
 
 def _is_poll(item: Json) -> bool:

@@ -58,14 +58,11 @@ def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
             rendered = _joined(told.pop(), rendered)
         told.append(rendered)
     if tools:
-        how: Json = {"role": "system", "content": _describe(tools)}
+        described = (json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+        how: Json = {"role": "system", "content": "\n".join([_HOW, *described])}
         has_prompt = bool(told) and told[0]["role"] == "system"
         told[:1] = [_joined(told[0], how)] if has_prompt else [how, *told[:1]]
     return told
-
-
-def _describe(tools: Sequence[Json]) -> str:
-    return "\n".join([_HOW, *(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)])
 
 
 def _render(message: Json, names: dict[str, str]) -> Json:

@@ -7,7 +7,8 @@ import pytest
 
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.editor_ports import OpenDocument
-from oh_daemon.fronts.lsp.sync import MAX_DOCUMENT_BYTES, Documents, text_sha256
+from oh_daemon.fronts.lsp.sync import MAX_DOCUMENT_BYTES, Documents
+from oh_daemon.workspace.files import sha256_of
 
 WITHIN_S = 20.0
 
@@ -175,7 +176,7 @@ def test_waiting_for_a_text_ends_when_it_is_there(tmp_path: Path, *, is_open: bo
         client.open(path, "one")
     join = in_background(
         lambda: client.documents.wait_for_text(
-            path, text_sha256("three"), timeout_s=WITHIN_S, cancel=CancelToken()
+            path, sha256_of("three"), timeout_s=WITHIN_S, cancel=CancelToken()
         )
     )
     client.open(path, "two")
@@ -187,7 +188,7 @@ def test_waiting_for_a_text_that_is_there_already_takes_no_time(tmp_path: Path) 
     client, path = Client(), tmp_path / "a.py"
     client.open(path, "one")
     found = client.documents.wait_for_text(
-        path, text_sha256("one"), timeout_s=0, cancel=CancelToken()
+        path, sha256_of("one"), timeout_s=0, cancel=CancelToken()
     )
     assert found == OpenDocument(path, 1, "one")
 
@@ -195,7 +196,7 @@ def test_waiting_for_a_text_that_is_there_already_takes_no_time(tmp_path: Path) 
 def test_waiting_for_a_text_that_does_not_come_ends_with_nothing(tmp_path: Path) -> None:
     client, path = Client(), tmp_path / "a.py"
     client.open(path, "one")
-    sha256 = text_sha256("two")
+    sha256 = sha256_of("two")
     documents, token = client.documents, CancelToken()
     assert documents.wait_for_text(path, sha256, timeout_s=0.01, cancel=token) is None
 

@@ -145,10 +145,9 @@ def show_usage(
     as_json: AsJson = False,
 ) -> None:
     """Show what the models took in a folder, by model and by day."""
-    from oh_daemon.fronts.cli.logs import catalogs_of  # noqa: PLC0415
-    from oh_daemon.fronts.cli.spending import print_usage  # noqa: PLC0415
+    from oh_daemon.fronts.cli.logs import print_usage  # noqa: PLC0415
 
-    print_usage(catalogs_of(workspace), since, as_json=as_json)
+    print_usage(workspace, since, as_json=as_json)
 
 
 @app.command("export")

@@ -1,4 +1,4 @@
-"""`oh-daemon log`, `list`, `export` and `fork`: what lies in a folder's logs."""
+"""`oh-daemon log`, `list`, `usage`, `export` and `fork`: what lies in a folder's logs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.core.bill import Bill
 from oh_daemon.core.forking import fork_records
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
@@ -82,6 +83,31 @@ def print_list(folder: Path, *, as_json: bool) -> None:
     Console(highlight=False, markup=False).print(
         table if found else "No conversations in this folder yet."
     )
+
+
+def print_usage(folder: Path, since: str, *, as_json: bool) -> None:
+    """What model calls took, by model and by day; as JSON it is the result of `usage/read`."""
+    bill = Bill(since)
+    for record in (r for catalog in catalogs_of(folder) for r in catalog.usage_records()):
+        bill.add(record)
+    found = bill.rendered()
+    if as_json:
+        _print_json(found)
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("", "requests", "tokens in", "cached", "tokens out", "cost"):
+        table.add_column(name, no_wrap=True, justify="right" if name else "left")
+    rows = [(row["model"], row["usage"]) for row in found["byModel"]]
+    rows += [(row["day"], row["usage"]) for row in found["byDay"]]
+    for name, usage in (*rows, ("all", found["usage"])):
+        table.add_row(name, *_cells(usage))
+    Console(highlight=False, markup=False).print(table)
+
+
+def _cells(usage: Json) -> tuple[str, ...]:
+    counts = (f"{usage.get(key, 0):,}" for key in ("requests", "inputTokens"))
+    cost = f"${usage['cost']['amount']:.2f}" if usage.get("cost") else "unknown"
+    return (*counts, render_cached(usage), f"{usage.get('outputTokens', 0):,}", cost)
 
 
 def _print_json(value: Json) -> None:

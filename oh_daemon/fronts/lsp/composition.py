@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,24 +18,12 @@ from oh_daemon.contract.protocol import REQUESTS
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_diary
-from oh_daemon.fronts.lsp import (
-    handlers_agents,
-    handlers_branches,
-    handlers_changes,
-    handlers_conversation,
-    handlers_daemon,
-    handlers_history,
-    handlers_mcp,
-    handlers_models,
-    handlers_search,
-    handlers_skills,
-    handlers_terminal,
-)
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.editor import ClientEditor
 from oh_daemon.fronts.lsp.editor_context import EditorContext
+from oh_daemon.fronts.lsp.handlers_mcp import connect
 from oh_daemon.fronts.lsp.handlers_standard import standard_methods
 from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
@@ -49,6 +38,11 @@ from oh_daemon.workspace.paths import path_from_uri
 
 logger = logging.getLogger(__name__)
 
+_NOUNS = (
+    *("branches", "changes", "conversation", "daemon", "history", "mcp", "models", "search"),
+    *("skills", "terminal"),
+)
+"""Each has a module of handlers."""
 _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list"})
 """The first of these imports litellm in the background (1.7 s): an idle window never pays."""
 
@@ -76,7 +70,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     )
     share = sources.merged().settings.share_tools
     close_door = _open_door(places, shared, documents) if share else lambda: None
-    handlers_mcp.connect(shared.mcp, server.outbox, server.client, facts)
+    connect(shared.mcp, server.outbox, server.client, facts)
     daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)
 
     def stop(left_s: float) -> None:
@@ -110,20 +104,10 @@ def _open_door(places: Places, shared: Shared, documents: Documents) -> Callable
 
 def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Method]:
     """A handler for every method of the registry, and for some of LSP."""
-    modules = (
-        handlers_conversation,
-        handlers_branches,
-        handlers_history,
-        handlers_changes,
-        handlers_terminal,
-        handlers_search,
-        handlers_skills,
-        handlers_daemon,
-        handlers_agents,
-        handlers_mcp,
-        handlers_models,
-    )
-    handlers = {name: handler for module in modules for name, handler in module.HANDLERS.items()}
+    modules = (import_module(f"oh_daemon.fronts.lsp.handlers_{noun}") for noun in _NOUNS)
+    handlers: dict[str, Handler] = {}
+    for module in modules:
+        handlers |= module.HANDLERS
     is_warm = threading.Event()
 
     def bound(name: str, params_type: Any, handler: Handler) -> Method:

@@ -17,7 +17,6 @@ from oh_daemon.core.editor_ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import Documents
-from oh_daemon.workspace.paths import uri_from_path
 
 EDIT_DEADLINE_S = 10.0
 READ_DEADLINE_S = 5.0
@@ -74,7 +73,7 @@ class ClientEditor:
         arrived = self._synced.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
         if arrived is not None or not self._has_read or not timeout_s:
             return arrived
-        uri = self._uri(path)
+        uri = self._synced.uri_of(path)
         shown = _object(self._ask("editor/readDocument", {"uri": uri}, cancel).result)
         text, version = shown.get("text"), shown.get("version")
         if isinstance(text, str) and isinstance(version, int):
@@ -117,7 +116,7 @@ class ClientEditor:
         """Ask the client to save; returns those it says it saved."""
         if not self._has_save:
             return ()
-        uris = {self._uri(path): path for path in paths}
+        uris = {self._synced.uri_of(path): path for path in paths}
         answer = self._ask("editor/saveDocument", {"uris": list(uris)}, cancel)
         saved = _object(answer.result).get("saved")
         return tuple(path for uri, path in uris.items() if isinstance(saved, list) and uri in saved)
@@ -125,11 +124,8 @@ class ClientEditor:
     def _ask(self, method: str, params: Json, cancel: CancelToken) -> ClientAnswer:
         return self._client.request(method, params, deadline_s=EDIT_DEADLINE_S, cancel=cancel)
 
-    def _uri(self, path: Path) -> str:
-        return self._synced.uri_of(path) or uri_from_path(path)
-
     def _workspace_edit(self, document: OpenDocument, edits: Sequence[TextEdit]) -> Json:
-        uri = self._uri(document.path)
+        uri = self._synced.uri_of(document.path)
         changes = lsp_edits(document.text, edits, self._synced.encoding)
         if self._takes_versions or self._has_own_edit:
             identifier = {"uri": uri, "version": document.version}

@@ -11,10 +11,6 @@ from typing import Any
 
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.approvals import Approval
-from oh_daemon.contract.composing import (
-    AttachmentPutParams,
-    AttachmentPutResult,
-)
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ConversationLockedError,
@@ -130,13 +126,6 @@ def _infos(workbench: Workbench) -> m.ToolListResult:
     return m.ToolListResult.model_validate({"tools": tools})
 
 
-def attachment_put(
-    daemon: Daemon, params: AttachmentPutParams, _context: RequestContext
-) -> AttachmentPutResult:
-    """At once, since pieces count in the order in which they come."""
-    return daemon.attachments.put(params)
-
-
 def config_read(
     daemon: Daemon, params: m.ConfigReadParams, _context: RequestContext
 ) -> m.ConfigReadResult:
@@ -219,7 +208,8 @@ HANDLERS: dict[str, Handler] = {
     "approval/respond": approval_respond,
     "input/respond": input_respond,
     "tool/list": tool_list,
-    "attachment/put": attachment_put,
+    # At once, since pieces count in the order in which they come.
+    "attachment/put": lambda daemon, params, _context: daemon.attachments.put(params),
     "config/read": config_read,
     "config/validate": config_validate,
     "secret/set": secret_set,

@@ -1,4 +1,4 @@
-"""What a user can give by name: commands and skills. The disk is read on a worker thread."""
+"""What can be given by name: commands, skills, agents. The disk is read on a worker thread."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from oh_daemon.contract import skills as m
+from oh_daemon.contract.agents import AgentListParams, AgentListResult, AgentSummary
 from oh_daemon.contract.composing import CommandInfo, CommandListParams, CommandListResult
 from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.skills import Skill
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker, parse_folder
 from oh_daemon.fronts.skills import skills_in
+from oh_daemon.fronts.sub_agents import agents_in
 
 
 def skills_for(
@@ -60,4 +62,21 @@ def command_list(
     )
 
 
-HANDLERS: dict[str, Handler] = {"skill/list": skill_list, "command/list": command_list}
+@on_worker
+def agent_list(daemon: Daemon, params: AgentListParams, folders: list[Path]) -> AgentListResult:
+    if params.conversation_id is not None:
+        own = daemon.conversations.live(params.conversation_id).workbench.folders
+        folders = list(own.folders) if own else []
+    elif params.folder is not None:
+        folders = [parse_folder(params.folder, "folder")]
+    agents = agents_in(daemon.shared, folders).values()
+    return AgentListResult(
+        agents=tuple(AgentSummary.model_validate(a, from_attributes=True) for a in agents)
+    )
+
+
+HANDLERS: dict[str, Handler] = {
+    "agent/list": agent_list,
+    "command/list": command_list,
+    "skill/list": skill_list,
+}

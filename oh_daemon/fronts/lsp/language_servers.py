@@ -20,7 +20,6 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import Documents
-from oh_daemon.workspace.paths import uri_from_path
 
 T = TypeVar("T", bound=Contract)
 
@@ -45,7 +44,7 @@ class ClientServers:
         """The client may send more than was asked for; the rest does not count."""
         params: Json = {"minSeverity": min_severity}
         if paths is not None:
-            params["uris"] = [self._uri(path) for path in paths]
+            params["uris"] = [self._synced.uri_of(path) for path in paths]
         told = self._ask("editor/diagnostics", params, DiagnosticsResult, timeout_s, cancel)
         return [
             (item.uri, tuple(d for d in item.diagnostics if (d.severity or 1) <= min_severity))
@@ -62,7 +61,7 @@ class ClientServers:
         timeout_s: float = ANSWER_DEADLINE_S,
         cancel: CancelToken,
     ) -> Any:
-        document = {"textDocument": {"uri": self._uri(about)}} if about else {}
+        document = {"textDocument": {"uri": self._synced.uri_of(about)}} if about else {}
         asked = {"method": method, "params": {**document, **params}}
         wanted = LanguageRequestResult
         return self._ask("editor/languageRequest", asked, wanted, timeout_s, cancel).result
@@ -83,6 +82,3 @@ class ClientServers:
                 " missing; search with grep, or try again later"
             )
         return parse_answer(result, answer.result)
-
-    def _uri(self, path: Path) -> str:
-        return self._synced.uri_of(path) or uri_from_path(path)

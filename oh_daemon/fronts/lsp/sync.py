@@ -7,7 +7,6 @@ truth, buffer or disk, is decided in `workspace/documents`.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -19,7 +18,8 @@ from typing import Any
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import OpenDocument
-from oh_daemon.workspace.paths import path_from_uri
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +27,6 @@ MAX_DOCUMENT_BYTES = 5 * 1024 * 1024
 _URI = re.compile(rb'"uri"\s*:\s*"((?:[^"\\]|\\/)*)"')
 
 Json = dict[str, Any]
-
-
-def text_sha256(text: str) -> str:
-    """The hash of a document's text as UTF-8, exactly as synced."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Documents:
@@ -75,10 +70,10 @@ class Documents:
         with self._changed:
             return tuple(document for _, document in self._open.values())
 
-    def uri_of(self, path: Path) -> str | None:
-        """The URI under which the client opened this document, letter by letter."""
+    def uri_of(self, path: Path) -> str:
+        """As the client opened this document, letter by letter, else as it would be named."""
         found = self._find(os.path.realpath(path))
-        return found[0] if found else None
+        return found[0] if found else uri_from_path(path)
 
     def lost_uri(self, path: Path) -> str | None:
         """The URI of a document that is open, but whose text we do not know any more."""
@@ -96,7 +91,7 @@ class Documents:
 
         def arrived() -> OpenDocument | None:
             found = self._find(real_path)
-            return found[1] if found and text_sha256(found[1].text) == sha256 else None
+            return found[1] if found and sha256_of(found[1].text) == sha256 else None
 
         with cancel.notifying(self._changed), self._changed:
             self._changed.wait_for(lambda: cancel.is_cancelled or arrived(), timeout_s)
@@ -123,9 +118,6 @@ class Documents:
                 self._open[uri] = (os.path.realpath(path), document)
             self._changed.notify_all()
 
-    def _forget(self, uri: str) -> None:
-        self.follow(uri, 0, None)
-
     def adopt(self, uri: str, text: str, version: int) -> None:
         """Take what the client says it shows; its late news of older versions is passed over."""
         with self._changed:
@@ -151,9 +143,10 @@ class Documents:
         if not self._is_warm:
             # pygls takes 0.3 s and 15 MB; a window without documents never pays.
             self._is_warm = True
-            threading.Thread(target=_import_positions, name="warm-up", daemon=True).start()
+            needed = ("oh_daemon.fronts.lsp.positions",)
+            threading.Thread(target=import_module, args=needed, name="warm-up", daemon=True).start()
         opened = params["textDocument"]
-        self._forget(opened["uri"])
+        self.follow(opened["uri"], 0, None)
         self._adopted.pop(opened["uri"], None)
         self.follow(opened["uri"], opened.get("version", 0), opened["text"])
 
@@ -179,10 +172,6 @@ class Documents:
         with self._changed:
             kept = [uri for uri in self._folder_uris if uri not in removed and uri not in added]
             self._folder_uris = kept + added
-
-
-def _import_positions() -> None:
-    import_module("oh_daemon.fronts.lsp.positions")
 
 
 def _is_too_large(text: str) -> bool:
