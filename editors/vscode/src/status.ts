@@ -40,7 +40,7 @@ export class StatusItem implements Disposable {
       agent.onNotification(({ method, params }) => {
         if (method !== "conversation/changed") return;
         this.conversations.delete(params.conversation.id);
-        this.conversations.set(params.conversation.id, params.conversation);
+        if (params.change !== "deleted") this.conversations.set(params.conversation.id, params.conversation);
         this.show(agent.state);
       }),
     ];
