@@ -33,7 +33,7 @@ const EVENTS_PAGE = 500;
 /** As far back as a place is looked for. */
 const MAX_PAGES_BACK = 10;
 /** What the cards of changed files are made from. */
-const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed", "conversation.rolledBack"];
+const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed"];
 let daemon: DaemonState = { kind: "starting" };
 let memory: PanelMemory = {};
 let store: Store | undefined;
@@ -266,7 +266,7 @@ async function loadEarlier(): Promise<void> {
 
 async function loadDraft(): Promise<void> {
   try {
-    draft = await draftOptions(memory);
+    draft = await draftOptions(() => memory);
     draw();
   } catch (error) {
     fail(error);

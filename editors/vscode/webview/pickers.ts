@@ -22,9 +22,11 @@ const APPROVAL: Option = {
   ],
 };
 
-/** Options for a conversation that has not started. Without a model its picker is left out. */
-export async function draftOptions(memory: PanelMemory): Promise<Option[]> {
+/** Options for a conversation that has not started. Without a model its picker is left out.
+ * What the user picks while they load counts. */
+export async function draftOptions(memoryNow: () => PanelMemory): Promise<Option[]> {
   const [{ models, default: standard }, { value }] = await Promise.all([call("model/list", {}), call("config/read", {})]);
+  const memory = memoryNow();
   const chosen = (option: Option, setting: unknown): Option => ({
     ...option,
     value: memory.options?.[option.id] ?? (typeof setting === "string" ? setting : option.value),
