@@ -15,10 +15,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from code_server import WAIT_MS, Server, install_extension
 from fake_llm import FakeLLM, Step, call, chunks, say, slow
 from measure import Figure, ms, p50, p99, render_json, render_table
 from playwright.async_api import expect
-from window import WAIT_MS, Server, VSCode, install_extension, opened_window
+from window import VSCode, opened_window
 
 N_EVENTS = 20_000
 PAGE = 200

@@ -3,6 +3,7 @@
 import { commands, type Disposable, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
+import { restoreCheckpoint } from "./checkpoints";
 import { type EditorContext, fileLink } from "./context";
 import type { DiffTitle } from "./difftitle";
 import { exportConversation } from "./export";
@@ -42,6 +43,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.stop": () => ofPanel(parts, (conversationId) => agent.request("conversation/interrupt", { conversationId })),
     "oh.condense": () => ofPanel(parts, (conversationId) => agent.request("conversation/condense", { conversationId })),
     "oh.export": () => ofPanel(parts, (conversationId) => exportConversation(agent, conversationId)),
+    "oh.restoreCheckpoint": () => ofPanel(parts, (conversationId) => restoreCheckpoint(agent, conversationId)),
     "oh.mcp": () => showMcpServers(agent),
     "oh.showChanges": () => ofPanel(parts, async (conversationId) =>
       commands.executeCommand("ohDaemon.showChanges", { conversationId })),
@@ -85,6 +87,7 @@ async function focusPanel(): Promise<void> {
 async function ofPanel({ panel }: Parts, action: (conversationId: string) => Promise<unknown>): Promise<void> {
   const { conversationId } = panel;
   if (conversationId !== undefined) await told(() => action(conversationId));
+  else void window.showInformationMessage("There is no conversation in the panel yet.");
 }
 
 /** A refusal is told, as the panel tells those of its buttons. */

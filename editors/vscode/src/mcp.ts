@@ -3,6 +3,7 @@
 import { commands, type Disposable, env, type QuickInputButton, type QuickPick, type QuickPickItem, ThemeIcon, Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { McpServerInfo, McpServers } from "./protocol";
+import { formatCount } from "./words";
 
 const SETTING = "ohDaemon.mcpServers";
 const ICONS = { running: "check", starting: "loading~spin", failed: "error", authRequired: "key", disabled: "circle-slash" };
@@ -43,7 +44,7 @@ function show(list: QuickPick<Row>, servers: readonly McpServerInfo[]): void {
 
 function row({ name, status, tools, leftOut, error }: McpServerInfo): Row {
   const left = leftOut.length > 0 ? `, ${leftOut.length} left out` : "";
-  const words = status === "running" ? `${tools.length === 1 ? "1 tool" : `${tools.length} tools`}${left}` : status === "authRequired" ? "wants you to sign in" : status;
+  const words = status === "running" ? `${formatCount(tools.length, "tool")}${left}` : status === "authRequired" ? "wants you to sign in" : status;
   const switched = status === "disabled" ? [ENABLE] : [...(status === "authRequired" ? [SIGN_IN] : []), RESTART, DISABLE];
   return { server: name, label: `$(${ICONS[status]}) ${name}`, description: words, ...(error && { detail: error }), buttons: switched };
 }

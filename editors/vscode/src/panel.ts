@@ -2,7 +2,9 @@
  * It keeps nothing of a conversation but the streamed text of items under way, which no log has yet. */
 
 import { randomBytes } from "node:crypto";
-import { type Disposable, type ExtensionContext, Uri, type WebviewView, type WebviewViewProvider } from "vscode";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Disposable, ExtensionContext, WebviewView, WebviewViewProvider } from "vscode";
 import type { Agent } from "./agent";
 import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
@@ -78,11 +80,9 @@ export class Panel implements WebviewViewProvider, Disposable {
     else await this.context.workspaceState.update(MEMORY, { ...this.memory, conversationId });
   }
 
-  resolveWebviewView(view: WebviewView): void {
+  async resolveWebviewView(view: WebviewView): Promise<void> {
     this.view = view;
-    const root = this.context.extensionUri;
-    const folder = Uri.joinPath(root, "dist", "webview");
-    view.webview.options = { enableScripts: true, localResourceRoots: [folder] };
+    view.webview.options = { enableScripts: true, localResourceRoots: [] };
     view.webview.onDidReceiveMessage((message: FromPanel) => void this.receive(message));
     // Hidden, its page is gone; what is for it waits until the next one says that it is ready.
     view.onDidChangeVisibility(() => {
@@ -92,8 +92,8 @@ export class Panel implements WebviewViewProvider, Disposable {
       this.view = undefined;
       this.isReady = false;
     });
-    view.webview.html = page(view, folder);
     void this.agent.start();
+    view.webview.html = await page(this.context.asAbsolutePath(join("dist", "webview")));
   }
 
   dispose(): void {
@@ -191,20 +191,20 @@ function errorInfo(error: unknown): ErrorInfo {
   return { ...info, ...(data?.hint && { hint: data.hint }) };
 }
 
-function page(view: WebviewView, folder: Uri): string {
-  const { webview } = view;
+/** Script and style are in the page itself: it is there sooner, and may load nothing at all. */
+async function page(folder: string): Promise<string> {
   const nonce = randomBytes(16).toString("base64");
-  const file = (name: string) => webview.asWebviewUri(Uri.joinPath(folder, name)).toString();
-  const policy = `default-src 'none'; style-src ${webview.cspSource}; font-src ${webview.cspSource}; img-src ${webview.cspSource} data:; script-src 'nonce-${nonce}'`;
+  const [script, style] = await Promise.all(["main.js", "panel.css"].map((name) => readFile(join(folder, name), "utf8")));
+  const policy = `default-src 'none'; style-src 'nonce-${nonce}'; img-src data:; script-src 'nonce-${nonce}'`;
   return `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="stylesheet" href="${file("panel.css")}">
+<style nonce="${nonce}">${style}</style>
 <title>oh</title>
 </head>
-<body><script nonce="${nonce}" src="${file("main.js")}"></script></body>
+<body><script nonce="${nonce}">${script}</script></body>
 </html>`;
 }

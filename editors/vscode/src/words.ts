@@ -1,4 +1,4 @@
-/** Numbers as people read them, the same in the panel and in the status bar. */
+/** Numbers and times as people read them, the same in the panel and around it. */
 
 import type { Usage } from "./protocol";
 
@@ -16,4 +16,17 @@ export function formatDuration(ms: number): string {
 export function formatCost(usage: Usage | undefined): string {
   const amount = usage?.cost?.amount ?? 0;
   return amount === 0 ? "" : `$${amount.toFixed(amount < 1 ? 3 : 2)}`;
+}
+
+/** "1 file", "3 files" */
+export function formatCount(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+export function formatAgo(time: string): string {
+  const minutes = Math.floor((Date.now() - Date.parse(time)) / 60_000);
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min ago`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
+  return new Date(time).toLocaleDateString();
 }

@@ -223,6 +223,7 @@ export function updateText(old: HTMLElement, item: Item): boolean {
 function condensation(item: CondensationItem): HTMLElement {
   if (item.status === "running") return h("p.divider", {}, "Summarizing earlier messages…");
   if (item.keepFrom === undefined) return h("p.divider", {}, item.reason === "nothingToCondense" ? "Nothing to summarize yet" : "Not summarized");
-  const words = `Summarized for the model: ${compact(item.tokensBefore)} to ${compact(item.tokensAfter)} tokens`;
+  const what = item.summary === undefined ? "Earlier messages left out" : "Summarized";
+  const words = `${what} for the model: ${compact(item.tokensBefore)} to ${compact(item.tokensAfter)} tokens`;
   return item.summary === undefined ? h("p.divider", {}, words) : folded(words, false, markdown(item.summary));
 }

@@ -1,7 +1,7 @@
 /** The conversations of the open folders, newest first: search, open, rename, archive, delete. */
 
 import type { ChangedParams, ConversationInfo } from "../src/protocol";
-import { formatCost } from "../src/words";
+import { formatAgo, formatCost } from "../src/words";
 import { h, icon, type IconName } from "./dom";
 import { call, run } from "./host";
 
@@ -83,7 +83,7 @@ export class ConversationList {
 
   private row(info: ConversationInfo): HTMLElement {
     const title = info.title || "Untitled";
-    const details = [WORDS[info.status], ago(info.updatedAt), formatCost(info.usage)].filter(Boolean).join(" · ");
+    const details = [WORDS[info.status], formatAgo(info.updatedAt), formatCost(info.usage)].filter(Boolean).join(" · ");
     const action = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${title}`, onclick }, icon(name));
     const item: HTMLElement = h("li.conversation", { "data-id": info.id, "data-status": info.status },
@@ -193,12 +193,4 @@ export class ConversationList {
   private press(at: number, action: number): void {
     this.items[at]?.querySelectorAll<HTMLElement>(".row-actions button")[action]?.click();
   }
-}
-
-function ago(time: string): string {
-  const minutes = Math.floor((Date.now() - Date.parse(time)) / 60_000);
-  if (minutes < 1) return "just now";
-  if (minutes < 60) return `${minutes} min ago`;
-  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
-  return new Date(time).toLocaleDateString();
 }

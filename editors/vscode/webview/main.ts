@@ -33,7 +33,7 @@ const EVENTS_PAGE = 500;
 /** As far back as a place is looked for. */
 const MAX_PAGES_BACK = 10;
 /** What the cards of changed files are made from. */
-const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed"];
+const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed", "conversation.rolledBack"];
 let daemon: DaemonState = { kind: "starting" };
 let memory: PanelMemory = {};
 let store: Store | undefined;

@@ -1,6 +1,7 @@
 /** What a turn changed: its files, and for each and each hunk of it the choice to accept or to revert. */
 
 import type { ChangesDiffResult, FileChange, Hunk, ReviewConflict, ReviewedFile } from "../src/protocol";
+import { formatCount } from "../src/words";
 import { hunkRows, fileName, fileParent } from "./diff";
 import { h, icon } from "./dom";
 import { call, run } from "./host";
@@ -42,7 +43,7 @@ export class Review {
   card(item: ChangesItem, store: Store): HTMLElement {
     const changes = item.files;
     const pending = changes.filter(({ uri }) => this.isPendingHere(item, store, uri));
-    const words = changes.length === 1 ? "1 file changed" : `${changes.length} files changed`;
+    const words = `${formatCount(changes.length, "file")} changed`;
     const all = (decision: Decision) => this.settle(store, decision, pending.map(({ uri }) => uri));
     const open = () => run("host/openTurn", { conversationId: store.info.id, changes });
     return h("section.changes", { "aria-label": words },

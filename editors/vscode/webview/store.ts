@@ -5,7 +5,7 @@ import type {
   QueuedMessage, ReviewedFile, StopReason, SubagentItem, Usage,
 } from "../src/protocol";
 
-import { ENDING, ending, nudge } from "./endings";
+import { ENDING, ending } from "./endings";
 
 /** What a turn did to files, shown when it rests. */
 export interface ChangesItem { kind: "changes"; id: string; turnId: string; files: readonly FileChange[] }
@@ -78,7 +78,7 @@ export class Store {
 
   /** What the turns of before changed, and when each came to rest. */
   readTurns(records: readonly LogRecord[]): void {
-    for (const { turnId, ts, event } of records) {
+    for (const { turnId, ts, event } of withoutTakenBack(records)) {
       if (turnId === undefined) continue;
       if (event.type === "changes.updated") this.turnFiles.set(turnId, event.files);
       else if (event.type === "turn.resumed") this.turnEnds.delete(turnId);
@@ -116,8 +116,9 @@ export class Store {
   private placeEnds(): void {
     const items = [...this.items.values()].filter((item): item is Item => item.kind !== "changes" && !item.id.startsWith(ENDING));
     const placed: Shown[] = [...items];
+    const times = endTimes(items);
     for (const [turnId, end] of this.turnEnds) {
-      const last = items.findLast((item) => item.kind !== "userMessage" && endOf(item) <= end);
+      const last = items.findLast((item, i) => item.kind !== "userMessage" && (times[i] ?? 0) <= end);
       if (last) placed.splice(placed.indexOf(last) + 1, 0, ...this.endItems(turnId));
     }
     this.items.clear();
@@ -244,9 +245,6 @@ export class Store {
         this.update(itemId, { type: "item.updated", status: "rejected" });
         this.notice(`notice-${seq}`, { severity: "warning", title: "A hook refused this message:", description: event.reason });
         return;
-      case "stuck.detected":
-        if (event.outcome === "nudged") this.notice(`notice-${seq}`, nudge(event));
-        return;
       case "changes.updated":
         if (turnId !== undefined) this.turnFiles.set(turnId, event.files);
         return;
@@ -302,8 +300,23 @@ export class Store {
   }
 }
 
-function endOf(item: Item): number {
-  return Date.parse(item.endedAt ?? item.startedAt ?? "");
+/** A rollback takes back what came after its place in the log. */
+function withoutTakenBack(records: readonly LogRecord[]): readonly LogRecord[] {
+  let kept: readonly LogRecord[] = [];
+  for (const record of records) {
+    const { event } = record;
+    kept = event.type === "conversation.rolledBack" ? kept.filter(({ seq }) => seq <= event.toSeq) : [...kept, record];
+  }
+  return kept;
+}
+
+/** When each ended; a notice has no time of its own, and counts as old as what stands before it. */
+function endTimes(items: readonly Item[]): number[] {
+  let time = 0;
+  return items.map(({ endedAt, startedAt }) => {
+    time = Date.parse(endedAt ?? startedAt ?? "") || time;
+    return time;
+  });
 }
 
 function context(used = 0, size?: number): ConversationInfo["context"] {

@@ -1,25 +1,27 @@
-"""The extension, packed and installed once a worker; a VS Code and a model for each test."""
+"""The extension, packed and installed once a worker; a VS Code and a model for each test.
+
+The tests of modules that are marked `one_window` get the same VS Code one after the other.
+"""
 
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from code_server import EXTENSION, HOST, WAIT_MS, Server, install_extension
+from common_window import CommonWindow, make_project
 from fake_llm import FakeLLM
 from playwright.async_api import expect
-from window import (
-    CHROMIUM,
-    EXTENSION,
-    HOST,
-    WAIT_MS,
-    Server,
-    VSCode,
-    install_extension,
-    opened_window,
-)
-
-CALC = "def add(a, b):\n    return a - b\n"
+from window import CHROMIUM, VSCode, keep_last_sight, opened_window
 
 expect.set_options(timeout=WAIT_MS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What outlives a test needs an event loop that does."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest.fixture(scope="session")
@@ -40,10 +42,7 @@ def llm() -> Generator[FakeLLM]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    (folder / "calc.py").write_text(CALC)
-    return folder
+    return make_project(tmp_path)
 
 
 @pytest.fixture
@@ -52,14 +51,33 @@ def server(tmp_path: Path, llm: FakeLLM, extensions: Path) -> Server:
     return Server.with_model(tmp_path / "home", extensions, llm.url)
 
 
-@pytest.fixture
-async def vscode(server: Server, project: Path, llm: FakeLLM) -> AsyncGenerator[VSCode]:
-    """A window that is not open yet."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def common(
+    tmp_path_factory: pytest.TempPathFactory, extensions: Path
+) -> AsyncGenerator[CommonWindow]:
+    window = CommonWindow(lambda: tmp_path_factory.mktemp("window"), extensions)
+    yield window
+    await window.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def vscode(
+    request: pytest.FixtureRequest, common: CommonWindow, tmp_path: Path
+) -> AsyncGenerator[VSCode]:
+    """A window of the test's own is not open yet."""
+    if request.node.get_closest_marker("one_window"):
+        n_failed = request.session.testsfailed
+        lent = await common.lend()
+        yield lent
+        await keep_last_sight(lent.page, tmp_path.name)
+        await common.take_back(has_passed=request.session.testsfailed == n_failed)
+        return
+    server, project, llm = map(request.getfixturevalue, ("server", "project", "llm"))
     async with opened_window(server, project, llm) as opened:
         yield opened
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def vscode_without_model(
     server: Server, project: Path, llm: FakeLLM
 ) -> AsyncGenerator[VSCode]:
@@ -68,7 +86,7 @@ async def vscode_without_model(
         yield opened
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def vscode_without_daemon(
     server: Server, project: Path, llm: FakeLLM
 ) -> AsyncGenerator[VSCode]:

@@ -1,8 +1,11 @@
 """Questions in the panel: exact, inert at first, answered once, and never lost."""
 
+import pytest
 from fake_llm import call, say
 from playwright.async_api import expect
-from window import Server, VSCode
+from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 TOUCH = call("terminal", command="touch made", security_risk="low", summary="Make the file")
 VIEW = call("edit", command="view", path="calc.py")
@@ -74,22 +77,3 @@ async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSC
     await vscode.page.get_by_role("button", name="Allow Once").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
     assert "a + b" in (vscode.project / "calc.py").read_text()
-
-
-async def test_a_question_survives_a_killed_daemon_and_a_reload(
-    vscode: VSCode, server: Server
-) -> None:
-    vscode.script(TOUCH, say("Made."))
-    await vscode.open()
-    await vscode.say("make it")
-    await vscode.expect_status("Waits for you")
-    await vscode.input.fill("a draft")
-    server.daemon().kill()
-    await vscode.expect_status("Paused: the daemon was restarted")
-    await vscode.expect_kept("a draft")
-    await vscode.reload()
-    await expect(vscode.input).to_have_value("a draft")
-    await vscode.answer("allow-once")
-    await vscode.panel.get_by_role("button", name="Resume").click()
-    await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
-    assert (vscode.project / "made").exists()

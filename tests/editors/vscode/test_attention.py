@@ -2,9 +2,12 @@
 
 import threading
 
+import pytest
 from fake_llm import call, held, say
 from playwright.async_api import expect
 from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 TOUCH = call("terminal", command="touch made", security_risk="low", summary="Make the file")
 

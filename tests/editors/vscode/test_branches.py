@@ -1,8 +1,11 @@
 """From a message on: another conversation that begins there, or the way back to before it."""
 
+import pytest
 from fake_llm import call, say
 from playwright.async_api import expect
 from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 VIEW = call("edit", command="view", path="calc.py")
 EDIT = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")

@@ -2,9 +2,12 @@
 
 import threading
 
+import pytest
 from fake_llm import call, calls, held, say
 from playwright.async_api import expect
 from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9Q"
@@ -58,11 +61,15 @@ async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> N
     await expect(vscode.panel.locator(".divider")).to_have_text("Used the skill money")
     assert sent.count("data:image/png;base64," + PIXEL) == 1
     assert sent.count("data:image/png;base64,") == 2
-    for _ in range(2):
-        shown = vscode.panel.locator(".user img")
-        for n in range(2):
-            await expect(shown.nth(n)).to_have_js_property("naturalWidth", 1)
-        await vscode.reload()
+    await expect_pictures(vscode)
+    await vscode.reload()
+    await expect_pictures(vscode)
+
+
+async def expect_pictures(vscode: VSCode) -> None:
+    for n in range(2):
+        shown = vscode.panel.locator(".user img").nth(n)
+        await expect(shown).to_have_js_property("naturalWidth", 1)
 
 
 async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscode: VSCode) -> None:

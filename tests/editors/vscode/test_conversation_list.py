@@ -1,8 +1,11 @@
 """The list of conversations by keyboard: renamed, put away and fetched back, deleted."""
 
+import pytest
 from fake_llm import say
 from playwright.async_api import expect
 from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 
 async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(

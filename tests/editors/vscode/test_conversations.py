@@ -3,9 +3,13 @@
 import re
 import subprocess
 
+import pytest
+from code_server import Server
 from fake_llm import call, say
 from playwright.async_api import expect
-from window import Server, VSCode
+from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 HASH = re.compile("^[0-9a-f]{64}$")
 

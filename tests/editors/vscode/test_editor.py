@@ -3,9 +3,12 @@
 import json
 import re
 
+import pytest
 from fake_llm import call, calls, say
 from playwright.async_api import Locator, expect
 from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 APP = """/** Adds two numbers. */
 export function add(a: number, b: number): number {

@@ -3,25 +3,44 @@
 import threading
 
 import psutil
+import pytest
 from fake_llm import call, calls, held, say
 from playwright.async_api import expect
-from window import Server, VSCode
+from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 
-async def test_a_turn_of_a_killed_daemon_is_paused_and_goes_on(
-    vscode: VSCode, server: Server
-) -> None:
+async def test_a_turn_of_a_killed_daemon_is_paused_and_goes_on(vscode: VSCode) -> None:
     vscode.script(call("terminal", command="sleep 300"), say("On we go."))
     await vscode.open()
     await vscode.choose("mode", "full")
     await vscode.say("wait")
     await expect(vscode.commands).to_have_attribute("data-status", "running")
-    server.daemon().kill()
+    vscode.server.daemon().kill()
     await vscode.expect_status("Paused: the daemon was restarted")
     await expect(vscode.commands).to_have_attribute("data-status", "cancelled")
     await expect(vscode.commands).to_contain_text("nobody knows whether this happened")
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("On we go.")
+
+
+async def test_a_question_survives_a_killed_daemon_and_a_reload(vscode: VSCode) -> None:
+    touch = call("terminal", command="touch made", security_risk="low")
+    vscode.script(touch, say("Made."))
+    await vscode.open()
+    await vscode.say("make it")
+    await vscode.expect_status("Waits for you")
+    await vscode.input.fill("a draft before the kill")
+    vscode.server.daemon().kill()
+    await vscode.expect_status("Paused: the daemon was restarted")
+    await vscode.expect_kept("a draft before the kill")
+    await vscode.reload()
+    await expect(vscode.input).to_have_value("a draft before the kill")
+    await vscode.answer("allow-once")
+    await vscode.panel.get_by_role("button", name="Resume").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
+    assert (vscode.project / "made").exists()
 
 
 async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
@@ -32,23 +51,23 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     await vscode.open()
     await vscode.say("tell me")
     await expect(vscode.panel.locator(".agent")).to_have_text("Half of it.")
-    await vscode.input.fill("a draft")
-    await vscode.expect_kept("a draft")
+    await vscode.input.fill("a draft before the reload")
+    await vscode.expect_kept("a draft before the reload")
     await vscode.reload()
-    await expect(vscode.input).to_have_value("a draft")
+    await expect(vscode.input).to_have_value("a draft before the reload")
     await expect(vscode.panel.locator(".user")).to_have_text(["tell me"])
     gate.set()
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(vscode.panel.locator(".agent").last).to_have_text("Next.")
 
 
-async def test_a_closed_window_leaves_no_process(vscode: VSCode, server: Server) -> None:
+async def test_a_closed_window_leaves_no_process(vscode: VSCode) -> None:
     vscode.script(call("terminal", command="setsid sleep 1234 & echo begun; sleep 300"))
     await vscode.open()
     await vscode.choose("mode", "full")
     await vscode.say("wait")
     await expect(vscode.commands.locator(".output")).to_have_text("begun")
-    daemon = server.daemon()
+    daemon = vscode.server.daemon()
     started = [daemon, *daemon.children(recursive=True)]
     assert len(started) > 3
     await vscode.page.goto("about:blank")

@@ -7,6 +7,8 @@ from fake_llm import Step, call, calls, say
 from playwright.async_api import Locator, expect
 from window import VSCode
 
+pytestmark = pytest.mark.one_window
+
 BEFORE = "\n".join(f"line {n}" for n in range(1, 13)) + "\n"
 AFTER = BEFORE.replace("line 2\n", "line two\n").replace("line 11\n", "line eleven\n")
 

@@ -1,14 +1,17 @@
 """Long conversations: the end of a long log is there at once, the rest on demand."""
 
+import pytest
 from fake_llm import call, say
 from playwright.async_api import expect
-from window import Server, VSCode
+from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 N_EVENTS = 20_000
 
 
 async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
-    vscode: VSCode, server: Server
+    vscode: VSCode,
 ) -> None:
     vscode.script(call("terminal", command="echo one"), say("Ready."))
     # The model's view of so long a log is summarized before it is asked.
@@ -17,7 +20,7 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await vscode.choose("mode", "full")
     await vscode.say("begin")
     await expect(vscode.panel.locator(".agent")).to_have_text("Ready.")
-    await vscode.close_and_grow(server.daemon(), N_EVENTS)
+    await vscode.close_and_grow(vscode.server.daemon(), N_EVENTS)
 
     await vscode.open()
     await expect(vscode.commands).to_have_count(200)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from fake_llm import call, calls, error, held, reason, say
 from playwright.async_api import expect
-from window import Server, VSCode
+from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 AXE = Path(__file__).parents[3] / "editors/vscode/node_modules/axe-core/axe.min.js"
 RUN_AXE = """async () => {
@@ -84,21 +86,20 @@ EXPLANATION = """The rate is right now. What I changed:
 
 
 @pytest.fixture
-def prices(project: Path) -> None:
+def prices(vscode: VSCode) -> None:
+    project = vscode.project
     (project / "prices.py").write_text(PRICES)
     (project / LONG_NAME).parent.mkdir(parents=True)
     (project / LONG_NAME).write_text("from prices import discount\n")
 
 
-async def look(
-    vscode: VSCode, server: Server, state: str, themes: tuple[str, ...] = ("dark", "light")
-) -> None:
+async def look(vscode: VSCode, state: str, themes: tuple[str, ...] = ("dark", "light")) -> None:
     """Nothing overflows, a screen reader finds its way, and whoever asked gets a picture."""
     found: list[str] = []
     for theme in themes:
         kind = THEME_KINDS.get(theme, f"vscode-{theme}")
         seen = vscode.panel.locator(f'body[data-vscode-theme-kind="{kind}"]')
-        await server.change_settings({"workbench.colorTheme": THEMES[theme]}, seen)
+        await vscode.server.change_settings({"workbench.colorTheme": THEMES[theme]}, seen)
         found += [f"{state} {theme}: {each}" for each in await violations(vscode)]
         assert await overflow(vscode) == 0
         if PICTURES:
@@ -120,18 +121,18 @@ async def overflow(vscode: VSCode) -> int:
 
 
 async def test_the_first_run_is_readable_and_accessible(
-    server: Server, vscode_without_model: VSCode
+    vscode_without_model: VSCode,
 ) -> None:
     await vscode_without_model.open()
     heading = vscode_without_model.panel.get_by_role("heading", name="First, a model")
     await expect(heading).to_be_visible()
     await vscode_without_model.panel.locator('select[data-option="mode"]').wait_for()
-    await look(vscode_without_model, server, "first-run")
+    await look(vscode_without_model, "first-run")
 
 
 @pytest.mark.usefixtures("prices")
 async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
-    vscode: VSCode, server: Server
+    vscode: VSCode,
 ) -> None:
     gate = threading.Event()
     answer = reason("Rules first, then the code.", say(EXPLANATION, n_chunks=40))
@@ -148,28 +149,28 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await vscode.set_width(420)
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
     await vscode.panel.locator('select[data-option="model"]').wait_for()
-    await look(vscode, server, "empty")
+    await look(vscode, "empty")
     await vscode.choose("mode", "full")
     await vscode.say("The discount for large orders is off. Make it follow RULES.md.")
     await expect(vscode.panel.locator(".agent")).to_contain_text("as RULES.md says")
-    await look(vscode, server, "streaming")
+    await look(vscode, "streaming")
     gate.set()
     await expect(vscode.panel.locator(".agent td").last).to_have_text("85.01")
     await vscode.panel.get_by_role("button", name="Open diff").first.click()
     await expect(vscode.page.locator(".monaco-diff-editor").first).to_be_visible()
-    await look(vscode, server, "diff")
+    await look(vscode, "diff")
     await vscode.say("Now the tests, please.")
     await expect(vscode.panel.get_by_role("alert")).to_contain_text("Incorrect API key")
-    await look(vscode, server, "error")
+    await look(vscode, "error")
     await vscode.panel.locator(".usage").click()
     await vscode.panel.locator(".user").first.hover()
     await expect(vscode.panel.locator("dt").last).to_have_text("All today")
-    await look(vscode, server, "usage")
+    await look(vscode, "usage")
 
 
 @pytest.mark.usefixtures("prices")
 async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
-    vscode: VSCode, server: Server
+    vscode: VSCode,
 ) -> None:
     vscode.script(*SCRIPT)
     await vscode.open(file="prices.py")
@@ -179,10 +180,10 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
         "python3 -m pytest -q tests/test_prices.py --maxfail=1 && git add -A"
     )
     await vscode.set_width(420)
-    await look(vscode, server, "approval")
-    await look(vscode, server, "contrast", ("contrast-dark", "contrast-light"))
+    await look(vscode, "approval")
+    await look(vscode, "contrast", ("contrast-dark", "contrast-light"))
     await vscode.set_width(280)
-    await look(vscode, server, "narrow")
+    await look(vscode, "narrow")
 
 
 async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> None:

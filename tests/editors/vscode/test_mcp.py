@@ -5,9 +5,10 @@ import asyncio
 import mcp_server
 import psutil
 import pytest
+from code_server import Server
 from fake_llm import call, say
 from playwright.async_api import Locator, expect
-from window import Server, VSCode
+from window import VSCode
 
 SERVER = "mcp_server.py"
 

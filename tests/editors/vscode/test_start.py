@@ -12,9 +12,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import pytest_asyncio
+from code_server import WAIT_MS, Server, install_extension
 from fake_llm import call, say
 from playwright.async_api import expect
-from window import WAIT_MS, Server, VSCode, install_extension
+from window import VSCode
 
 KEY = "sk-test-abcdefghijklmnop123456"
 INSTALL_MS = 600_000
@@ -89,7 +91,7 @@ async def test_a_daemon_that_is_there_already_is_found_without_a_setting(vscode:
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def starts(server: Server, tmp_path: Path) -> AsyncGenerator[asyncio.StreamReader]:
     """A pipe in which each daemon says its number before it begins."""
     pipe = tmp_path / "started"

@@ -1,8 +1,11 @@
 """Sub-agents in the panel: what each does, its questions, the way to its work and back."""
 
+import pytest
 from fake_llm import call, first_user_text, keyed, say
 from playwright.async_api import expect
 from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 TASK = {"task": "child: make it", "title": "Make the file", "agent": "general"}
 

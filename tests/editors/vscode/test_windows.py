@@ -3,20 +3,23 @@
 import threading
 
 import psutil
+import pytest
 from fake_llm import calls, held, say
 from playwright.async_api import expect
-from window import Server, VSCode
+from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 
 async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_closed(
-    vscode: VSCode, server: Server
+    vscode: VSCode,
 ) -> None:
     gate = threading.Event()
     vscode.script(held(calls(say("Half of it. "), say("The rest.")), gate), say("Mine now."))
     await vscode.open()
     await vscode.say("tell me")
     await expect(vscode.panel.locator(".agent")).to_have_text("Half of it.")
-    daemon = server.daemon()
+    daemon = vscode.server.daemon()
 
     other = await vscode.another_window()
     await other.open()

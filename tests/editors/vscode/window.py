@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
 from urllib.parse import quote
 
-import playwright
 import psutil
+from code_server import WAIT_MS, Server
 from fake_llm import FakeLLM, Step
 from long_log import grow
 from playwright.async_api import (
     Browser,
+    FloatRect,
     Frame,
     FrameLocator,
     Locator,
@@ -31,44 +27,12 @@ from playwright.async_api import (
     async_playwright,
     expect,
 )
-from playwright.async_api import (
-    TimeoutError as WaitedTooLongError,
-)
 
-HOST = Path(__file__).parent / "host/node_modules/code-server"
-NODE = str(Path(playwright.__file__).parent / "driver/node")
-"""Playwright's own Node: code-server needs a newer one than distributions have."""
-WAIT_MS = 60_000
-"""Generous: a slow machine is not a failure."""
-N_CHANGES = 10
-
-EXTENSION = Path(__file__).parents[3] / "editors/vscode"
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None
 )
 LAST_SIGHT = os.environ.get("OH_TEST_SCREENSHOTS")
 """A folder for a picture of each window before it is closed."""
-
-SETTINGS = {
-    "oh.daemon.command": [sys.executable, "-m", "oh_daemon"],
-    "workbench.startupEditor": "none",
-    "workbench.tips.enabled": False,
-    "workbench.reduceMotion": "on",
-    "workbench.secondarySideBar.defaultVisibility": "hidden",
-    "workbench.colorTheme": "Default Dark Modern",
-    "chat.disableAIFeatures": True,
-    # Then a terminal's rows are elements that a test can read.
-    "terminal.integrated.gpuAcceleration": "off",
-    "telemetry.telemetryLevel": "off",
-    "update.mode": "none",
-    "extensions.autoUpdate": False,
-    "extensions.autoCheckUpdates": False,
-    "git.enabled": False,
-    "files.autoSave": "off",
-    "files.hotExit": "off",
-    "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
-    "window.restoreWindows": "none",
-}
 
 WAIT_UNTIL_KEPT = """async (text) => {
   const result = (request) => new Promise((done, failed) => {
@@ -91,103 +55,12 @@ WAIT_UNTIL_KEPT = """async (text) => {
 
 
 @dataclass
-class Server:
-    """A code-server with a home of its own; every daemon in it inherits the environment."""
-
-    home: Path
-    extensions: Path
-    environment: dict[str, str] = field(default_factory=dict)
-    settings: dict[str, object] = field(default_factory=dict)
-    is_trusting: bool = True
-    """Whether the folders it opens are trusted without a question."""
-
-    @classmethod
-    def with_model(cls, home: Path, extensions: Path, url: str) -> Self:
-        environment = {
-            "OH_DAEMON_HOME": str(home / "oh"),
-            "OH_DAEMON_MODEL": "openai/fake",
-            "OH_DAEMON_BASE_URL": url,
-            "OH_DAEMON_API_KEY": "sk-test-abcdefghijklmnop123456",
-            # Scripts of the fake model say what is answered to which request.
-            "OH_DAEMON_TITLES": "false",
-        }
-        return cls(home, extensions, environment)
-
-    def start(self) -> str:
-        """Returns `127.0.0.1:PORT`."""
-        self.write_settings(self.settings)
-        options = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry"]
-        options += ["--disable-update-check", "--disable-proxy"]
-        options += ["--disable-workspace-trust"] if self.is_trusting else []
-        options += ["--disable-getting-started-override", "--reconnection-grace-time", "5"]
-        self.process = subprocess.Popen(
-            code_server(self.home, self.extensions, *options),
-            env=host_environment(self.home) | self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        assert self.process.stdout
-        for line in self.process.stdout:
-            if found := re.search(r"HTTP server listening on http://(127\.0\.0\.1:\d+)", line):
-                return found[1]
-        raise AssertionError("code-server ended before it listened")
-
-    def write_settings(self, settings: dict[str, object]) -> None:
-        """A served window reads what has machine scope from a place of its own."""
-        for scope in ("User", "Machine"):
-            (self.home / scope).mkdir(parents=True, exist_ok=True)
-            (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
-
-    async def change_settings(self, settings: dict[str, object], seen: Locator) -> None:
-        """Until it is seen: before VS Code watches the file, a change of it goes unheard."""
-        for _ in range(N_CHANGES):
-            self.write_settings(settings)
-            with contextlib.suppress(WaitedTooLongError):
-                await seen.wait_for(state="attached", timeout=WAIT_MS / N_CHANGES)
-                return
-        raise AssertionError(f"VS Code did not hear of {settings}")
-
-    def daemon(self) -> psutil.Process:
-        """The one that a window on this server has started."""
-        started = psutil.Process(self.process.pid).children(recursive=True)
-        return next(each for each in started if "oh_daemon" in each.cmdline())
-
-    def stop(self) -> None:
-        os.killpg(self.process.pid, signal.SIGTERM)
-        self.process.communicate(timeout=20)
-
-
-def install_extension(home: Path, extensions: Path, package: Path = EXTENSION / "oh.vsix") -> None:
-    """Packed, as a user gets it."""
-    install = code_server(home, extensions, "--install-extension", str(package))
-    environment = host_environment(home)
-    subprocess.run(install, env=environment, check=True, capture_output=True, timeout=120)
-
-
-def code_server(home: Path, extensions: Path, *options: str) -> list[str]:
-    config = home / "code-server.yaml"
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text("{}")
-    entry = str(HOST / "out/node/entry.js")
-    folders = ["--user-data-dir", str(home), "--extensions-dir", str(extensions)]
-    return [NODE, entry, "--config", str(config), *folders, *options]
-
-
-def host_environment(home: Path) -> dict[str, str]:
-    """Without an extension gallery, so that nothing is looked up."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("VSCODE_", "NODE_OPTIONS"))}
-    return kept | {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "EXTENSIONS_GALLERY": "{}"}
-
-
-@dataclass
 class VSCode:
     """What one test has: a project, a scripted model, and a window on it."""
 
     project: Path
     llm: FakeLLM
+    server: Server
     address: str
     page: Page
     complaints: list[str] = field(default_factory=list)
@@ -207,7 +80,15 @@ class VSCode:
         self.llm.add(*steps)
 
     async def open(self, *, file: str | None = None, is_agent_shown: bool = True) -> None:
-        """Open the project, with one of its files, and the side panel."""
+        """Open the project, with one of its files, and the side panel.
+
+        In a window that has the project open already, only the file and the panel.
+        """
+        if self.is_open:
+            if file:
+                await self.open_file(file)
+            await self.show_agent()
+            return
         root = f"vscode-remote://{self.address}{self.project}"
         payload = json.dumps([["openFile", f"{root}/{file}"]]) if file else "[]"
         await self.page.goto(
@@ -220,6 +101,19 @@ class VSCode:
         if is_agent_shown:
             await self.show_agent()
 
+    @property
+    def is_open(self) -> bool:
+        return self.page.url.startswith(f"http://{self.address}/")
+
+    async def open_file(self, name: str) -> None:
+        await self.page.keyboard.press("Control+p")
+        field = self.page.locator('.quick-input-widget input[type="text"]')
+        await field.fill(str(self.project / name))
+        row = self.page.locator(".quick-input-list .monaco-list-row").first
+        await expect(row).to_contain_text(name)
+        await field.press("Enter")
+        await self.tab(name).wait_for()
+
     async def another_window(self) -> VSCode:
         """On the same project, of somebody else: it shares nothing but the files."""
         browser = self.page.context.browser
@@ -229,17 +123,17 @@ class VSCode:
 
     async def close_and_grow(self, daemon: psutil.Process, n_events: int) -> None:
         """The window is gone, and the log of its conversation is one of many events."""
-        await self.expect_kept("conversationId")
+        log = await self.expect_conversation_kept()
         await self.page.goto("about:blank")
         await asyncio.to_thread(psutil.wait_procs, [daemon], WAIT_MS / 1000)
-        [log] = (self.project / ".openhands/conversations").glob("*/events.jsonl")
         grow(log, n_events)
 
     async def show_agent(self) -> None:
         """A click on the tab of what is shown hides it, and after a reload VS Code may show the
         panel by itself, seconds after its tab: so first the side bar must have its title."""
         await expect(self.page.locator(".part.sidebar .title-label h2").first).not_to_be_empty()
-        tab = self.page.get_by_role("tab", name="oh", exact=True)
+        # Behind its name stands what waits for the user.
+        tab = self.page.get_by_role("tab", name=re.compile("^oh( - |$)"))
         await tab.wait_for()
         if await tab.get_attribute("aria-selected") != "true":
             await tab.click()
@@ -249,7 +143,15 @@ class VSCode:
         """A browser cannot write on closing, so what was typed just before a reload may be lost."""
         await asyncio.wait_for(self.page.evaluate(WAIT_UNTIL_KEPT, text), WAIT_MS / 1000)
 
+    async def expect_conversation_kept(self) -> Path:
+        """Of the only one; returns its log."""
+        [log] = (self.project / ".openhands/conversations").glob("*/events.jsonl")
+        await self.expect_kept(log.parent.name)
+        return log
+
     async def reload(self) -> None:
+        """The conversation is shown again."""
+        await self.expect_conversation_kept()
         await self.page.reload(wait_until="commit")
         await self.page.locator(".monaco-workbench").wait_for()
         await self.show_agent()
@@ -288,16 +190,24 @@ class VSCode:
     async def expect_status(self, text: str) -> None:
         await expect(self.panel.locator(".status")).to_have_text(text)
 
-    async def set_width(self, width: int) -> None:
-        """Of the side panel, by its border."""
-        box = await self.page.locator(".part.sidebar").bounding_box()
-        assert box
+    async def width(self) -> float:
+        """Of the side panel."""
+        return (await self._side_bar())["width"]
+
+    async def set_width(self, width: float) -> None:
+        """By its border."""
+        box = await self._side_bar()
         x, y = box["x"] + box["width"], box["y"] + box["height"] - 80
         await self.page.mouse.move(x, y)
         await self.page.mouse.down()
         await self.page.mouse.move(box["x"] + width, y, steps=4)
         await self.page.mouse.up()
         await self.page.mouse.move(box["x"] + width + 300, y)
+
+    async def _side_bar(self) -> FloatRect:
+        box = await self.page.locator(".part.sidebar").bounding_box()
+        assert box
+        return box
 
     async def run_command(self, title: str) -> None:
         await self.page.keyboard.press("F1")
@@ -335,14 +245,18 @@ async def opened_window(server: Server, project: Path, llm: FakeLLM) -> AsyncGen
             )
             page = await new_page(browser, complaints, width=1200, height=900)
             try:
-                yield VSCode(project, llm, address, page, complaints)
+                yield VSCode(project, llm, server, address, page, complaints)
             finally:
-                if LAST_SIGHT:
-                    await page.screenshot(path=Path(LAST_SIGHT) / f"{project.parent.name}.png")
+                await keep_last_sight(page, project.parent.name)
                 await browser.close()
     finally:
         server.stop()
     assert complaints == []
+
+
+async def keep_last_sight(page: Page, name: str) -> None:
+    if LAST_SIGHT:
+        await page.screenshot(path=Path(LAST_SIGHT) / f"{name}.png")
 
 
 async def new_page(browser: Browser, complaints: list[str], *, width: int, height: int) -> Page:

@@ -1,0 +1,60 @@
+/** The moments before the agent changed files, and the way back to each: its files as they were, the words stay. */
+
+import { type QuickPickItem, Uri, window, workspace } from "vscode";
+import type { Agent } from "./agent";
+import type { Checkpoint, RestoreResult } from "./protocol";
+import { formatAgo, formatCount } from "./words";
+
+const SAID_MS = 5000;
+
+interface Row extends QuickPickItem { checkpoint: Checkpoint }
+
+export async function restoreCheckpoint(agent: Agent, conversationId: string): Promise<void> {
+  const { checkpoints, problem } = await agent.request("checkpoint/list", { conversationId });
+  if (checkpoints.length === 0) {
+    void window.showInformationMessage(["The agent has changed no files in this conversation.", problem].filter(Boolean).join(" "));
+    return;
+  }
+  const chosen = await window.showQuickPick([...checkpoints].reverse().map(row), {
+    title: "Restore a Checkpoint",
+    placeHolder: problem ?? "Put files back as they were before… The conversation goes on.",
+    matchOnDescription: true,
+  });
+  if (!chosen) return;
+  const wanted = { conversationId, checkpointId: chosen.checkpoint.id };
+  const preview = await agent.request("checkpoint/restore", { ...wanted, dryRun: true });
+  if (!(await isAgreed(chosen.checkpoint, preview))) return;
+  tell(await agent.request("checkpoint/restore", wanted));
+}
+
+function row(checkpoint: Checkpoint): Row {
+  const { title, createdAt, nFiles } = checkpoint;
+  return { label: title, description: `${formatAgo(createdAt)} · ${formatCount(nFiles, "file")}`, checkpoint };
+}
+
+/** What would happen is said before; when nothing would, there is nothing to agree to. */
+async function isAgreed({ title }: Checkpoint, { restored, conflicts }: RestoreResult): Promise<boolean> {
+  const stays = conflicts.map(({ uri, reason }) => `${nameOf(uri)}: ${reason}`);
+  if (restored.length === 0) {
+    void window.showInformationMessage(`Nothing is left to put back. ${stays.join("; ")}`.trim());
+    return false;
+  }
+  const detail = [
+    ["As they were before then, whatever the agent did to them since:", ...restored.map(nameOf)],
+    stays.length > 0 ? ["These stay as they are:", ...stays] : [],
+  ].map((lines) => lines.join("\n")).filter(Boolean).join("\n\n");
+  const action = `Put Back ${formatCount(restored.length, "File")}`;
+  const answer = await window.showWarningMessage(`Go back to before “${title}”?`, { modal: true, detail }, action);
+  return answer === action;
+}
+
+/** The conversation says it too, with a notice; what stays must not be missed. */
+function tell({ restored, conflicts }: RestoreResult): void {
+  window.setStatusBarMessage(`oh: ${formatCount(restored.length, "file")} put back`, SAID_MS);
+  const [first] = conflicts;
+  if (first) void window.showWarningMessage(`oh: ${nameOf(first.uri)}: ${first.reason}`);
+}
+
+function nameOf(uri: string): string {
+  return workspace.asRelativePath(Uri.parse(uri));
+}

@@ -1,0 +1,161 @@
+"""A code-server with the extension installed, which serves VS Code to browsers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import playwright
+import psutil
+from playwright.async_api import Locator
+from playwright.async_api import TimeoutError as WaitedTooLongError
+
+HOST = Path(__file__).parent / "host/node_modules/code-server"
+NODE = str(Path(playwright.__file__).parent / "driver/node")
+"""Playwright's own Node: code-server needs a newer one than distributions have."""
+EXTENSION = Path(__file__).parents[3] / "editors/vscode"
+WAIT_MS = 60_000
+"""Generous: a slow machine is not a failure."""
+N_CHANGES = 10
+
+SETTINGS = {
+    "oh.daemon.command": [sys.executable, "-m", "oh_daemon"],
+    "workbench.startupEditor": "none",
+    "workbench.tips.enabled": False,
+    "workbench.reduceMotion": "on",
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "workbench.colorTheme": "Default Dark Modern",
+    "chat.disableAIFeatures": True,
+    # Then a terminal's rows are elements that a test can read.
+    "terminal.integrated.gpuAcceleration": "off",
+    "telemetry.telemetryLevel": "off",
+    "update.mode": "none",
+    "extensions.autoUpdate": False,
+    "extensions.autoCheckUpdates": False,
+    "git.enabled": False,
+    "files.autoSave": "off",
+    "files.hotExit": "off",
+    "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
+    "window.restoreWindows": "none",
+    # Else a file that an earlier test had open would come back with its caret and its scroll.
+    "workbench.editor.restoreViewState": False,
+}
+CLEAR_KEY = "Control+Alt+F9"
+KEYBINDINGS = [
+    {
+        "key": CLEAR_KEY.lower().replace("control", "ctrl"),
+        "command": "runCommands",
+        "args": {
+            "commands": [
+                "notifications.clearAll",
+                "workbench.action.terminal.killAll",
+                "workbench.action.closePanel",
+                *["workbench.action.revertAndCloseActiveEditor"] * 8,
+                # They run one after the other, so what this shows says that the others are done.
+                "workbench.action.quickOpen",
+            ]
+        },
+    }
+]
+"""A key of the tests alone, that leaves the workbench as it was when the window opened."""
+
+
+@dataclass
+class Server:
+    """A code-server with a home of its own; every daemon in it inherits the environment."""
+
+    home: Path
+    extensions: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
+    is_trusting: bool = True
+    """Whether the folders it opens are trusted without a question."""
+
+    @classmethod
+    def with_model(cls, home: Path, extensions: Path, url: str) -> Self:
+        environment = {
+            "OH_DAEMON_HOME": str(home / "oh"),
+            "OH_DAEMON_MODEL": "openai/fake",
+            "OH_DAEMON_BASE_URL": url,
+            "OH_DAEMON_API_KEY": "sk-test-abcdefghijklmnop123456",
+            # Scripts of the fake model say what is answered to which request.
+            "OH_DAEMON_TITLES": "false",
+        }
+        return cls(home, extensions, environment)
+
+    def start(self) -> str:
+        """Returns `127.0.0.1:PORT`."""
+        self.write_settings(self.settings)
+        (self.home / "User/keybindings.json").write_text(json.dumps(KEYBINDINGS))
+        options = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry"]
+        options += ["--disable-update-check", "--disable-proxy"]
+        options += ["--disable-workspace-trust"] if self.is_trusting else []
+        options += ["--disable-getting-started-override", "--reconnection-grace-time", "5"]
+        self.process = subprocess.Popen(
+            code_server(self.home, self.extensions, *options),
+            env=host_environment(self.home) | self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if found := re.search(r"HTTP server listening on http://(127\.0\.0\.1:\d+)", line):
+                return found[1]
+        raise AssertionError("code-server ended before it listened")
+
+    def write_settings(self, settings: dict[str, object]) -> None:
+        """A served window reads what has machine scope from a place of its own."""
+        for scope in ("User", "Machine"):
+            (self.home / scope).mkdir(parents=True, exist_ok=True)
+            (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
+
+    async def change_settings(self, settings: dict[str, object], seen: Locator) -> None:
+        """Until it is seen: before VS Code watches the file, a change of it goes unheard."""
+        for _ in range(N_CHANGES):
+            self.write_settings(settings)
+            with contextlib.suppress(WaitedTooLongError):
+                await seen.wait_for(state="attached", timeout=WAIT_MS / N_CHANGES)
+                return
+        raise AssertionError(f"VS Code did not hear of {settings}")
+
+    def daemon(self) -> psutil.Process:
+        """The one that a window on this server has started."""
+        started = psutil.Process(self.process.pid).children(recursive=True)
+        return next(each for each in started if "oh_daemon" in each.cmdline())
+
+    def stop(self) -> None:
+        os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.communicate(timeout=20)
+
+
+def install_extension(home: Path, extensions: Path, package: Path = EXTENSION / "oh.vsix") -> None:
+    """Packed, as a user gets it."""
+    install = code_server(home, extensions, "--install-extension", str(package))
+    environment = host_environment(home)
+    subprocess.run(install, env=environment, check=True, capture_output=True, timeout=120)
+
+
+def code_server(home: Path, extensions: Path, *options: str) -> list[str]:
+    config = home / "code-server.yaml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("{}")
+    entry = str(HOST / "out/node/entry.js")
+    folders = ["--user-data-dir", str(home), "--extensions-dir", str(extensions)]
+    return [NODE, entry, "--config", str(config), *folders, *options]
+
+
+def host_environment(home: Path) -> dict[str, str]:
+    """Without an extension gallery, so that nothing is looked up."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("VSCODE_", "NODE_OPTIONS"))}
+    return kept | {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "EXTENSIONS_GALLERY": "{}"}

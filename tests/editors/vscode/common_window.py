@@ -1,0 +1,152 @@
+"""One window for the tests of a worker, which each of them finds as if it had just been opened.
+
+What a test leaves is cleared after it. A window that its test closed, whose test failed, or that
+could not be cleared is of no more use, and the next test gets a new one: none suffers from another.
+A test that needs other settings, or leaves something behind that this does not know of (a rule, a
+key, another folder), belongs into a module without the mark.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from code_server import CLEAR_KEY, Server
+from fake_llm import FakeLLM
+from playwright.async_api import expect
+from window import VSCode, opened_window
+
+CALC = "def add(a, b):\n    return a - b\n"
+FIRST_OPTIONS = {"mode": "ask", "approval": "askRisky"}
+NAME_OF_NONE = "no conversation has this name"
+
+
+@dataclass
+class CommonWindow:
+    """To open a window with its daemon takes ten seconds, to clear it takes one."""
+
+    make_folder: Callable[[], Path]
+    extensions: Path
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    vscode: VSCode | None = None
+    width: float = 0
+    """Of the side bar, as it was when the window opened."""
+
+    async def lend(self) -> VSCode:
+        if self.vscode is None:
+            folder = self.make_folder()
+            llm = self.stack.enter_context(FakeLLM())
+            server = Server.with_model(folder / "home", self.extensions, llm.url)
+            opened = opened_window(server, make_project(folder), llm)
+            self.vscode = await self.stack.enter_async_context(opened)
+            await self.vscode.open()
+            self.width = await self.vscode.width()
+        return self.vscode
+
+    async def take_back(self, *, has_passed: bool) -> None:
+        is_clear = False
+        try:
+            if has_passed and self.vscode and self.vscode.is_open:
+                await clear(self.vscode)
+                await restore_looks(self.vscode, self.width)
+                is_clear = not self.vscode.complaints
+        finally:
+            if not is_clear:
+                await self.close()
+
+    async def close(self) -> None:
+        self.vscode = None
+        await self.stack.aclose()
+
+
+def make_project(folder: Path) -> Path:
+    project = folder / "shop"
+    project.mkdir()
+    (project / "calc.py").write_text(CALC)
+    return project
+
+
+async def clear(vscode: VSCode) -> None:
+    await clear_workbench(vscode)
+    await vscode.show_agent()
+    await stop_turn(vscode)
+    await hide_usage(vscode)
+    await delete_conversations(vscode)
+    await clear_draft(vscode)
+    restore_files(vscode.project)
+    vscode.llm.forget()
+
+
+async def clear_workbench(vscode: VSCode) -> None:
+    """No editor, no terminal, no notification."""
+    await vscode.page.keyboard.press(CLEAR_KEY)
+    last_shown = vscode.page.locator(".quick-input-widget")
+    await last_shown.wait_for()
+    await vscode.page.keyboard.press("Escape")
+    await last_shown.wait_for(state="hidden")
+    await expect(vscode.page.locator(".tab, .xterm, .notification-toast")).to_have_count(0)
+
+
+async def stop_turn(vscode: VSCode) -> None:
+    await vscode.input.press("Escape")
+    await expect(vscode.panel.get_by_label("Stop", exact=True)).to_be_hidden()
+
+
+async def hide_usage(vscode: VSCode) -> None:
+    usage = vscode.panel.get_by_role("group", name="What this conversation took")
+    if await usage.is_visible():
+        await vscode.panel.locator(".usage").click()
+        await expect(usage).to_be_hidden()
+
+
+async def delete_conversations(vscode: VSCode) -> None:
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    # Its rows may be those of before until it has answered twice.
+    search = vscode.panel.get_by_label("Search conversations")
+    found = vscode.panel.locator(".conversations")
+    await search.fill(NAME_OF_NONE)
+    await expect(found).to_have_text("Nothing found.")
+    await search.fill("")
+    await expect(found).not_to_have_text("Nothing found.")
+    rows = vscode.panel.locator(".conversation")
+    for left in reversed(range(await rows.count())):
+        await rows.first.locator(".row").press("Delete")
+        await vscode.panel.get_by_role("button", name="Delete", exact=True).press("Enter")
+        await expect(rows).to_have_count(left)
+    await expect(found).to_have_text("No conversations yet.")
+    idle = vscode.page.get_by_role("button", name="Open the agent panel.")
+    await expect(idle).to_be_visible()
+
+
+async def clear_draft(vscode: VSCode) -> None:
+    await vscode.start_anew()
+    for option, value in FIRST_OPTIONS.items():
+        await vscode.choose(option, value)
+    attached = vscode.panel.locator(".attached").get_by_role("button", name="Remove", exact=True)
+    for left in reversed(range(await attached.count())):
+        await attached.first.click()
+        await expect(attached).to_have_count(left)
+    await vscode.input.fill("")
+
+
+async def restore_looks(vscode: VSCode, width: float) -> None:
+    dark = vscode.panel.locator('body[data-vscode-theme-kind="vscode-dark"]')
+    if not await dark.is_visible():
+        await vscode.server.change_settings(vscode.server.settings, dark)
+    if await vscode.width() != width:
+        await vscode.set_width(width)
+
+
+def restore_files(project: Path) -> None:
+    """All but the agent's own folder, which its daemon has in use."""
+    for each in project.iterdir():
+        if each.is_dir() and each.name != ".openhands":
+            shutil.rmtree(each)
+        elif each.is_file() and each.name != "calc.py":
+            each.unlink()
+    calc = project / "calc.py"
+    if not calc.exists() or calc.read_text() != CALC:
+        calc.write_text(CALC)
