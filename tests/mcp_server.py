@@ -55,24 +55,26 @@ def hang() -> str:
     return "never"
 
 
-cancelled = asyncio.Event()
+nobody_waits = asyncio.Event()
+nobody_waits.set()
 
 
 @server.tool()
 async def wait(context: Context) -> str:
     """Tells of progress until the client cancels the call."""
+    nobody_waits.clear()
     try:
         while True:
             await context.report_progress(1, 2)
             await asyncio.sleep(0.1)
     finally:
-        cancelled.set()
+        nobody_waits.set()
 
 
 @server.tool()
 async def was_cancelled() -> str:
-    """Answers once the call of `wait` was."""
-    await cancelled.wait()
+    """Answers once the call of `wait` was, or if it was so before it could be sent."""
+    await nobody_waits.wait()
     return "yes"
 
 
