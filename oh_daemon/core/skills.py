@@ -24,6 +24,7 @@ MAX_LISTED_CHARS = 16 << 10
 """Of the descriptions in a prompt; skills beyond that are named only."""
 _COMMAND = re.compile(r"(`{2,}).*?\1|!`([^`\n]+)`", re.DOTALL)
 """`!` and a command in backticks, but not where a fence or more backticks only show one."""
+_ROW = re.compile(r"^- ([\w.-]+)(?=:|$)", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])\b")
 
 
@@ -142,13 +143,24 @@ def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
     """
     always = [skill for skill in skills if skill.kind == "always"]
     listed = [skill for skill in skills if skill.kind != "always" and skill.description]
-    # Commands in these stay as they are: beginning a conversation starts no process.
-    told = [render_context_file(ContextFile(str(s.path), capped(s.text))) for s in always]
+    # What runs commands comes with the first step: beginning a conversation starts no process.
+    told = [always_text(skill) for skill in always if not skill.commands]
     sections = ["\n".join(["# Skills that always hold", *told])] if told else []
     if listed and can_load:
         intro = f"Before work that one of these is about, load it with the tool `{TOOL}`:"
         sections.append("\n".join(["# Skills", intro, *_rows(listed)]))
     return sections
+
+
+def always_text(skill: Skill) -> str:
+    """What a prompt has of a skill that is always on."""
+    return render_context_file(ContextFile(str(skill.path), capped(skill.text)))
+
+
+def not_named_in(told: str, skills: Iterable[Skill]) -> list[Skill]:
+    """Those that a prompt would list and these texts do not."""
+    named = set(_ROW.findall(told))
+    return [s for s in skills if s.kind != "always" and s.description and s.name not in named]
 
 
 def _rows(skills: Iterable[Skill]) -> Iterator[str]:

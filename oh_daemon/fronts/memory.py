@@ -30,12 +30,11 @@ class Memory:
         self._folders = folders
         project = {"project": folders[0] / _PROJECT} if folders else {}
         self._notes = Notes({**project, "user": shared.user_memory or Path(os.devnull)})
+        scopes = tuple(self._notes.folders)
+        self._tool = MemoryTool(scopes, self._search, self._write, self._is_allowed)
 
     def tools(self) -> list[Tool]:
-        if not self._is_allowed():
-            return []
-        scopes = tuple(self._notes.folders)
-        return [MemoryTool(scopes, self._search, self._write, self._is_allowed)]
+        return [self._tool] if self._is_allowed() else []
 
     def sections(self, offered: Container[str]) -> list[str]:
         """What the prompt has of it: nothing without the tool."""

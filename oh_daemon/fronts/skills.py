@@ -15,6 +15,7 @@ from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.context import in_view
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json, Tool
@@ -22,6 +23,8 @@ from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.skills import (
     TOOL,
     Skill,
+    always_text,
+    not_named_in,
     prompt_sections,
     render_skill,
     uses_in,
@@ -57,6 +60,8 @@ class Skills:
         self._wanted: dict[str, McpServerSettings] = {}
         self.servers = shared.mcp.beside(lambda: self._wanted, self._cwd)
         self.found: tuple[Skill, ...] = ()
+        self._named: tuple[Skill, ...] = ()
+        self._tool = SkillTool(self.usable, self.text_of)
         self.refresh()
 
     def refresh(self) -> None:
@@ -67,7 +72,7 @@ class Skills:
         """What the agent loads them with, where there is something to load."""
         if all(skill.kind == "always" for skill in self.usable()):
             return []
-        return [SkillTool(self.usable, self.text_of)]
+        return [self._tool]
 
     def sections(self, offered: Container[str]) -> list[str]:
         return prompt_sections(self.usable(), can_load=TOOL in offered)
@@ -88,12 +93,33 @@ class Skills:
         for use in uses_in(items, known.values()):
             skill = known[use.name]
             self._show(conversation, skill, use.why, self.text_of(skill, cancel, use.args))
+        self._use_always_on(conversation, cancel)
+
+    def _use_always_on(self, conversation: Conversation, cancel: CancelToken) -> None:
+        """What they start, and the text of those that the prompt has not."""
+        items = conversation.state.items
         shown_before = {item.get("skill") for item in items}
-        for skill in known.values():
-            # The prompt has their text; what they start begins with the first step.
-            if skill.kind == "always" and skill.servers and skill.name not in shown_before:
+        in_view_now = {item.get("skill") for item in in_view(items)}
+        for skill in (each for each in self.usable() if each.kind == "always"):
+            if always_text(skill) not in conversation.state.agent["systemPrompt"]:
+                if skill.name not in in_view_now:
+                    self._show(conversation, skill, "always on", self.text_of(skill, cancel))
+            elif skill.servers and skill.name not in shown_before:
                 self._want(skill)
                 self._show(conversation, skill, "always on", None)
+
+    def tell_of_new(self, conversation: Conversation, offered: Container[str]) -> None:
+        """Name those that came after the prompt, for instance because the folder is trusted now."""
+        if self.found == self._named or TOOL not in offered:
+            return
+        self._named = self.found
+        state = conversation.state
+        notes = (item.get("note") or "" for item in in_view(state.items))
+        new = not_named_in("\n".join([state.agent["systemPrompt"], *notes]), self.usable())
+        for section in prompt_sections(new, can_load=True):
+            names = ", ".join(skill.name for skill in new)
+            notice = NoticeItem(id=new_id(), title=f"Skills found: {names}", note=section)
+            conversation.append(e.ItemCompleted(item=notice))
 
     def _show(self, conversation: Conversation, skill: Skill, why: str, note: str | None) -> None:
         notice = NoticeItem(

@@ -149,31 +149,26 @@ class Workbench:
             tools = [*self._workspace_tools(shared, log, self.folders), *tools]
         self.skills = Skills(shared, self.folders.roots if self.folders else ())
         self.memory = Memory(shared, folders)
-        tools += [*self.skills.tools(), *self.memory.tools()]
         self._wanted = recipe.tool_filter
-        self._own_tools = [*tools, *recipe.more_tools]
-        self._mcp_tools: Sequence[Tool] = ()
+        self._own_tools, self._more_tools = tools, recipe.more_tools
         self.tools: dict[str, Tool] = {}
-        self._offer_tools()
+        self.offer_tools(())
 
-    def take_mcp_tools(self, tools: Sequence[Tool]) -> bool:
-        """Offer these beside the own ones; whether anything is new."""
-        if tools == self._mcp_tools:
-            return False
-        self._mcp_tools = tools
-        self._offer_tools()
-        return True
-
-    def _offer_tools(self) -> None:
-        wanted, found = self._wanted, {tool.spec.name: tool for tool in self._mcp_tools}
-        found |= {tool.spec.name: tool for tool in self._own_tools}
-        self.tools.clear()
-        self.tools.update(
-            (name, tool)
-            for name, tool in found.items()
+    def offer_tools(self, mcp_tools: Sequence[Tool]) -> bool:
+        """Offer these and the own ones; whether anything is new. Some depend on trust."""
+        wanted, noted = self._wanted, [*self.skills.tools(), *self.memory.tools()]
+        tools = (*mcp_tools, *self._own_tools, *noted, *self._more_tools)
+        found = {
+            name: tool
+            for name, tool in {tool.spec.name: tool for tool in tools}.items()
             if not _is_named(name, wanted.deny)
             and (wanted.allow is None or _is_named(name, wanted.allow))
-        )
+        }
+        if found == self.tools:
+            return False
+        self.tools.clear()
+        self.tools.update(found)
+        return True
 
     def _workspace_tools(self, shared: Shared, log: EventLog, folders: Folders) -> list[Tool]:
         history = EditHistory(folders, log)
@@ -361,8 +356,9 @@ class Live:
         skills.servers.begin()
         # The user's own come last, so none of a skill can stand in for one of them.
         sources = (skills.servers, self._shared.mcp)
-        if self.workbench.take_mcp_tools(tools_of(sources, cancel)):
+        if self.workbench.offer_tools(tools_of(sources, cancel)):
             self._log_agent()
+        skills.tell_of_new(self.conversation, self.workbench.tools)
         for server in (info for source in sources for info in source.infos()):
             if server.status == "failed":
                 self.agent.warn(f"The MCP server {server.name!r} failed", server.error)

@@ -163,8 +163,8 @@ def test_in_an_untrusted_folder_skills_are_listed_and_nothing_of_them_is_used(
     (world.project / ".openhands/skills/on.md").write_text("Obey always.")
     (world.project / "a.txt").write_text("a\n")
     world.script(call("edit", command="view", path="a.txt"), say("Safe."))
-    client = world.daemon(trusted=False)
-    world.start(client)
+    client = world.daemon(trusted=None)
+    conversation = world.start(client)
     world.turn(client)
     listed = {each["name"]: each for each in client.request("skill/list")["skills"]}
     assert "not trusted" in listed["evil"]["problem"]
@@ -173,6 +173,22 @@ def test_in_an_untrusted_folder_skills_are_listed_and_nothing_of_them_is_used(
     assert "Obey" not in everything
     assert "Mine: [touch hacked: not run, because the folder is not trusted]" in everything
     assert not (world.project / "hacked").exists()
+
+    # From the next message on it is trusted; the prompt stays, and what is new comes after it.
+    prompt = messages(world)[0]
+    (world.project / ".openhands/skills/on.md").write_text("Obey always: !`echo rule one`")
+    skill(world.project, "new", "description: Something new", "Text of the new one.")
+    trust = {"folder": str(world.project), "trusted": "full"}
+    client.request("workspace/setTrust", trust)
+    world.script(call("skill", name="new"), say("Loaded."), say("Again."))
+    for nth, words in ((2, "now"), (3, "again")):
+        world.send(client, conversation, words)
+        world.turn(client, nth=nth)
+    assert messages(world)[0] == prompt
+    everything = "\n".join(messages(world))
+    assert everything.count("Obey always: rule one") == 1
+    assert everything.count("- new: Something new") == 1
+    assert "Text of the new one." in everything
 
 
 def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_ends(
