@@ -242,6 +242,8 @@ class ChangesUpdated(Contract):
 
     type: Literal["changes.updated"] = "changes.updated"
     files: tuple[FileChange, ...]
+    by_subagent: tuple[FileChange, ...] | None = None
+    """What of it a sub-agent has just changed, for the review."""
 
 
 class ChangesReviewed(Contract):

@@ -324,6 +324,8 @@ def _action_decided(state: State, event: Json, record: Json) -> None:
 
 
 def _changes_updated(state: State, event: Json, record: Json) -> None:
+    for change in event.get("bySubagent", ()):
+        _changed(state, change)
     state.changes = {change["uri"]: change for change in event["files"]}
     state.turn_changes[record["turnId"]] = state.changes
 

@@ -101,8 +101,8 @@ def _changes_in(
         return (sha256 and Version(with_newlines(documents.history.text(sha256)))) or None
 
     match event["type"]:
-        case "item.completed" if event["item"]["status"] == "completed":
-            for change in event["item"].get("changes", ()):
+        case "item.completed" | "changes.updated":
+            for change in _edits_in(event):
                 path = _path(change["uri"])
                 yield path, text(change.get("sha256Before")), text(change.get("sha256After"))
         case "changes.reviewed" if event["decision"] == "reverted":
@@ -114,6 +114,12 @@ def _changes_in(
             yield from _versions(differences, checkpoints)
         case _:
             pass
+
+
+def _edits_in(event: Json) -> Sequence[Json]:
+    """What a tool of the agent changed, or one of its sub-agents."""
+    item: Json = event.get("item", {"status": "completed", "changes": event.get("bySubagent")})
+    return item.get("changes") or () if item["status"] == "completed" else ()
 
 
 def _path(uri: str) -> Path:

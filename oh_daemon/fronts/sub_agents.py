@@ -18,7 +18,8 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
-from oh_daemon.contract.items import SubagentItem
+from oh_daemon.contract.items import FileChange, SubagentItem
+from oh_daemon.core.actions import merge_changes
 from oh_daemon.core.agents import NamedAgent, choose_agents
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
 
 MAX_AT_ONCE = 4
 _HEARD = frozenset(
-    {"usage.updated", "turn.completed", "turn.paused", "pause.requested", "options.changed"}
+    {
+        *("usage.updated", "turn.completed", "turn.paused", "pause.requested", "options.changed"),
+        "item.completed",
+    }
 )
 _ROLE = """\
 # Your part
@@ -281,6 +285,8 @@ class _Round:
             return
         elif kind == "usage.updated":
             self._bill(event)
+        elif kind == "item.completed":
+            self._take_changes(child.live.conversation, event["item"])
         elif child.turn_id is not None and event.get("turnId", child.turn_id) != child.turn_id:
             return  # Of a turn that was under way when the task came.
         elif kind in {"turn.completed", "halted"}:
@@ -310,6 +316,18 @@ class _Round:
         limit = self._host.over_budget()
         if limit is not None and not self._stopped_by:
             self._stop(limit)
+
+    def _take_changes(self, child: Conversation, item: Json) -> None:
+        """Files that a sub-agent changed are reviewed with the turn that it works for."""
+        if item["status"] != "completed" or not item.get("changes"):
+            return
+        parent = self._parent
+        changes = tuple(map(FileChange.model_validate, item["changes"]))
+        for sha256 in {s for c in changes for s in (c.sha256_before, c.sha256_after) if s}:
+            parent.log.put_blob(child.log.read_blob(sha256))
+        with parent.changed:
+            files = merge_changes(parent.state.changes, changes)
+            parent.append(e.ChangesUpdated(files=files, by_subagent=changes))
 
     def _stop(self, reason: str, pause: Literal["step", "now"] | None = None) -> None:
         """Let nobody go on; each tells when it has come to rest."""

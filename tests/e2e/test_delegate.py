@@ -123,6 +123,38 @@ def check_lists(world: World, client: RawClient, parent: str, children: set[str]
     assert not any(world.log_of(child).exists() for child in children)
 
 
+def test_what_sub_agents_change_is_reviewed_with_the_turn_of_their_parent(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text("one\ntwo\n")
+    view = call("edit", command="view", path="a.txt")
+    edits = [
+        call("edit", command="replace", path="a.txt", old_text=old, new_text=new)
+        for old, new in (("one", "ONE"), ("two", "TWO"))
+    ]
+    script(
+        world,
+        go=[delegate(task("first")), delegate(task("second")), say("Done.")],
+        first=[view, edits[0], say("One.")],
+        second=[view, edits[1], say("Two.")],
+    )
+    client = world.daemon()
+    named = {"conversationId": world.start(client)}
+    turn = wait_for_end(client, named["conversationId"])
+    in_file = {**named, "uri": path.as_uri()}
+    for which in ({}, {"turnId": turn["id"]}):
+        [file] = client.request("changes/list", {**named, **which})["files"]
+        assert (file["uri"], file["state"], file["added"]) == (path.as_uri(), "pending", 2)
+        shown = client.request("changes/diff", {**in_file, **which})
+        assert (shown["oldText"], shown["newText"]) == ("one\ntwo\n", "ONE\nTWO\n")
+    client.request("conversation/close", named)
+    client.request("conversation/open", named)
+    first = items(client, "userMessage")[0]["id"]
+    back = {**named, "toItemId": first, "files": "restore", "dryRun": True}
+    assert client.request("conversation/rollback", back)["restored"] == [path.as_uri()]
+    assert client.request("changes/revert", named)["done"] == [path.as_uri()]
+    assert path.read_text() == "one\ntwo\n"
+
+
 def test_a_turn_that_waits_for_its_sub_agents_leaves_its_place_to_them(world: World) -> None:
     (world.home / "settings.json").write_text(json.dumps({"maxRunningTurns": 1}))
     tasks = [task(f"t{n}") for n in range(6)]

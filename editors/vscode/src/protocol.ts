@@ -1209,6 +1209,7 @@ export interface ActionDecided {
 export interface ChangesUpdated {
   type: "changes.updated";
   files: readonly FileChange[];
+  bySubagent?: readonly FileChange[];
 }
 
 /** The user kept or reverted changes of a file; hashes of texts, absent for no file. */

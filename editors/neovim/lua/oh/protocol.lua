@@ -1065,6 +1065,7 @@
 ---@class (exact) oh.protocol.ChangesUpdated
 ---@field type "changes.updated"
 ---@field files oh.protocol.FileChange[]
+---@field bySubagent? oh.protocol.FileChange[]
 
 --- The user kept or reverted changes of a file; hashes of texts, absent for no file.
 ---@class (exact) oh.protocol.ChangesReviewed
