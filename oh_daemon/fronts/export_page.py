@@ -14,6 +14,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from oh_daemon.contract.errors import DaemonError
+from oh_daemon.core.context import IMAGE_TYPES
 from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.state import State
@@ -22,7 +23,6 @@ from oh_daemon.fronts import export
 from oh_daemon.fronts.export import ReadBlob
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ICONS = {"command": "$", "fileChange": "±", "plan": "☰"}
 _BAD = {"failed", "rejected", "cancelled"}
 _DIFF = {"+": "add", "-": "del", "@": "at"}
@@ -106,7 +106,7 @@ def _part(part: Json, read_blob: ReadBlob) -> str:
 
 
 def _source(part: Json, read_blob: ReadBlob) -> str | None:
-    if part.get("mimeType") not in _IMAGES:
+    if part.get("mimeType") not in IMAGE_TYPES:
         return None
     data = part.get("data")
     if data is None and "outputRef" in part:

@@ -6,7 +6,6 @@ The library never comes here; only the fronts read files and variables, and pass
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, cast
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.settings import Layer, Merged, Settings, Source, merge_settings
 from oh_daemon.core.rules import check_rules
+from oh_daemon.workspace.spawner import SECRET_NAME
 
 SETTINGS_FILE = Path(".openhands") / "settings.json"
 HOOK_FILES = (Path(".openhands") / "hooks.json", Path(".claude") / "settings.json")
@@ -32,7 +32,6 @@ _LLM_VARIABLES = {
     "OH_DAEMON_BASE_URL": "baseUrl",
     "OH_DAEMON_API_VERSION": "apiVersion",
 }
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _NO_TEXT = frozenset({"maxSteps", "maxCostUsd", "titles"})
 
 
@@ -68,7 +67,7 @@ class SettingsSources:
 
 def secret_values(environment: Mapping[str, str]) -> list[str]:
     """The values of variables whose names say that they are secret; they are masked everywhere."""
-    return [value for name, value in environment.items() if _SECRET_NAME.search(name)]
+    return [value for name, value in environment.items() if SECRET_NAME.search(name)]
 
 
 def llm_settings(settings: Settings, model: str) -> LLMSettings:

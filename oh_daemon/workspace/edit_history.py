@@ -6,10 +6,10 @@ The texts lie in blobs and the changes in the conversation's items, so undo surv
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange
+from oh_daemon.core.ports import EventLog
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.text_changes import unified
@@ -17,20 +17,11 @@ from oh_daemon.workspace.text_changes import unified
 _EMPTY = sha256_of("")
 
 
-class Blobs(Protocol):
-    """Where texts outlive the process: the conversation's log."""
-
-    def put_blob(self, data: bytes) -> str:
-        """Make bytes durable; the result is their name."""
-        ...
-
-    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
-
-
 class EditHistory:
     """Changes per real path, newest last; an undone change is gone."""
 
-    def __init__(self, folders: Folders, blobs: Blobs) -> None:
+    def __init__(self, folders: Folders, blobs: EventLog) -> None:
+        """`blobs` is where texts outlive the process."""
         self._folders = folders
         self.blobs = blobs
         self._changes: dict[Path, list[FileChange]] = {}

@@ -33,7 +33,7 @@ RUN_TAG = "OH_DAEMON_RUN"
 GRACE_S = 0.5
 MAX_OUTPUT_BYTES = 64 << 20
 _END_DEADLINE_S = 10.0
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _QUIET = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -57,7 +57,7 @@ _WAYS_OUT = {
 
 def clean_env(base: Mapping[str, str]) -> dict[str, str]:
     """`base` without secrets, and set so that pagers, editors and password prompts cannot hang."""
-    kept = {name: value for name, value in base.items() if not _SECRET_NAME.search(name)}
+    kept = {name: value for name, value in base.items() if not SECRET_NAME.search(name)}
     return kept | _QUIET
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import EditOutcome, OpenDocument, TextEdit
+from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.workspace.text_changes import applied
 
 
@@ -108,19 +109,12 @@ class ScriptedEditor:
             self._changed.notify_all()
 
 
-class MemoryBlobs:
-    """The blobs of a conversation whose log is in memory."""
+class MemoryBlobs(MemoryLog):
+    """A log in memory whose blobs can be damaged."""
 
-    def __init__(self) -> None:
-        self.data: dict[str, bytes] = {}
-
-    def put_blob(self, data: bytes) -> str:
-        sha256 = hashlib.sha256(data).hexdigest()
-        self.data[sha256] = data
-        return sha256
-
-    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
-        return self.data[sha256][offset : None if limit < 0 else offset + limit]
+    @property
+    def data(self) -> dict[str, bytes]:
+        return self._blobs
 
 
 def _sha256(text: str) -> str:
