@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic.alias_generators import to_camel
@@ -157,7 +157,9 @@ class Answering:
         for call in answer.tool_calls:
             unique = _with_unique_id(call, taken)
             taken.add(unique.id)
-            parsed = parse_call(unique, self._tools)
+            # Titles are cut from it, and what is left of a secret looks like none.
+            arguments = self._conversation.masker.mask(unique.arguments)
+            parsed = parse_call(replace(unique, arguments=arguments), self._tools)
             problem = (_SKIPPED, "skipped") if is_ended else (_CUT, "cutOff") if is_cut else None
             if problem is None and parsed.error is not None:
                 problem = (parsed.error, parsed.error_kind or "invalidArguments")

@@ -71,7 +71,7 @@ class Asides:
         ]
         try:
             answer = self._call(ModelRequest(messages=messages, purpose="title"), self._cancel)
-            title = clean_title(answer.text)
+            title = clean_title(conversation.masker.mask(answer.text))
             with conversation.changed:
                 is_wanted = conversation.state.title == before and not self._cancel.is_cancelled
                 if title and is_wanted:
@@ -89,9 +89,11 @@ class Asides:
         with conversation.changed:
             view = View(conversation.state.agent["systemPrompt"])
             messages = view.messages(conversation.state.items)
-        asked = {"role": "user", "content": _ASK.format(question=question)}
+        asked = conversation.masker.mask(_ASK.format(question=question))
         request = ModelRequest(
-            messages=with_images([*messages, asked], conversation.log.read_blob),
+            messages=with_images(
+                [*messages, {"role": "user", "content": asked}], conversation.log.read_blob
+            ),
             tools=tools,
             tool_choice="none" if tools else "auto",
             cache_key=conversation.state.cache_key,

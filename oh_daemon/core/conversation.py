@@ -121,7 +121,7 @@ class Conversation(Journal):
         self, message: QueuedMessage, turn_id: str, cause: e.Cause | None, *events: Contract
     ) -> None:
         if not self.state.title:
-            self.append(e.ConversationUpdated(title=title_of(message.content)))
+            self.append(e.ConversationUpdated(title=title_of(message.content, self.masker.mask)))
         taken = self.user_message(message)
         self._start_turn(turn_id, cause, *events, taken, because="message", own=message.options)
 

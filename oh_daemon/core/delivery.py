@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from oh_daemon.contract.content import CommandPart, Part, SkillPart
@@ -57,11 +57,11 @@ def may_resume(state: State) -> bool:
     return state.status == "paused" or (state.status in {"idle", "error"} and ended_early)
 
 
-def title_of(content: Sequence[Part]) -> str:
-    """The first line of a first message, shortened."""
+def title_of(content: Sequence[Part], mask: Callable[[str], str] = str) -> str:
+    """The first line of a first message, shortened; masked first, or half a secret would stay."""
     texts = (_typed(part) for part in content)
     line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
-    return shortened(line)
+    return shortened(mask(line))
 
 
 def shortened(title: str) -> str:

@@ -166,7 +166,8 @@ def _forms(value: str) -> set[str]:
         for shift in range(3)
     }
     url_safe = {form.translate(str.maketrans("+/", "-_")) for form in encoded}
-    quoted = {quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
+    quoted = {quote(value, safe=safe, errors="replace") for safe in ("", "/")}
+    quoted.add(quote_plus(value, errors="replace"))
     return {value} | escaped | twice | encoded | url_safe | quoted
 
 

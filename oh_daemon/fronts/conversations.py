@@ -83,7 +83,7 @@ class Conversations:
             live = self._make(state, log, epoch, folders, recipe)
             written_out(params.content or (), live.conversation.skill_kinds())
             created = e.ConversationCreated(
-                title=params.title or title_of(params.content or ()),
+                title=params.title or title_of(params.content or (), self.shared.masker.mask),
                 folders=tuple(uri_from_path(folder) for folder in folders),
                 agent=live.agent_info(model),
                 options=options,

@@ -158,7 +158,7 @@ class Conversation:
         environment = workspace.environment if isinstance(workspace, Workspace) else os.environ
         masker, spawner = Masker([key.get_secret_value()] if key else []), Spawner()
         cwd = folders[0] if folders else Path.cwd()
-        surroundings = Surroundings(spawner, environment, masker.add, cwd)
+        surroundings = Surroundings(spawner, environment, masker, cwd)
         self._shared = Shared(
             settings=lambda _folder: Merged(settings, {}, ()),
             mcp=_mcp_servers(settings, surroundings),

@@ -43,7 +43,7 @@ def share_for_user(
     # What it reports comes to us as errors too; without a handler it would all be on stderr.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     keep = KeptSecrets(places.state_folder / "mcp")
-    surroundings = Surroundings(spawner, models.variables, masker.add, Path.cwd(), keep)
+    surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), keep)
     shared = Shared(
         spawner=spawner,
         mcp=McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings),

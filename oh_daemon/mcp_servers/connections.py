@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.core.secrets import Masker
 from oh_daemon.mcp_servers.pipes import piped
 from oh_daemon.mcp_servers.sign_in import Keep, Memory, SignIn
-from oh_daemon.workspace.spawner import Process, Spawner, clean_env
+from oh_daemon.workspace.spawner import SECRET_NAME, Process, Spawner, clean_env
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _IDLE_S = 86_400.0
@@ -32,14 +33,14 @@ class Surroundings:
     spawner: Spawner
     variables: Mapping[str, str]
     """For `${NAME}`: the environment and what the editor has lent."""
-    on_secret: Callable[[str], None]
-    """Hears each value that was put in for a name, so that it is masked."""
+    masker: Masker
+    """Hides each value that was put in for a name, or has the name of a secret."""
     cwd: Path
     keep: Keep = field(default_factory=Memory)
     """For what a server gives who has signed in."""
 
     def sign_in(self, settings: McpServerSettings) -> SignIn:
-        return SignIn(settings.url or "", self.keep, self.on_secret)
+        return SignIn(settings.url or "", self.keep, self.masker.add)
 
     def connect(
         self,
@@ -54,7 +55,7 @@ class Surroundings:
         return piped(lambda fds: self._spawned(settings, fds), said, on_end)
 
     def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
-        own = {name: self._filled(value) for name, value in settings.env.items()}
+        own = self._all_filled(settings.env)
         argv = [settings.command or "", *map(self._filled, settings.args)]
         return self.spawner.spawn(
             argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds)
@@ -68,7 +69,7 @@ class Surroundings:
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
         url = settings.url or ""
-        headers = {name: self._filled(value) for name, value in settings.headers.items()}
+        headers = self._all_filled(settings.headers)
 
         async def look(response: httpx2.Response) -> None:
             if response.status_code == HTTPStatus.UNAUTHORIZED:
@@ -101,6 +102,12 @@ class Surroundings:
                 streams = streamable_http_client(url, http_client=http)
             yield await stack.enter_async_context(streams)
 
+    def _all_filled(self, values: Mapping[str, str]) -> dict[str, str]:
+        for name, value in values.items():
+            if SECRET_NAME.search(name) and not _VARIABLE.search(value):
+                self.masker.add(value)
+        return {name: self._filled(value) for name, value in values.items()}
+
     def _filled(self, text: str) -> str:
         """With the values of `${NAME}`; one that is not known stays as it is written."""
 
@@ -110,7 +117,7 @@ class Surroundings:
                 return found[0]
             # A place such as `${HOME}` is no secret, and masked it would be missed everywhere.
             if not (known.startswith("/") and Path(known).exists()):
-                self.on_secret(known)
+                self.masker.add(known)
             return known
 
         return _VARIABLE.sub(value, text)

@@ -244,6 +244,7 @@ class Server:
         if status in {"disabled", "authRequired", "failed"}:
             self.offered, self.has_resources = (), False
         tools = tuple(tool.spec.name for tool in self.offered)
+        error = error and self._around.masker.mask(error)
         self.info = self.info.model_copy(update={"status": status, "error": error, "tools": tools})
         self._on_change()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ class TerminalTool:
             f"[from jobs in the background]\n{outcome.late}\n[now]" if outcome.late.strip() else ""
         )
         end = f"[{_state_line(outcome, terminal_id)}]"
-        parts = (note, late, _render_output(output, blob), outcome.note, end)
+        parts = (note, late, _render_output(self._safe_to_cut(output), blob), outcome.note, end)
         text = self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part))
         facts: Mapping[str, Any] = {
             "exit_code": code,
@@ -159,6 +160,15 @@ class TerminalTool:
             "output_ref": blob,
         }
         return ToolResult.of(text, **facts)
+
+    def _safe_to_cut(self, output: Output) -> Output:
+        """The two ends masked before they are cut: what is left of a secret looks like none."""
+        if not output.n_cut_bytes:
+            return output
+        head, tail = MaskedStream(self._masker), MaskedStream(self._masker)
+        tail.feed(output.before_tail)
+        shown = tail.feed(output.tail) + tail.flush()
+        return replace(output, head=head.feed(output.head), tail=shown)
 
     def _keep(self, spill: Path) -> str:
         """All of the output as a blob, without the secrets."""

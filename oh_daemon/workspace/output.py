@@ -18,6 +18,8 @@ from typing import BinaryIO
 from oh_daemon.core.secrets import MaskedStream, Masker
 
 HEAD_BYTES = TAIL_BYTES = 16 << 10
+_BEFORE_TAIL_BYTES = 8 << 10
+"""Whatever is masked in the tail begins there or after it; long private keys have 7 KB."""
 MAX_SPILL_BYTES = 100 << 20
 MAX_SCROLLBACK_CHARS = 1 << 20
 _PIECE_CHARS = 1 << 12
@@ -93,6 +95,8 @@ class Output:
 
     head: str = ""
     tail: str = ""
+    before_tail: str = ""
+    """What was cut last, for whoever masks the tail."""
     n_cut_bytes: int = 0
     spill: Path | None = None
     """All of it, or its first 100 MiB; the reader takes the file away or removes it."""
@@ -119,7 +123,7 @@ class Capture:
         self._head += data[:room]
         self._tail += data[room:] if room > 0 else data
         if len(self._tail) > 2 * TAIL_BYTES:
-            del self._tail[:-TAIL_BYTES]
+            del self._tail[: -TAIL_BYTES - _BEFORE_TAIL_BYTES]
 
     def finish(self) -> Output:
         """What was captured; the capture is over."""
@@ -131,8 +135,11 @@ class Capture:
         # Bytes of a character that the cut went through count as cut.
         head = self._head.decode("utf-8", "ignore")
         tail = self._tail[-TAIL_BYTES:].decode("utf-8", "ignore")
+        is_whole = len(self._head) + len(self._tail) == self._n_bytes
+        kept = self._head + self._tail if is_whole else self._tail
+        before = kept[:-TAIL_BYTES][-_BEFORE_TAIL_BYTES:].decode("utf-8", "ignore")
         n_cut = self._n_bytes - len(head.encode()) - len(tail.encode())
-        return Output(head, tail, n_cut, self._path if self._can_spill else None)
+        return Output(head, tail, before, n_cut, self._path if self._can_spill else None)
 
     def _spill(self, data: bytes) -> None:
         try:

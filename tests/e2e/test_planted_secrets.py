@@ -2,101 +2,283 @@
 
 import base64
 import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from html import unescape
+from typing import Any
 from urllib.parse import quote
 
-from fake_llm import Step, call, calls, error, say
+from fake_llm import Step, call, calls, error, reason, say
 from planted_secrets import BODY, TOKENS
 from raw_client import RawClient
 from world import KEY, World, text
 
+Json = dict[str, Any]
+HIDDEN = "<secret hidden>"
 VALUE = "planted value, of no known form: 3+4=7?"
+CLIENT_KEYS = ("a key of no known form 3+4", "the key that came after it 5-6")
+LENT = ("lent by the editor, 7*8 at first", "lent by the editor, 9/10 later on")
+OF_SERVER = "known to one MCP server only 11%12"
+KNOWN = (VALUE, KEY, *CLIENT_KEYS, *LENT)
+CUT_IN_THE_TITLE = "Sign in with the key that you know: "
 SHORT_OF_KNOWN_FORM = ("AKIA" + "QWERTYUIOPASDFGH", "dop_v1_" + "0123456789abcdef" * 4)
 
 
-def leaks_of(value: str) -> list[str]:
+def forms_of(value: str) -> list[str]:
     data = value.encode()
     return [value, quote(value), quote(value, safe=""), base64.b64encode(data).decode()]
 
 
-FORBIDDEN = [*leaks_of(VALUE), KEY, BODY, *SHORT_OF_KNOWN_FORM]
+# Also the beginning of a token is looked for: a text may be cut before it is masked.
+FORBIDDEN = [*[f for v in KNOWN for f in forms_of(v)], OF_SERVER, BODY[:5], *SHORT_OF_KNOWN_FORM]
 
 
-def written(world: World, client: RawClient) -> dict[str, str]:
-    """Everything that left the daemon, by where it went; not what the agent's commands wrote."""
-    roots = (world.project / ".openhands", world.home)
-    files = [path for root in roots for path in root.rglob("*") if path.is_file()]
-    found = {str(path): path.read_text("utf-8", "replace") for path in files}
-    wire = "\n".join(json.dumps(message, ensure_ascii=False) for message in client.messages)
-    return {**found, "the wire": wire, "stderr": client.stderr}
+def echoed(*values: str) -> str:
+    """A command that prints values in each of their forms, put together by the shell."""
+    forms = [form for value in values for form in forms_of(value)]
+    return "; ".join(f"printf '%s\\n' '{form[:5]}''{form[5:]}'" for form in forms)
 
 
-def echo_all() -> Step:
-    """A command that prints the known value in each of its forms, put together by the shell."""
-    forms = "; ".join(f"printf '%s\\n' '{form[:5]}''{form[5:]}'" for form in leaks_of(VALUE))
-    return call("terminal", command=f"cat leak.txt; env; {forms}", summary=TOKENS["github"])
-
-
-def every_way(path: str) -> list[Step]:
-    """Steps in which secrets come from the model, from files, commands, errors and the provider."""
+def before_rotation(path: str, file_name: str) -> Iterator[Step]:
+    """Secrets come from the model, from files, commands, errors and the provider."""
     tokens = list(TOKENS.values())
-    pieces = calls(say(" ".join(tokens), n_chunks=150), say(VALUE, n_chunks=9), call("list"))
-    return [
-        pieces,
-        echo_all(),
-        call("edit", command="view", path=path),
-        call("grep", pattern=".", path=path),
-        call("think", thought=" ".join([VALUE, *tokens])),
-        call(TOKENS["npm"], key=TOKENS["slack"]),
-        call("edit", command="create", path="new.txt", text="\n".join(tokens)),
-        call("edit", command="view", path=TOKENS["gitlab"]),
-        error(400, f"no: {VALUE} {KEY} {TOKENS['openai']}"),
-    ]
+    everything = " ".join([VALUE, CLIENT_KEYS[0], *tokens])
+    yield calls(
+        reason(everything),
+        say(" ".join(tokens), n_chunks=150),
+        say(f"{VALUE} {CLIENT_KEYS[0]}", n_chunks=9),
+        call("list"),
+    )
+    shown = f"env > env.txt; cat {path}; env; {echoed(VALUE, KEY, CLIENT_KEYS[0], LENT[0])}"
+    yield call("terminal", command=shown, summary=TOKENS["github"])
+    yield call("terminal", command=f"for i in $(seq 60); do cat {path}; done")
+    yield call("edit", command="view", path=path)
+    yield call("edit", command="create", path="new.txt", text="\n".join(tokens))
+    yield call("edit", command="view", path=TOKENS["gitlab"])
+    yield call("grep", pattern=".", path=path)
+    yield call("glob", pattern=f"*{file_name[-8:]}")
+    yield call("think", thought=everything)
+    yield call("todo", tasks=[{"text": everything, "status": "pending"}])
+    yield call("memory", command="write", text=everything)
+    yield call("memory", command="search", text="hidden")
+    yield call("skill", name="release")
+    yield call("delegate", tasks=[{"task": everything, "title": everything, "agent": "explore"}])
+    yield say(everything)
+    yield call(TOKENS["npm"], key=TOKENS["slack"])
+    yield error(400, f"no: {everything} {KEY} {TOKENS['openai']}")
 
 
-def test_a_planted_secret_is_in_no_log_no_frame_and_no_blob(world: World) -> None:
-    (world.project / "leak.txt").write_text("\n".join(TOKENS.values()))
+def after_rotation() -> Iterator[Step]:
+    """The old and the new values, with a person who is asked."""
+    both = " ".join([*LENT, *CLIENT_KEYS])
+    command = f"{echoed(*LENT, *CLIENT_KEYS)}; : '{both}'"
+    yield call("terminal", command=command, summary=both)
+    yield call("ask", question=both, choices=[both, "none"])
+    yield calls(reason(both), say(both, n_chunks=len(both)))
+    yield say(f"Aside: {both} {VALUE}")
+    yield error(400, f"no aside: {both} {VALUE} {TOKENS['openai']}")
+
+
+@dataclass
+class Run:
+    """One conversation with secrets everywhere, and what the client asked for afterwards."""
+
+    world: World
+    client: RawClient
+    conversation: str
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+
+    def ask(self, name: str, method: str, **params: Any) -> Any:
+        """A request whose result is a sink of its own."""
+        result = self.client.request(method, params)
+        self.answers[name] = json.dumps(result, ensure_ascii=False)
+        return result
+
+    def ended(self) -> list[Json]:
+        events = (e["event"] for e in self.client.events)
+        return [event["item"] for event in events if event["type"] == "item.completed"]
+
+    def notifications(self, method: str) -> str:
+        return json.dumps(self.client.notifications(method), ensure_ascii=False)
+
+    def files(self, *patterns: str) -> str:
+        """Ours in the project and in the home; a checkpoint is made of the user's own files."""
+        roots = (self.world.project / ".openhands", self.world.home)
+        paths = [p for root in roots for pattern in patterns for p in root.rglob(pattern)]
+        return "\n".join(
+            p.read_text("utf-8", "replace")
+            for p in paths
+            if p.is_file() and "checkpoints" not in p.parts
+        )
+
+
+def in_items(key: str, wanted: str, run: Run) -> str:
+    found = [item for item in run.ended() if item.get(key) == wanted]
+    return json.dumps(found, ensure_ascii=False)
+
+
+def in_events(kind: str, run: Run) -> str:
+    found = [e["event"] for e in run.client.events if e["event"]["type"] == kind]
+    return json.dumps(found, ensure_ascii=False)
+
+
+def in_deltas(channel: str, run: Run) -> str:
+    deltas = run.client.notifications("conversation/delta")
+    return "".join(delta["text"] for delta in deltas if delta["channel"] == channel)
+
+
+def in_requests(method: str, run: Run) -> str:
+    sent = [m["params"] for m in run.client.messages if m.get("method") == method]
+    return json.dumps(sent, ensure_ascii=False)
+
+
+def in_what_the_model_got(run: Run) -> str:
+    return "\n".join(request.raw_body.decode() for request in run.world.llm.requests)
+
+
+TOOLS = ["edit", "grep", "glob", "think", "todo", "memory", "skill", "delegate", "ask"]
+CHANNELS = ("text", "reasoning", "output")
+ANSWERS = """export jsonl, export markdown, export html, conversation/ask, failed conversation/ask,
+output/read, terminal/read, terminal/list, conversation/list, conversation/read,
+mcp/list, conversation/open""".replace("\n", " ").split(", ")
+SINKS: dict[str, Callable[[Run], str]] = {
+    "commands": partial(in_items, "kind", "command"),
+    **{f"results of {tool}": partial(in_items, "tool", tool) for tool in TOOLS},
+    "what the model said": partial(in_items, "kind", "agentMessage"),
+    "what it thought": partial(in_items, "kind", "reasoning"),
+    "what the user said": partial(in_items, "kind", "userMessage"),
+    "sub-agents": partial(in_items, "kind", "subagent"),
+    "what hooks said": partial(in_items, "kind", "notice"),
+    **{f"deltas of {channel}": partial(in_deltas, channel) for channel in CHANNELS},
+    "errors": partial(in_events, "error.raised"),
+    "the title": partial(in_events, "conversation.updated"),
+    "approvals": partial(in_events, "approval.requested"),
+    "approval/request": partial(in_requests, "approval/request"),
+    "questions": partial(in_events, "input.requested"),
+    "input/request": partial(in_requests, "input/request"),
+    "conversation/changed": lambda run: run.notifications("conversation/changed"),
+    "mcp/statusChanged": lambda run: run.notifications("mcp/statusChanged"),
+    "what the model got": in_what_the_model_got,
+    "event logs": lambda run: run.files("events.jsonl"),
+    "kept requests": lambda run: run.files("completions/*.json"),
+    "lists on disk": lambda run: run.files("meta.json"),
+    "notes": lambda run: run.files("memory/*.md"),
+    "the daemon's log": lambda run: run.files("daemon.log*"),
+    **{name: partial(lambda name, run: run.answers[name], name) for name in ANSWERS},
+}
+"""Each is reached by a secret: it holds the sign that something was hidden there."""
+CLEAN: dict[str, Callable[[Run], str]] = {
+    "stderr": lambda run: run.client.stderr,
+    "the wire": lambda run: json.dumps(run.client.messages, ensure_ascii=False),
+    "all files": lambda run: run.files("*"),
+    "the shells' variables": lambda run: (run.world.project / "env.txt").read_text(),
+}
+"""Where no secret may be, hidden or not."""
+
+
+def test_a_planted_secret_is_in_no_sink_also_when_it_was_rotated(world: World) -> None:
+    run = carry_out(world)
+    run.client.close()
+    sinks = {name: read(run) for name, read in {**SINKS, **CLEAN}.items()}
+    leaks = [(name, secret) for name in sinks for secret in FORBIDDEN if secret in sinks[name]]
+    assert leaks == []
+    assert [name for name in SINKS if HIDDEN not in unescape(sinks[name])] == []
+    assert "PATH=" in sinks["the shells' variables"]
+
+
+def carry_out(world: World) -> Run:
+    """Two turns and a question beside them, with other secrets in the second."""
     world.variables["SERVICE_PASSWORD"] = VALUE
-    steps = every_way("leak.txt")
-    world.script(*steps)
+    settings = prepared(world)
+    client = world.daemon(settings=settings, features={"inputRequests": True})
+    client.answer("approval/request", lambda _asked: {"optionId": "allow-once"})
+    client.answer("input/request", lambda _asked: {"action": "accept", "content": VALUE})
+    client.request("secret/set", {"name": "SHOP_TOKEN", "value": LENT[0]})
+    play(world, before_rotation("leak.txt", named_like_a_secret()))
+    run = Run(
+        world, client, world.start(client, f"{CUT_IN_THE_TITLE}{TOKENS['anthropic']} {VALUE}")
+    )
+    assert turn_of(run)["stopReason"] == "error"
+    rotate(run, settings)
+    play(world, after_rotation())
+    world.send(client, run.conversation, f"again {LENT[1]}")
+    assert turn_of(run, nth=2)["stopReason"] == "endTurn"
+    authorized = [request.headers["authorization"] for request in world.llm.requests]
+    assert (authorized[0], authorized[-1]) == tuple(f"Bearer {key}" for key in CLIENT_KEYS)
+    read_all(run)
+    return run
+
+
+def prepared(world: World) -> Json:
+    """Files with secrets in the project, and settings that show as much as they can."""
+    leak = world.project / "leak.txt"
+    leak.write_text("\n".join(TOKENS.values()))
+    (world.project / named_like_a_secret()).touch()
+    (world.project / "AGENTS.md").write_text(f"Use {TOKENS['stripe']}.")
+    skill = world.project / ".agents/skills/release/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(f"---\nname: release\ndescription: How\n---\nUse {TOKENS['npm']}.")
     loud = {"type": "command", "command": "cat leak.txt; cat leak.txt >&2; exit 2"}
     told = {"type": "command", "command": "cat leak.txt"}
     broken = {"type": "command", "command": "cat leak.txt >&2; exit 1"}
-    hooks = {"SessionStart": [{"hooks": [told, broken]}], "PostToolUse": [{"hooks": [loud]}]}
-    settings = {"logLevel": "DEBUG", "logCompletions": True, "hooks": hooks}
-    client = world.daemon(settings=settings)
-    conversation = world.start(client, f"go {TOKENS['anthropic']} {VALUE}")
-    assert world.turn(client)["nSteps"] == len(steps) - 1
-    assert "a hook says" in json.dumps([r.body for r in world.llm.requests])
+    server = {
+        "command": "bash",
+        "args": ["-c", 'echo "no: $SHOP_PASSWORD ${SHOP_TOKEN}" >&2; exit 1'],
+        "env": {"SHOP_PASSWORD": OF_SERVER},
+    }
+    return {
+        "logLevel": "DEBUG",
+        "logCompletions": True,
+        "titles": True,
+        "llm": {"apiKey": CLIENT_KEYS[0]},
+        "hooks": {"SessionStart": [{"hooks": [told, broken]}], "PostToolUse": [{"hooks": [loud]}]},
+        "mcpServers": {"shop": server},
+    }
+
+
+def named_like_a_secret() -> str:
+    return TOKENS["github"]
+
+
+def play(world: World, steps: Iterator[Step]) -> None:
+    """The steps in order; whenever the model is asked for a title, it is one with a secret."""
+    world.llm.play(lambda asked: next(steps) if "tools" in asked else say(f"Title {VALUE}"))
+
+
+def rotate(run: Run, settings: Json) -> None:
+    client = run.client
+    client.request("secret/set", {"name": "SHOP_TOKEN", "value": LENT[1]})
+    changed = {"ohDaemon": {**settings, "llm": {"apiKey": CLIENT_KEYS[1]}}}
+    client.notify("workspace/didChangeConfiguration", {"settings": changed})
+    client.request("mcp/restart", {"server": "shop"})
+    asked = {"conversationId": run.conversation, "optionId": "approval", "value": "askAlways"}
+    client.request("conversation/setOption", asked)
+
+
+def turn_of(run: Run, *, nth: int = 1) -> Json:
+    """The nth turn of the conversation itself that ended."""
+
+    def is_end(params: Json) -> bool:
+        is_its = params["conversationId"] == run.conversation
+        return is_its and params["event"]["type"] == "turn.completed"
+
+    return run.client.wait_for_event(is_end, nth=nth)["event"]["turn"]
+
+
+def read_all(run: Run) -> None:
+    """Everything that a client can ask for."""
+    named = {"conversationId": run.conversation}
     for form in ("jsonl", "markdown", "html"):
-        exported = {"conversationId": conversation, "format": form}
-        assert client.request("conversation/export", exported)
-    client.error("conversation/start", {"content": text("x"), "maxSteps": KEY})
-    client.close()
-    places = written(world, client)
-    assert any(place.endswith("events.jsonl") for place in places)
-    assert any(place.endswith("daemon.log") for place in places)
-    assert any("/completions/" in place for place in places)
-    found = [(place, secret) for place in places for secret in FORBIDDEN if secret in places[place]]
-    assert found == []
-
-
-def test_the_agents_commands_do_not_have_the_secrets_of_the_environment(world: World) -> None:
-    world.variables["SERVICE_PASSWORD"] = VALUE
-    world.script(call("terminal", command="env > env.txt"), say("Done."))
-    client = world.daemon()
-    world.start(client)
-    world.turn(client)
-    seen = (world.project / "env.txt").read_text()
-    assert "PATH=" in seen
-    assert not any(secret in seen for secret in FORBIDDEN)
-
-
-def test_a_key_from_the_settings_of_the_client_is_used_and_shown_nowhere(world: World) -> None:
-    key = "a key of no known form 3+4"
-    world.script(call("terminal", command=f"echo '{key}'"), say(f"It is {key}."))
-    client = world.daemon(settings={"llm": {"apiKey": key}})
-    world.start(client)
-    world.turn(client)
-    assert world.llm.requests[0].headers["authorization"] == f"Bearer {key}"
-    found = {place for place, said in written(world, client).items() if key in said}
-    assert found == set()
+        run.ask(f"export {form}", "conversation/export", **named, format=form)
+    for method in ("conversation/list", "config/read", "mcp/list"):
+        run.ask(method, method)
+    for method in ("conversation/open", "conversation/read", "terminal/list", "checkpoint/list"):
+        run.ask(method, method, **named)
+    run.ask("terminal/read", "terminal/read", **named, terminalId="main")
+    run.ask("conversation/ask", "conversation/ask", **named, question=f"Why? {VALUE}")
+    failed = run.client.error("conversation/ask", {**named, "question": "Why?"})
+    run.answers["failed conversation/ask"] = str(failed)
+    [ref] = [item["outputRef"] for item in run.ended() if item.get("outputRef")]
+    run.ask("output/read", "output/read", **named, outputRef=ref)
+    run.client.error("conversation/start", {"content": text("x"), "maxSteps": KEY})

@@ -87,6 +87,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         },
         on_lost_frame=documents.on_lost_frame,
         stop=stop,
+        mask=shared.masker.mask,
     )
 
 

@@ -133,6 +133,8 @@ def config_read(
     value = merged.settings.model_dump(mode="json")
     for settings in (value, *value["profiles"].values()):
         settings["llm"] = {k: _HIDDEN if _is_secret(k) else v for k, v in settings["llm"].items()}
+    for server in value["mcpServers"].values():
+        server |= {key: dict.fromkeys(server[key], _HIDDEN) for key in ("env", "headers")}
     if params.section is not None:
         if params.section not in value:
             what = f"no setting {params.section!r}; it is one of {', '.join(value)}"

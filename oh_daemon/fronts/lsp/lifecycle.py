@@ -60,6 +60,8 @@ class Service:
     """A message was too large to read; this is its beginning."""
     stop: Callable[[float], None]
     """End everything within so many seconds."""
+    mask: Callable[[str], str] = str
+    """Hides secrets in what is answered to requests that fail."""
 
 
 class Server:
@@ -161,6 +163,7 @@ class Server:
             log.exception("the daemon cannot start")
             self.stop("cannot start", EXIT_CANNOT_START)
             return
+        self._dispatcher.mask = self._service.mask
         self._dispatcher.methods |= self._service.methods
         self._dispatcher.notifications |= self._service.notifications
 

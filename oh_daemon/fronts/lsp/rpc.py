@@ -86,6 +86,8 @@ class Dispatcher:
     methods: dict[str, Method] = field(default_factory=dict[str, Method])
     """Looked up at each message, so it may grow later; `notifications` too."""
     notifications: dict[str, Notification] = field(default_factory=dict[str, Notification])
+    mask: Callable[[str], str] = str
+    """Hides secrets in errors, which may quote a provider or a server."""
     _in_flight: dict[RequestId, RequestContext] = field(
         default_factory=dict[RequestId, RequestContext]
     )
@@ -197,7 +199,8 @@ class Dispatcher:
         if self._take(context):
             if isinstance(error, (Cancelled, CancelledError)):
                 error = _cancel_error(context)
-            self.outbox.error(context.id, encode(describe_error(error, context.method)))
+            said = encode(describe_error(error, context.method)).decode()
+            self.outbox.error(context.id, self.mask(said).encode())
             context.answered()
 
     def _refuse(self, request_id: RequestId | None, error: e.UserError) -> None:
