@@ -43,7 +43,7 @@ NPM := npm --no-fund --no-audit --ignore-scripts --loglevel=error
 
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
 
-.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full check coverage bench bench-vscode fix lock schema picture wheel clean
+.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full test-live check coverage bench bench-vscode fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -56,6 +56,9 @@ test: check editors mcp-servers ## the gate, then all tests but the long loops
 
 test-full: check editors mcp-servers ## the gate, then all tests with the long loops
 	$(PYTEST) --full $(TEST_ARGS)
+
+test-live: $(DEV) ## what a person would try, with a real model: needs a key, costs money
+	.venv/bin/pytest -v -rP --live tests/live $(TEST_ARGS)
 
 check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architecture, generated documents
 	.venv/bin/ruff format --check

@@ -17,6 +17,7 @@ RUN_VARIABLE = "OH_TEST_RUN"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked `full`")
+    parser.addoption("--live", action="store_true", help="also run the tests with a real model")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,12 +28,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long loops are deselected rather than skipped: a skip is a failure in CI."""
-    if config.getoption("--full"):
-        return
-    long_loops = [item for item in items if item.get_closest_marker("full")]
-    config.hook.pytest_deselected(items=long_loops)
-    items[:] = [item for item in items if item not in long_loops]
+    """What nobody asked for is deselected rather than skipped: a skip is a failure in CI."""
+    unwanted = [name for name in ("full", "live") if not config.getoption(f"--{name}")]
+    left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -38,8 +38,10 @@ def start(
     return subprocess.Popen(argv, cwd=folder, env=env, text=True, **pipes)
 
 
-def end(process: subprocess.Popen[str], send: signal.Signals | None = None) -> Ran:
+def end(
+    process: subprocess.Popen[str], send: signal.Signals | None = None, *, within_s: float = 120
+) -> Ran:
     if send is not None:
         process.send_signal(send)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=within_s)
     return Ran(process.returncode, out, err)
