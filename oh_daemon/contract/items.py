@@ -66,6 +66,15 @@ class Location(Contract):
     range: Range | None = None
 
 
+class FileForm(Contract):
+    """How a text lies on the disk."""
+
+    encoding: str = "utf-8"
+    bom: bool = False
+    mode: int | None = None
+    """Permissions; None are those of any new file."""
+
+
 class FileChange(Contract):
     """One file before and after; the texts themselves lie in blobs, by their hash."""
 
@@ -80,6 +89,8 @@ class FileChange(Contract):
     sha256_after: str | None = None
     unsaved: bool | None = None
     """True when the buffer holds the change and the disk does not yet."""
+    form: FileForm | None = None
+    """Of a file that was deleted: with the text before, it comes back to the byte."""
 
 
 class Hunk(Contract):

@@ -64,6 +64,9 @@ class LLMSettings(Contract):
     does not is told of the tools in its prompt and calls them in its text."""
     sees_images: bool | None = None
     """Whether the model takes images; None: as far as known, and unknown models do."""
+    edits_by_patch: bool | None = None
+    """Whether the model changes files by `apply_patch` instead of by the commands of `edit`; None:
+    as its family is used to, and unknown ones use `edit`."""
     caching_prompt: bool = True
     """Mark what can be cached, where the provider wants marks."""
     context_window: Annotated[int, Field(ge=1)] | None = None

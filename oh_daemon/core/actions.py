@@ -293,8 +293,9 @@ def merge_changes(
         first = merged.get(change.uri)
         update: dict[str, Any] = {"patch": None}
         if first is not None:
+            came_back = "add" if first.sha256_before is None else "modify"
             update |= {
-                "op": "add" if first.op == "add" and change.op == "modify" else change.op,
+                "op": change.op if change.op == "delete" else came_back,
                 "added": first.added + change.added,
                 "removed": first.removed + change.removed,
                 "sha256_before": first.sha256_before,

@@ -209,7 +209,7 @@ class Consent:
     def _ruling(self, item: Json, spec: ToolSpec, intent: Intent) -> Ruling | None:
         """What rules and hooks say; an earlier answer of the user allows what they leave open."""
         rules = self._policy.rules()
-        ruling = ruling_of(rules, spec.name, intent.segments) if rules else None
+        ruling = ruling_of(rules, spec.names, intent.segments) if rules else None
         hooked = self.hooks.rulings.get(item["id"])
         for strict in (ruling, hooked):
             if strict is not None and strict.effect != "allow":

@@ -169,6 +169,9 @@ def _read_answer(answer: Json) -> Outcome:
 
 def tool_names(tool: str, args: Json) -> tuple[str, ...]:
     """The names under which hooks know a call: first the one that they are told."""
+    if tool == "apply_patch":
+        # It does not have the fields of an edit, so it is not told as one.
+        return (tool, "Edit", "Write", "MultiEdit", "edit")
     if tool == "edit":
         return (_EDIT_COMMANDS.get(args.get("command", ""), "Edit"), tool)
     server, mark, rest = tool.partition("__")

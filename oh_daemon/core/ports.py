@@ -108,6 +108,11 @@ class Model(Protocol):
     def sees_images(self) -> bool: ...
 
     @property
+    def edits_by_patch(self) -> bool:
+        """Whether it changes files by `apply_patch` rather than by `edit`; known at once."""
+        ...
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know before the first call, for instance no function calling."""
         ...
@@ -133,6 +138,13 @@ class ToolSpec:
     kind: ToolKind = "other"
     read_only: bool = False
     """Never asks under `askRisky` and may run beside other read-only calls."""
+    counts_as: str | None = None
+    """Another tool: filters and rules that name that one hold for this one too."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that filters and rules may call it."""
+        return (self.name,) if self.counts_as is None else (self.name, self.counts_as)
 
 
 @dataclass(frozen=True, slots=True)

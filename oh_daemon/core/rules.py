@@ -20,9 +20,9 @@ from oh_daemon.core.risk_rules import find_program
 Segments = Sequence[Sequence[str]]
 
 
-def ruling_of(rules: Iterable[Rule], tool: str, segments: Segments) -> Ruling | None:
-    """The strictest that the rules say about this call, or None."""
-    fitting = [rule for rule in rules if fnmatchcase(tool, rule.tool)]
+def ruling_of(rules: Iterable[Rule], names: Sequence[str], segments: Segments) -> Ruling | None:
+    """The strictest that the rules say about a call of the tool with these names, or None."""
+    fitting = [rule for rule in rules if any(fnmatchcase(name, rule.tool) for name in names)]
     strict = [rule for rule in fitting if rule.decision != "allow"]
     for rule in sorted(strict, key=lambda rule: rule.decision != "deny"):
         if not rule.argv or any(_meets(rule, words) for words in segments):
@@ -59,7 +59,7 @@ def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[str, .
 
 
 def _meets_command(rule: Rule, command: str) -> bool:
-    ruling = ruling_of((rule,), "terminal", _segments(command))
+    ruling = ruling_of((rule,), ("terminal",), _segments(command))
     return ruling is not None and ruling.effect == _EFFECTS[rule.decision]
 
 

@@ -214,14 +214,15 @@ def _change(
     documents: Documents, path: Path, now: Version | None, target: Version | None
 ) -> Create | Rewrite | None:
     """None when there is nothing to do. Raises `EditRejectedError` when the user was faster."""
-    text = documents.look(path).text
-    wanted = target.text or "" if target else None
+    look = documents.look(path)
+    text, wanted = look.text, target.text or "" if target else None
+    if now is None and wanted is not None and look.file is None:
+        # An editor may show it still; that does not bring it back to the disk.
+        return documents.history.recreating(path, wanted)
     if text is None:
         if wanted is None:
             return None
-        if now is not None:
-            raise EditRejectedError("it was removed since")
-        return Create(wanted)
+        raise EditRejectedError("it was removed since")
     if with_newlines(text) == wanted:
         return None
     if now is None:

@@ -80,7 +80,7 @@ class ServedTools:
 
     def _refusal(self, name: str, intent: Intent) -> str | None:
         settings = self._shared.settings(self._folders[0]).settings
-        ruling = ruling_of(settings.rules, name, ())
+        ruling = ruling_of(settings.rules, (name,), ())
         if intent.outside_floor:
             return (
                 "This place is protected: only a person may let an agent touch it, in the editor."

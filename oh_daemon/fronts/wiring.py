@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -47,13 +46,15 @@ from oh_daemon.fronts.clock import SystemClock
 from oh_daemon.fronts.memory import Memory
 from oh_daemon.fronts.policy import policy_of
 from oh_daemon.fronts.skills import Skills
+from oh_daemon.fronts.toolbox import choose_tools
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.mcp_servers.servers import McpServers, tools_of
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
+from oh_daemon.tools import patch
 from oh_daemon.tools.ask import AskTool
-from oh_daemon.tools.edit import EditTool
+from oh_daemon.tools.edit import VIEW_SPEC, EditTool
 from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.language import Problems, language_tools, unwatched
 from oh_daemon.tools.rename import RenameTool
@@ -144,6 +145,7 @@ class Workbench:
         self.context_files: ContextFiles | None = None
         self.shells: Shells | None = None
         self.checkpoints: Checkpoints | None = None
+        self._patching: Sequence[Tool] = ()
         tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool()]
         if self.folders is not None:
             tools = [*self._workspace_tools(shared, log, self.folders), *tools]
@@ -152,18 +154,13 @@ class Workbench:
         self._wanted = recipe.tool_filter
         self._own_tools, self._more_tools = tools, recipe.more_tools
         self.tools: dict[str, Tool] = {}
-        self.offer_tools(())
+        self.offer_tools((), by_patch=False)
 
-    def offer_tools(self, mcp_tools: Sequence[Tool]) -> bool:
+    def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
         """Offer these and the own ones; whether anything is new. Some depend on trust."""
-        wanted, noted = self._wanted, [*self.skills.tools(), *self.memory.tools()]
-        tools = (*mcp_tools, *self._own_tools, *noted, *self._more_tools)
-        found = {
-            name: tool
-            for name, tool in {tool.spec.name: tool for tool in tools}.items()
-            if not _is_named(name, wanted.deny)
-            and (wanted.allow is None or _is_named(name, wanted.allow))
-        }
+        noted = [*self.skills.tools(), *self.memory.tools()]
+        tools = (*others, *self._own_tools, *noted, *self._more_tools)
+        found = choose_tools(tools, self._patching if by_patch else (), self._wanted)
         if found == self.tools:
             return False
         self.tools.clear()
@@ -188,6 +185,7 @@ class Workbench:
         servers = shared.servers
         watch = Problems(documents, servers).watch if servers and servers.can_report else unwatched
         tools: list[Tool] = [terminal, EditTool(documents, watch)]
+        self._patching = (patch.PatchTool(documents, watch), EditTool(documents, watch, VIEW_SPEC))
         tools += search_tools(documents, folders, shared.spawner)
         if servers is not None:
             tools += language_tools(documents, servers)
@@ -231,7 +229,7 @@ class Workbench:
         for item in state.items:
             meta: Json = item.get("meta") or {}
             self.context_files.remember(meta.get("contextFiles", ()))
-            is_edit = item.get("tool") in {"edit", "rename"}
+            is_edit = item.get("tool") in {"edit", "apply_patch", "rename"}
             if is_edit and item["status"] == "completed":
                 self._learn_edit(self.documents, item)
             elif is_edit and item["status"] == "running":
@@ -244,10 +242,6 @@ class Workbench:
             documents.remember(path)
         for change in item.get("changes", ()):
             documents.history.remember(FileChange.model_validate(change))
-
-
-def _is_named(tool: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
 def _paths_of(item: Json) -> list[Path]:
@@ -309,20 +303,24 @@ class Live:
 
     def agent_info(self, model: str, earlier: Json | None = None) -> e.AgentInfo:
         """Who answers, as the log says it; the prompt of `earlier` stays to the byte."""
-        tools = tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values())
+        if earlier is None:
+            by_patch = self._shared.model_for(model).edits_by_patch
+            self.workbench.offer_tools((), by_patch=by_patch)
         told = earlier or self._new_prompt()
         return e.AgentInfo(
             model=model,
             label=self._shared.model_for(model).label,
             system_prompt=told["systemPrompt"],
             context_files=told.get("contextFiles"),
-            tools=tools,
+            tools=tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values()),
         )
 
     def _new_prompt(self) -> Json:
         bench = self.workbench
         files = bench.context_files.of_roots() if bench.context_files else ()
-        sections = (*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools))
+        sections = [*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools)]
+        if patch.NAME in bench.tools:
+            sections.append(patch.PROMPT_SECTION)
         prompt = render_system_prompt(
             [str(folder) for folder in bench.folders.folders] if bench.folders else (),
             platform=sys.platform,
@@ -342,6 +340,7 @@ class Live:
         wanted = self._recipe.options.items()
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
             conversation.append(e.OptionsChanged(values=changed))
+        self.workbench.offer_tools((), by_patch=self._edits_by_patch())
         self._log_agent()
 
     def refresh_tools(self, cancel: CancelToken) -> None:
@@ -356,7 +355,8 @@ class Live:
         skills.servers.begin()
         # The user's own come last, so none of a skill can stand in for one of them.
         sources = (skills.servers, self._shared.mcp)
-        if self.workbench.offer_tools(tools_of(sources, cancel)):
+        others = tools_of(sources, cancel)
+        if self.workbench.offer_tools(others, by_patch=self._edits_by_patch()):
             self._log_agent()
         skills.tell_of_new(self.conversation, self.workbench.tools)
         for server in (info for source in sources for info in source.infos()):
@@ -364,6 +364,10 @@ class Live:
                 self.agent.warn(f"The MCP server {server.name!r} failed", server.error)
             elif server.status == "authRequired":
                 self.agent.warn(f"The MCP server {server.name!r} is left out", server.error)
+
+    def _edits_by_patch(self) -> bool:
+        model = self.conversation.state.options_now["model"]
+        return self._shared.model_for(model).edits_by_patch
 
     def _log_agent(self) -> None:
         """Say what is new about the agent; the provider may have cached the prompt."""

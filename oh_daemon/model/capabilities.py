@@ -25,6 +25,8 @@ class Quirks:
     """Its own reasoning goes back as `reasoning_content`, which others refuse."""
     needs_thinking_in_loop: bool = False
     """While it thinks, it refuses a tool loop whose answers come without its thinking."""
+    edits_by_patch: bool = False
+    """It was trained on patches of several files."""
     takes_images_in_results: bool = False
     """Else images of tools follow as the user's."""
     call_ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -36,11 +38,13 @@ _CLAUDES_OWN = ("anthropic", "claude", "bedrock/", "vertex_ai/claude")
 """How names begin that litellm sends in Anthropic's form."""
 QUIRKS: Mapping[str, Quirks] = {
     "claude": Quirks(wants_cache_marks=True, needs_thinking_in_loop=True),
+    "codex": Quirks(edits_by_patch=True),
     "deepseek": Quirks(128_000, wants_reasoning_text=True),
     "devstral": Quirks(128_000, call_ids=re.compile(r"[A-Za-z0-9]{9}")),
     # litellm keeps Gemini's signatures in the ids.
     "gemini": Quirks(call_ids=re.compile(r".*", re.DOTALL)),
     "glm-4": Quirks(128_000, wants_reasoning_text=True),
+    "gpt-5": Quirks(edits_by_patch=True),
     "gpt-oss": Quirks(131_072),
     "kimi-k2": Quirks(262_144, wants_reasoning_text=True),
     "minimax": Quirks(wants_reasoning_text=True),
@@ -100,9 +104,20 @@ def _find_api(settings: LLMSettings, entry: Json) -> Api:
     return "responses" if is_openai and has_both and entry.get("supports_reasoning") else "chat"
 
 
+def edits_by_patch(settings: LLMSettings) -> bool:
+    """By the model's name alone, since it is asked before litellm is there."""
+    wanted = settings.edits_by_patch
+    return _family(settings).edits_by_patch if wanted is None else wanted
+
+
+def _family(settings: LLMSettings) -> Quirks:
+    name = settings.model.lower()
+    return next((quirks for part, quirks in QUIRKS.items() if part in name), _PLAIN)
+
+
 def _quirks(settings: LLMSettings, entry: Json) -> Quirks:
     name = settings.model.lower()
-    quirks = next((quirks for part, quirks in QUIRKS.items() if part in name), _PLAIN)
+    quirks = _family(settings)
     thinks_as_it_likes = bool(entry.get("supports_adaptive_thinking"))
     return replace(
         quirks,

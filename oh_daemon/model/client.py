@@ -23,7 +23,7 @@ from oh_daemon.contract.items import Usage
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Progress
 from oh_daemon.model.assembly import CHUNK, Assembly
-from oh_daemon.model.capabilities import Capabilities, find_capabilities
+from oh_daemon.model.capabilities import Capabilities, edits_by_patch, find_capabilities
 from oh_daemon.model.events import read_events, split_lines
 from oh_daemon.model.failures import Failure, explain, unreachable
 from oh_daemon.model.io_loop import run_on_loop
@@ -113,6 +113,10 @@ class LiteLLM:
     def sees_images(self) -> bool:
         """Needs litellm's table, as `context_window` does."""
         return self._capabilities.sees_images
+
+    @property
+    def edits_by_patch(self) -> bool:
+        return edits_by_patch(self._settings)
 
     @property
     def warnings(self) -> tuple[str, ...]:

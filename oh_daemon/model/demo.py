@@ -30,6 +30,7 @@ class DemoModel:
     label = "demo model: a script, no AI"
     context_window = None
     sees_images = False
+    edits_by_patch = False
     warnings = (
         (
             "This is the demo model: a script, no AI. Set a provider's key, for instance "

@@ -33,6 +33,10 @@ class WithFallbacks:
         return self._models[0].sees_images
 
     @property
+    def edits_by_patch(self) -> bool:
+        return self._models[0].edits_by_patch
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         return self._models[0].warnings
 

@@ -46,6 +46,10 @@ class Routed:
         return any(model.sees_images for model in self._models)
 
     @property
+    def edits_by_patch(self) -> bool:
+        return all(model.edits_by_patch for model in self._models)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(text for model in self._models for text in model.warnings))
 

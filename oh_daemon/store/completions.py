@@ -72,6 +72,10 @@ class _Kept:
         return self._model.sees_images
 
     @property
+    def edits_by_patch(self) -> bool:
+        return self._model.edits_by_patch
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         return self._model.warnings
 

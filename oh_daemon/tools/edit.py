@@ -33,7 +33,7 @@ from oh_daemon.workspace.text_changes import (
 )
 
 _MAX_LINE_CHARS = 2000
-_MAX_LABEL_CHARS = 40  # Neovim prints the label, and a longer one makes it ask for Enter.
+MAX_LABEL_CHARS = 40  # Neovim prints the label, and a longer one makes it ask for Enter.
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
 # Controls of writing direction, invisible spaces and tags; the joiner of emoji is not one of them.
 _HIDDEN = re.compile(
@@ -77,14 +77,33 @@ _SCHEMA: Json = {
     },
     "required": ["command", "path"],
 }
+_VIEW_DESCRIPTION = """View text files and take back edits; text that the user has not saved counts.
+view: lines with their numbers and a tab, which are not part of the file; start_line and end_line \
+page through long files.
+undo: takes back your last edit of the file, also one of `apply_patch`, which makes all changes.
+Example: {"command": "view", "path": "src/app.py", "start_line": 1, "end_line": 200}"""
+_VIEW_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "command": {"enum": ["view", "undo"]},
+        **{name: _SCHEMA["properties"][name] for name in ("path", "start_line", "end_line")},
+    },
+    "required": ["command", "path"],
+}
+
+
+EDIT_SPEC = ToolSpec("edit", _DESCRIPTION, _SCHEMA, kind="edit")
+VIEW_SPEC = ToolSpec("edit", _VIEW_DESCRIPTION, _VIEW_SCHEMA, kind="edit")
+"""Beside `apply_patch`: what a patch cannot do."""
 
 
 class EditTool:
     """Implements `core.ports.Tool`."""
 
-    spec = ToolSpec("edit", _DESCRIPTION, _SCHEMA, kind="edit")
-
-    def __init__(self, documents: Documents, watch: Watch = unwatched) -> None:
+    def __init__(
+        self, documents: Documents, watch: Watch = unwatched, spec: ToolSpec = EDIT_SPEC
+    ) -> None:
+        self.spec = spec
         self._documents = documents
         self._watch = watch
         self._folders = documents.folders
@@ -118,7 +137,7 @@ class EditTool:
             path = self._folders.resolve(args["path"], writing=False)
             return ToolResult.of(_render_view(self._documents.read(path), args))
         path = self._folders.resolve(args["path"], writing=True)
-        label = f"oh: {args['command']} {shown(path.name)}"[:_MAX_LABEL_CHARS]
+        label = f"oh: {args['command']} {shown(path.name)}"[:MAX_LABEL_CHARS]
         news = self._watch([path], context.cancel)
         left_out = self._left_out(path, args)
         done = self._documents.edit(path, _wanted(args), label=label, cancel=context.cancel)
@@ -192,13 +211,13 @@ def _choosable(args: Json, before: str | None, after: str | None) -> tuple[Hunk,
 def _change(args: Json) -> Change:
     match args["command"]:
         case "create":
-            return Create(_text(args, "text"))
+            return Create(checked_text(args, "text"))
         case "undo":
             return Undo()
         case "insert" if "insert_line" not in args:
             raise ToolError("insert needs insert_line, the line after which the text goes")
         case "insert":
-            return Insert(args["insert_line"], _text(args, "text"))
+            return Insert(args["insert_line"], checked_text(args, "text"))
         case _:
             return _replace(args)
 
@@ -209,13 +228,15 @@ def _replace(args: Json) -> Replace:
     replacements: list[Json] = args.get("edits") or [args]
     return Replace(
         tuple(
-            Replacement(_text(r, "old_text"), _text(r, "new_text"), bool(r.get("replace_all")))
+            Replacement(
+                checked_text(r, "old_text"), checked_text(r, "new_text"), bool(r.get("replace_all"))
+            )
             for r in replacements
         )
     )
 
 
-def _text(args: Json, name: str) -> str:
+def checked_text(args: Json, name: str) -> str:
     text: Any = args.get(name)
     if not isinstance(text, str):
         raise ToolError(f"{name} is missing; give the text")

@@ -23,7 +23,7 @@ from oh_daemon.tools.edit import hidden_reason
 from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
-from oh_daemon.workspace.joint_edit import rewrite_all
+from oh_daemon.workspace.joint_edit import change_all
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.review import Rewrite
 from oh_daemon.workspace.text_changes import applied, with_newlines
@@ -99,7 +99,7 @@ class RenameTool:
             raise StaleDocumentError("a file changed just now, so nothing was renamed; try again")
         label = f"oh: rename {shown(args['symbol'])}"[:_MAX_LABEL_CHARS]
         news = self._watch(rewrites, context.cancel)
-        done = rewrite_all(self._documents, rewrites, label=label, cancel=context.cancel)
+        done = change_all(self._documents, rewrites, label=label, cancel=context.cancel)
         rows = [
             " ".join(
                 filter(None, (f"{self._folders.name(path)}: {each.change.added} lines.", each.note))

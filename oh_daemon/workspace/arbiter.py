@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.core.editor_ports import OpenDocument
+from oh_daemon.contract.items import FileForm
+from oh_daemon.core.editor_ports import OpenDocument, TextEdit
 from oh_daemon.workspace.files import FileText, sha256_of
 from oh_daemon.workspace.text_changes import with_newlines
 
@@ -67,6 +68,21 @@ class Look:
         return self.truth.source == "buffer" and fingerprint(self.document) != fingerprint(
             self.file
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEdit:
+    """What an edit would do now; nothing has changed yet."""
+
+    state: Look
+    before: str | None
+    """None is no file, as in `after`."""
+    after: str | None
+    edits: tuple[TextEdit, ...]
+    route: Route
+    note: str | None = None
+    form: FileForm | None = None
+    """Of a file that is made."""
 
 
 def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
-from oh_daemon.contract.items import FileChange
+from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import Editor, OpenDocument, TextEdit
 from oh_daemon.workspace.arbiter import (
@@ -21,6 +21,7 @@ from oh_daemon.workspace.arbiter import (
     REBASED,
     UNSAVED,
     Look,
+    PlannedEdit,
     Route,
     Seen,
     arbitrate,
@@ -28,26 +29,27 @@ from oh_daemon.workspace.arbiter import (
     fingerprint,
 )
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.files import Files, FileText, sha256_of
+from oh_daemon.workspace.files import Files, FileText, encoded, sha256_of
+from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, real_path, shown
 from oh_daemon.workspace.review import Part, Rewrite, Wanted
 from oh_daemon.workspace.text_changes import (
     Create,
     Insert,
+    Remove,
     Replace,
     Undo,
     applied,
     capped,
+    difference,
     looks_applied,
     restoring,
-    unified,
     with_newlines,
 )
 
 FindEdits = Callable[[str], tuple[TextEdit, ...]]
 _VERIFY_TIMEOUT_S = 2.0
-_MAX_DIFFERENCE_BYTES = 4096
 _MOVED = (None, "stale", "missing")
 """What an editor says that did nothing because the document is another one by now."""
 
@@ -58,19 +60,6 @@ class TextView:
 
     text: str
     note: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedEdit:
-    """What an edit would do now; nothing has changed yet."""
-
-    state: Look
-    before: str | None
-    """None is no file, as in `after`."""
-    after: str | None
-    edits: tuple[TextEdit, ...]
-    route: Route
-    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +125,14 @@ class Documents:
         state = self.look(path)
         match change:
             case Create():
-                return self._planned_creation(state, change.text)
+                return self._planned_creation(state, change)
+            case Remove():
+                return self._planned_removal(state, change)
             case Undo():
                 return self._planned_undo(state)
             case Rewrite():
                 return self._planned_rewrite(state, change)
-            case Replace() | Insert() | Part():
+            case Replace() | Insert() | Hunks() | Part():
                 return self._planned_change(state, change)
 
     def edit(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
@@ -189,7 +180,8 @@ class Documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
         return tuple(path for path in paths if not self.look(path).is_unsaved)
 
-    def _planned_change(self, state: Look, change: Replace | Insert | Part) -> PlannedEdit:
+    def _has_moved(self, state: Look) -> bool:
+        """Whether the text is not the one that the agent read. Raises when it read none."""
         if state.text is None:
             raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
         seen = self._seen.get(state.path)
@@ -197,7 +189,10 @@ class Documents:
             raise self._stale(state, "you have not read it yet")
         if state.truth.note == CONFLICT:
             raise self._stale(state, CONFLICT)
-        moved = seen is None or not seen.whole or seen.text != fingerprint(state.text)
+        return seen is None or not seen.whole or seen.text != fingerprint(state.text)
+
+    def _planned_change(self, state: Look, change: Replace | Insert | Hunks | Part) -> PlannedEdit:
+        moved = self._has_moved(state)
         if moved and not change.is_anchored:
             raise self._stale(state, "it changed since you read it")
         try:
@@ -263,12 +258,27 @@ class Documents:
         after = applied(before, edits)
         return PlannedEdit(state, before, after, edits, route, state.truth.note)
 
-    def _planned_creation(self, state: Look, text: str) -> PlannedEdit:
+    def _planned_removal(self, state: Look, change: Remove) -> PlannedEdit:
+        name = self._name(state.path)
+        moved = self._has_moved(state) or fingerprint(state.text) != fingerprint(change.text)
+        if state.file is None or state.is_unsaved:
+            raise EditRejectedError(f"{name!r} has unsaved changes of the user; ask to save it")
+        if moved:
+            raise self._stale(state, "it changed since you read it")
+        if not (state.file.mode or 0) & 0o222:
+            raise EditRejectedError(f"{name!r} is read-only; ask the user to unlock it")
+        return PlannedEdit(state, state.file.text, None, (), "disk", state.truth.note)
+
+    def _planned_creation(self, state: Look, change: Create) -> PlannedEdit:
         name, document, editor = self._name(state.path), state.document, self._editor
-        if state.file is not None or (document is not None and document.text.strip()):
+        # What was removed from the disk alone comes back there.
+        is_shown = fingerprint(document) == fingerprint(change.text)
+        is_there = document is not None and document.text.strip() and not is_shown
+        if state.file is not None or is_there:
             raise EditRejectedError(f"{name!r} exists already; view it and change it with replace")
-        if document is None or editor is None:
-            return PlannedEdit(state, None, text, (), "disk")
+        text = change.text
+        if document is None or editor is None or is_shown:
+            return PlannedEdit(state, None, text, (), "disk", form=change.form)
         if not editor.can_apply:
             raise EditRejectedError(f"{name!r} is open, and its editor takes no edits")
         route: Route = "editorAndSave" if editor.can_save else "editor"
@@ -277,6 +287,9 @@ class Documents:
 
     def _planned_undo(self, state: Look) -> PlannedEdit:
         last = self.history.last(state.path)
+        if last is not None and last.op == "delete" and state.file is None:
+            before = with_newlines(self.history.text(last.sha256_before))
+            return self._planned_creation(state, self.history.recreating(state.path, before))
         if last is None or state.text is None:
             raise ToolError(f"no edit of {self._name(state.path)!r} is left to undo")
         before, after = (self.history.text(h) for h in (last.sha256_before, last.sha256_after))
@@ -304,14 +317,16 @@ class Documents:
             return self._write_through_editor(planned, label, cancel)
         try:
             if file is None:
-                self.files.create(path, (after or "").encode())
+                form = planned.form or FileForm()
+                self.files.create(path, encoded(after or "", form), form.mode)
             elif after is None:
+                self.history.keep(planned.before)
                 self.files.delete(path, file.sha256)
             else:
                 self.files.replace(path, file.encode(after), file.sha256)
         except StaleDocumentError:
             return None
-        return self._done(path, planned.before, after, "disk", planned.note)
+        return self._done(path, planned.before, after, "disk", planned.note, file)
 
     def _write_through_editor(
         self, planned: PlannedEdit, label: str, cancel: CancelToken
@@ -345,7 +360,7 @@ class Documents:
             )
         if not landed:
             return None
-        note = "\n".join(filter(None, (planned.note, _difference(path, after, text))))
+        note = "\n".join(filter(None, (planned.note, difference(after, text, path.name))))
         return self._done(path, planned.before, text, "editor", note or None)
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
@@ -364,6 +379,7 @@ class Documents:
         after: str | None,
         route: Literal["editor", "disk"],
         note: str | None = None,
+        file: FileText | None = None,
     ) -> EditDone:
         # Set before anybody looks: an editor that has not reloaded yet must not count as edited.
         document = self.document(path)
@@ -377,14 +393,6 @@ class Documents:
         unsaved = route == "editor" and fingerprint(document) != fingerprint(disk)
         if unsaved:
             note = note if note and UNSAVED in note else "\n".join(filter(None, (note, UNSAVED)))
-        change = self.history.record(path, before, after, unsaved=unsaved)
+        form = file.form if file is not None else None
+        change = self.history.record(path, before, after, unsaved=unsaved, form=form)
         return EditDone(change, route, note)
-
-
-def _difference(path: Path, expected: str, text: str) -> str | None:
-    if with_newlines(text) == with_newlines(expected):
-        return None
-    patch, _, _ = unified(expected, text, path.name)
-    return "A formatter or the user changed the text after your edit:\n" + capped(
-        patch, "the difference", _MAX_DIFFERENCE_BYTES
-    )

@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import FileChange
+from oh_daemon.contract.items import FileChange, FileForm
+from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.ports import EventLog
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
-from oh_daemon.workspace.text_changes import unified
+from oh_daemon.workspace.review import Rewrite
+from oh_daemon.workspace.text_changes import Create, applied, located, unified, with_newlines
 
 _EMPTY = sha256_of("")
 
@@ -41,17 +43,26 @@ class EditHistory:
         )
 
     def record(
-        self, path: Path, before: str | None, after: str | None, *, unsaved: bool
+        self,
+        path: Path,
+        before: str | None,
+        after: str | None,
+        *,
+        unsaved: bool,
+        form: FileForm | None = None,
     ) -> FileChange:
-        """Describe a change that was made, and keep both texts."""
-        change = self.describe(path, before, after)
-        if unsaved:
-            change = change.model_copy(update={"unsaved": True})
-        for text in (before, after):
-            if text is not None:
-                self.blobs.put_blob(text.encode("utf-8", "surrogatepass"))
+        """Describe a change that was made, and keep both texts; `form` is that of the old file."""
+        update = {"unsaved": unsaved or None, "form": form if after is None else None}
+        change = self.describe(path, before, after).model_copy(update=update)
+        self.keep(before, after)
         self._remember_at(path, change)
         return change
+
+    def keep(self, *texts: str | None) -> None:
+        """Make texts durable by their hashes."""
+        for text in texts:
+            if text is not None:
+                self.blobs.put_blob(text.encode("utf-8", "surrogatepass"))
 
     def remember(self, change: FileChange) -> None:
         """Learn a change from the log, in its order."""
@@ -89,11 +100,27 @@ class EditHistory:
             raise ToolError("the text that was kept for undo is damaged; nothing was changed")
         return kept.decode("utf-8", "surrogatepass")
 
+    def recreating(self, path: Path, text: str) -> Create:
+        """How a file comes back that was removed: its line ends and its form too, if we did it."""
+        last = self.last(path)
+        if last is None or last.op != "delete":
+            return Create(text)
+        before = self.text(last.sha256_before)
+        plain = with_newlines(before)
+        edits = located(before, plain, [TextEdit(0, len(plain), with_newlines(text))])
+        return Create(applied(before, edits), last.form)
+
+    def way_back(self, path: Path, now: str | None, wanted: str | None) -> Create | Rewrite:
+        """What makes `wanted` of `now`, both with LF as line end, None being no file."""
+        if now is None and wanted is not None:
+            return self.recreating(path, wanted)
+        return Rewrite(now or "", wanted)
+
     def _remember_at(self, path: Path, change: FileChange) -> None:
         changes = self._changes.setdefault(path, [])
         if changes and _hashes(change) == tuple(reversed(_hashes(changes[-1]))):
             changes.pop()
-        elif change.op != "delete":
+        else:
             changes.append(change)
 
 

@@ -16,11 +16,12 @@ import secrets
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
+from oh_daemon.contract.items import FileForm
 from oh_daemon.workspace.paths import Folders, shown
 
 MAX_TEXT_BYTES = 16 << 20
@@ -67,14 +68,25 @@ class FileText:
     """Of the raw bytes."""
     encoding: str = "utf-8"
     bom: bytes = b""
+    mode: int | None = None
 
     def encode(self, text: str) -> bytes:
         """Other text in the form of this file."""
-        return self.bom + text.encode(self.encoding)
+        return encoded(text, self.form)
+
+    @property
+    def form(self) -> FileForm:
+        return FileForm(encoding=self.encoding, bom=bool(self.bom), mode=self.mode)
 
     @property
     def has_mixed_line_ends(self) -> bool:
         return len(set(re.findall(r"\r\n|\n|\r", self.text))) > 1
+
+
+def encoded(text: str, form: FileForm) -> bytes:
+    """The bytes of a text in this form."""
+    bom = next((mark for mark, encoding in _BOMS if encoding == form.encoding), b"")
+    return (bom if form.bom else b"") + text.encode(form.encoding)
 
 
 def parse_text(raw: bytes) -> FileText | None:
@@ -99,7 +111,7 @@ class Files:
         """The text, or None when there is no such file; `ToolError` for what is not text."""
         try:
             with self._folders.holding(path) as folder:
-                raw, _ = _read(folder, path)
+                raw, status = _read(folder, path)
         except FileNotFoundError:
             return None
         if (text := parse_text(raw)) is None:
@@ -107,7 +119,7 @@ class Files:
                 f"{shown(path)!r} is a binary file, {len(raw):,} bytes (neither UTF-8 nor with a"
                 " byte order mark); look at it with a command"
             )
-        return text
+        return replace(text, mode=stat.S_IMODE(status.st_mode))
 
     def replace(self, path: Path, new: bytes, expected_sha256: str) -> None:
         """Swap the content, keeping mode, owner, attributes and links.
@@ -123,11 +135,13 @@ class Files:
                 self._keep(old)
                 _overwrite(folder, path, old, new)
 
-    def create(self, path: Path, data: bytes) -> None:
+    def create(self, path: Path, data: bytes, mode: int | None = None) -> None:
         """Make a new file and the folders above it; never touches an existing one."""
         with _rejecting(path), self._folders.holding(path, create=True) as folder:
             try:
-                with _temporary(folder, data, 0o666) as (temp, _):
+                with _temporary(folder, data, 0o666) as (temp, descriptor):
+                    if mode is not None:
+                        os.fchmod(descriptor, mode)
                     _name(folder, temp, path.name)
             except FileExistsError as exc:
                 raise EditRejectedError(

@@ -7,22 +7,25 @@ from pathlib import Path
 from threading import Timer
 
 from oh_daemon.contract.errors import EditRejectedError, ToolError
+from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.workspace.documents import Documents, EditDone
-from oh_daemon.workspace.review import Rewrite
-from oh_daemon.workspace.text_changes import with_newlines
+from oh_daemon.workspace.review import Rewrite, Wanted
+from oh_daemon.workspace.text_changes import Create, with_newlines
 
 _TAKE_BACK_S = 0.8
 
 
-def rewrite_all(
-    documents: Documents, rewrites: Mapping[Path, Rewrite], *, label: str, cancel: CancelToken
+def change_all(
+    documents: Documents, changes: Mapping[Path, Wanted], *, label: str, cancel: CancelToken
 ) -> dict[Path, EditDone]:
     """Raises `ToolError` or `Cancelled`; what was done by then is taken back first."""
     done: dict[Path, EditDone] = {}
     try:
-        for path, rewrite in rewrites.items():
-            done[path] = documents.rewrite(path, rewrite, label=label, cancel=cancel)
+        for path, change in changes.items():
+            # What the agent was not shown it has not seen.
+            write = documents.rewrite if isinstance(change, Rewrite) else documents.edit
+            done[path] = write(path, change, label=label, cancel=cancel)
     except (ToolError, Cancelled) as exc:
         left = _take_back(documents, done, label)
         if left:
@@ -35,17 +38,25 @@ def rewrite_all(
 def _take_back(documents: Documents, done: Mapping[Path, EditDone], label: str) -> list[Path]:
     """Returns the files that could not be taken back."""
     left: list[Path] = []
-    text, cancel = documents.history.text, CancelToken()
+    cancel = CancelToken()
     # Interrupted or not, an editor that hangs must not hold the turn.
     giving_up = Timer(_TAKE_BACK_S, cancel.cancel)
     giving_up.name, giving_up.daemon = "take-back", True
     giving_up.start()
-    for path, edit in done.items():
-        before, after = edit.change.sha256_before, edit.change.sha256_after
-        back = Rewrite(with_newlines(text(after)), with_newlines(text(before)))
+    for path, edit in reversed(tuple(done.items())):
+        back = _back(documents, path, edit.change)
+        write = documents.rewrite if isinstance(back, Rewrite) else documents.edit
         try:
-            documents.rewrite(path, back, label=label, cancel=cancel)
+            write(path, back, label=label, cancel=cancel)
         except (ToolError, Cancelled):
             left.append(path)
     giving_up.cancel()
     return left
+
+
+def _back(documents: Documents, path: Path, change: FileChange) -> Create | Rewrite:
+    before, after = (
+        None if sha256 is None else with_newlines(documents.history.text(sha256))
+        for sha256 in (change.sha256_before, change.sha256_after)
+    )
+    return documents.history.way_back(path, after, before)

@@ -121,6 +121,10 @@ class Folders:
         guises = self._guises(path, path)
         return bool(_refused(guises)) or any(guarded(guise) == "secret" for guise in guises)
 
+    def is_link(self, text: str) -> bool:
+        """Whether the name itself is a link, so that what it leads to has another one."""
+        return self._absolute(text).is_symlink()
+
     def contains(self, path: Path) -> bool:
         """Whether a real path lies inside."""
         return self._root_of(path) is not None

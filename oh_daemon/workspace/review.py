@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError
 from oh_daemon.contract.items import Hunk
 from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.text_changes import (
     Change,
     Insert,
@@ -84,5 +85,5 @@ class Part:
         return located(text, plain, [edit for hunk, edit in found.items() if hunk in self.hunks])
 
 
-Wanted = Change | Rewrite | Part
+Wanted = Change | Hunks | Rewrite | Part
 """What an edit may be asked to do."""

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from oh_daemon.contract.errors import EditRejectedError, ToolError
+from oh_daemon.contract.items import FileForm
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.workspace.paths import shown
 
 MAX_SHOWN_BYTES = 32 << 10
+_MAX_DIFFERENCE_BYTES = 4096
 _MAX_NEAREST_LINES = 20_000
 _MAX_LINES_NAMED = 20
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
@@ -82,7 +84,15 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make a file that is not there yet."""
+    """Make a file that is not there yet, in the form of one that was."""
+
+    text: str
+    form: FileForm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Take a file away that holds just this."""
 
     text: str
 
@@ -92,7 +102,7 @@ class Undo:
     """Take back the last edit that this conversation made to the file."""
 
 
-Change = Replace | Insert | Create | Undo
+Change = Replace | Insert | Create | Remove | Undo
 
 
 def restoring(text: str, *, before: str, after: str) -> tuple[TextEdit, ...]:
@@ -149,6 +159,16 @@ def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
     return capped(header + body, "the diff"), added, removed
 
 
+def difference(expected: str, text: str, name: str) -> str | None:
+    """What became of a text that should be another one, as the model is told."""
+    if with_newlines(text) == with_newlines(expected):
+        return None
+    patch, _, _ = unified(expected, text, name)
+    return "A formatter or the user changed the text after your edit:\n" + capped(
+        patch, "the difference", _MAX_DIFFERENCE_BYTES
+    )
+
+
 def capped(text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES) -> str:
     """At most `limit_bytes` of the text in UTF-8, cut at a line, with a last line that says so."""
     raw = text.encode("utf-8", "replace")
@@ -167,7 +187,7 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
         raise ToolError("old_text and new_text are the same; nothing would change")
     starts = [found.start() for found in re.finditer(re.escape(old), plain)]
     if not starts:
-        raise ToolError(f"old_text is not in the file. {_nearest(plain, old)}")
+        raise ToolError(f"old_text is not in the file. {nearest(plain, old)}")
     if len(starts) > 1 and not replacement.every:
         lines = ", ".join(str(line_of(plain, start)) for start in starts[:_MAX_LINES_NAMED])
         more = ", …" if len(starts) > _MAX_LINES_NAMED else ""
@@ -178,7 +198,7 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
     return [TextEdit(start, start + len(old), new) for start in starts]
 
 
-def _nearest(plain: str, old: str) -> str:
+def nearest(plain: str, old: str) -> str:
     """What the model probably meant, said and never applied."""
     if re.sub(r"(?m)^ *\d+\t", "", old) in plain:
         return "It would be without the line numbers: those belong to the view, not to the file."
@@ -195,8 +215,10 @@ def _nearest(plain: str, old: str) -> str:
     close = difflib.get_close_matches(longest, squeezed[:_MAX_NEAREST_LINES], 1, 0.6)
     if not close:
         return "No line is like it; view the file."
-    index = squeezed.index(close[0])
-    return f"The nearest is line {index + 1}:\n{capped(lines[index], 'this', 2048)}"
+    first = max(squeezed.index(close[0]) - wanted.index(longest), 0)
+    there = lines[first : first + len(wanted)]
+    where = f"line {first + 1}" if len(wanted) == 1 else f"lines {first + 1}-{first + len(there)}"
+    return f"The nearest is {where}:\n" + capped("\n".join(there), "this", 2048)
 
 
 def located(text: str, plain: str, edits: Sequence[TextEdit]) -> tuple[TextEdit, ...]:

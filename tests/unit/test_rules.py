@@ -24,7 +24,7 @@ RULES = [DENY_PUSH, ASK_NPM, *ALLOW]
 
 def _ruling(command: str, rules: list[Rule] = RULES) -> str | None:
     segments = rate_command(command, ["/w"]).segments
-    ruling = ruling_of(rules, "terminal", segments)
+    ruling = ruling_of(rules, ("terminal",), segments)
     return ruling and ruling.effect
 
 
@@ -72,7 +72,7 @@ def test_a_rule_for_a_tool_needs_no_words():
     effects = {
         tool: ruling.effect
         for tool in ("shop__buy", "edit", "terminal")
-        if (ruling := ruling_of(rules, tool, ()))
+        if (ruling := ruling_of(rules, (tool,), ()))
     }
     assert effects == {"shop__buy": "reject", "edit": "allow"}
 

@@ -334,6 +334,14 @@ export interface FileChange {
   sha256Before?: string;
   sha256After?: string;
   unsaved?: boolean;
+  form?: FileForm;
+}
+
+/** How a text lies on the disk. */
+export interface FileForm {
+  encoding?: string;
+  bom?: boolean;
+  mode?: number;
 }
 
 /** Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's. */
@@ -1409,6 +1417,7 @@ export interface ReviewedFile {
   sha256Before?: string;
   sha256After?: string;
   unsaved?: boolean;
+  form?: FileForm;
   state: "pending" | "accepted" | "reverted" | "conflict";
 }
 

@@ -17,7 +17,8 @@ export function facts(change: FileChange, onOpen: () => void): HTMLElement[] {
   const { added, removed, patch, op, unsaved } = change;
   const found = [h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`))];
   if (unsaved === true) found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
-  if (patch === undefined || op === "delete") return found;
+  // Of a file that moves the patch is between two names, so it fits the text of neither.
+  if (patch === undefined || op === "delete" || patch.startsWith("rename from ")) return found;
   return [...found, h("button.quiet.open-diff", { "aria-label": "Open diff", title: "Open the diff in the editor", onclick: onOpen }, "Diff")];
 }
 

@@ -22,7 +22,7 @@ from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.review import Rewrite, hunks_of, merged
+from oh_daemon.workspace.review import hunks_of, merged
 from oh_daemon.workspace.text_changes import applied, with_newlines
 
 
@@ -89,7 +89,7 @@ def _state(documents: Documents, review: _Review) -> str:
         return review.decision or "accepted"
     try:
         path = documents.folders.resolve(review.uri, writing=False)
-        documents.plan(path, Rewrite(review.now or "", review.base))
+        documents.plan(path, documents.history.way_back(path, review.now, review.base))
     except ToolError:
         return "conflict"
     return "pending"
@@ -142,7 +142,7 @@ def revert(live: Live, documents: Documents, params: m.ReviewParams) -> m.Review
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
         kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
         path = documents.folders.resolve(review.uri, writing=True)
-        change = Rewrite(review.now or "", kept)
+        change = documents.history.way_back(path, review.now, kept)
         documents.restore(path, change, label=f"Revert in {path.name}"[:40], cancel=CancelToken())
         return _Review(review.uri, review.base, kept, "reverted")
 

@@ -297,6 +297,13 @@
 ---@field sha256Before? string
 ---@field sha256After? string
 ---@field unsaved? boolean
+---@field form? oh.protocol.FileForm
+
+--- How a text lies on the disk.
+---@class (exact) oh.protocol.FileForm
+---@field encoding? string
+---@field bom? boolean
+---@field mode? integer
 
 --- Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's.
 ---@class (exact) oh.protocol.Hunk
@@ -1234,6 +1241,7 @@
 ---@field sha256Before? string
 ---@field sha256After? string
 ---@field unsaved? boolean
+---@field form? oh.protocol.FileForm
 ---@field state "pending" | "accepted" | "reverted" | "conflict"
 
 --- Texts with LF as line end; one is absent where there is no file.

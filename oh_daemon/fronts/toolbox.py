@@ -1,0 +1,31 @@
+"""Which tools a conversation's model is offered: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from oh_daemon.contract.messages import ToolFilter
+from oh_daemon.core.ports import Tool, ToolSpec
+
+
+def choose_tools(
+    tools: Iterable[Tool], patching: Sequence[Tool], wanted: ToolFilter
+) -> dict[str, Tool]:
+    """By name; of two with the same one the later.
+
+    `patching` are `apply_patch`, if it is to be offered, and what stands in for others beside it.
+    """
+    found = {tool.spec.name: tool for tool in tools}
+    if patching and _is_wanted(patching[0].spec, wanted):
+        found |= {tool.spec.name: tool for tool in patching}
+    return {name: tool for name, tool in found.items() if _is_wanted(tool.spec, wanted)}
+
+
+def _is_wanted(spec: ToolSpec, wanted: ToolFilter) -> bool:
+    is_allowed = wanted.allow is None or _is_named(spec, wanted.allow)
+    return is_allowed and not _is_named(spec, wanted.deny)
+
+
+def _is_named(spec: ToolSpec, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in spec.names for pattern in patterns)

@@ -1,0 +1,204 @@
+"""The tool `apply_patch`: changes of several files in the form that some models were trained on.
+
+It turns the sections of a patch into changes of texts; `workspace/documents` does the work. All of
+it happens, or nothing: a section that does not fit is told with what the file has in its place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from oh_daemon.contract.approvals import FileChangeSubject
+from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
+from oh_daemon.contract.items import FileChange, Location
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.edit import MAX_LABEL_CHARS, checked_text, hidden_reason
+from oh_daemon.tools.language import Watch, unwatched
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.joint_edit import change_all
+from oh_daemon.workspace.patch import Section, parse_patch
+from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.review import Wanted
+from oh_daemon.workspace.text_changes import Create, Remove, applied, unified
+
+NAME = "apply_patch"
+_MAX_FILES = 100
+PROMPT_SECTION = """\
+# Changing files
+Change files with `apply_patch`; here `edit` only shows them and takes back what was changed."""
+
+_DESCRIPTION = """Change text files by a patch; text that the user has not saved counts. View a \
+file before you change, move or delete it. All of the patch is applied or nothing.
+*** Begin Patch
+*** Add File: docs/new.md
++each line of the new file begins with a plus
+*** Update File: src/app.py
+*** Move to: src/main.py
+@@ class App:
+@@     def run(self):
+     lines around the change, as they are, each after a blank
+-    line that goes
++    line that comes
+*** Delete File: old.py
+*** End Patch
+`Move to` is optional. Each hunk begins with `@@`; a line of the file after it, or several, says \
+below which the hunk is, when its own lines are in the file more than once. Three lines around a \
+change will do. Lines are found word for word, white space included. `*** End of File` after a \
+hunk says that it ends the file. Paths are relative to the first folder, or absolute."""
+
+_SCHEMA: Json = {
+    "type": "object",
+    "properties": {"input": {"type": "string", "description": "the whole patch"}},
+    "required": ["input"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What becomes of one file; `moved` is its old name, its new one, and its text before."""
+
+    path: Path
+    change: Wanted
+    before: str | None
+    after: str | None
+    is_protected: str | None
+    moved: tuple[str, str, str] | None = None
+
+
+class PatchTool:
+    """Implements `core.ports.Tool`."""
+
+    spec = ToolSpec(NAME, _DESCRIPTION, _SCHEMA, kind="edit", counts_as="edit")
+
+    def __init__(self, documents: Documents, watch: Watch = unwatched) -> None:
+        self._documents = documents
+        self._folders = documents.folders
+        self._watch = watch
+
+    def plan(self, args: Json) -> Intent:
+        steps = self._steps(args)
+        describe = self._documents.history.describe
+        changes = tuple(_shown(s, describe(s.path, s.before, s.after)) for s in steps)
+        protected = [step.is_protected for step in steps]
+        hidden = [hidden_reason(s.moved[2] if s.moved else s.before, s.after) for s in steps]
+        reasons = tuple(dict.fromkeys(filter(None, (*protected, *hidden))))
+        return Intent(
+            title=f"Patch {self._named(steps)}",
+            subject=FileChangeSubject(changes=changes),
+            risk="high" if reasons else "medium",
+            reasons=reasons,
+            footprint=Footprint(writes=True, paths=frozenset(str(step.path) for step in steps)),
+            digest_material=tuple(
+                f"{step.path} {'' if step.before is None else sha256_of(step.before)}"
+                for step in steps
+            ),
+            locations=tuple(Location(uri=change.uri) for change in changes),
+            item_fields={"kind": "fileChange", "tool_kind": "edit", "changes": changes},
+            outside_floor=any(protected),
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        steps = {step.path: step for step in self._steps(args)}
+        label = f"oh: patch {self._named([*steps.values()])}"[:MAX_LABEL_CHARS]
+        news = self._watch([*steps], context.cancel)
+        wanted = {path: step.change for path, step in steps.items()}
+        done = change_all(self._documents, wanted, label=label, cancel=context.cancel)
+        changes = [_shown(steps[path], each.change) for path, each in done.items()]
+        rows = [
+            " ".join(filter(None, (self._told(path, change), done[path].note)))
+            for path, change in zip(done, changes, strict=True)
+        ]
+        return ToolResult.of(
+            "\n".join(filter(None, (*rows, news()))), changes=tuple(changes), undo_label=label
+        )
+
+    def _told(self, path: Path, change: FileChange) -> str:
+        verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
+        return f"{verb} {self._folders.name(path)}: +{change.added} -{change.removed} lines."
+
+    def _named(self, steps: Sequence[_Step]) -> str:
+        n = len(steps)
+        return self._folders.name(steps[0].path) if n == 1 else f"{n} files"
+
+    def _steps(self, args: Json) -> list[_Step]:
+        """What is to be done, deletions last. Raises `ToolError` with all that does not fit."""
+        steps: list[_Step] = []
+        problems: list[ToolError] = []
+        for section in parse_patch(checked_text(args, "input")):
+            try:
+                steps += self._planned(section)
+            except ToolError as exc:
+                told = ToolError(f"{shown(section.path)}: {exc.message}")
+                told.on_shown = exc.on_shown
+                problems.append(told)
+        for path, n in Counter(step.path for step in steps).items():
+            if n > 1:
+                name = self._folders.name(path)
+                problems.append(ToolError(f"{name}: it is named {n} times; name each file once"))
+        if problems:
+            raise _joined(problems)
+        if len(steps) > _MAX_FILES:
+            raise ToolError(f"the patch changes {len(steps)} files, and {_MAX_FILES} may")
+        return sorted(steps, key=lambda step: isinstance(step.change, Remove))
+
+    def _planned(self, section: Section) -> list[_Step]:
+        if section.op == "Add":
+            return [self._step(section.path, Create(section.text))]
+        if section.op == "Update" and section.move_to is None:
+            step = self._step(section.path, section.hunks)
+            if step.before == step.after:
+                raise ToolError("nothing would change")
+            return [step]
+        return self._taken_away(section)
+
+    def _taken_away(self, section: Section) -> list[_Step]:
+        """A deletion; or a move, which makes the new file in the form of the old one."""
+        if self._folders.is_link(section.path):
+            raise EditRejectedError("it is a link; use rm or mv in the terminal")
+        look = self._documents.look(self._folders.resolve(section.path, writing=True))
+        text = look.file.text if look.file else look.text or ""
+        removal = self._step(section.path, Remove(text))
+        if section.move_to is None or look.file is None:
+            return [removal]
+        after = applied(text, section.hunks.edits(text))
+        made = self._step(section.move_to, Create(after, look.file.form))
+        moved = (self._folders.name(removal.path), self._folders.name(made.path), text)
+        return [replace(made, moved=moved), replace(removal, moved=moved)]
+
+    def _step(self, text: str, change: Wanted) -> _Step:
+        path = self._folders.resolve(text, writing=True)
+        planned = self._documents.plan(path, change)
+        protected = self._folders.is_protected(text)
+        return _Step(path, change, planned.before, planned.after, protected)
+
+
+def _shown(step: _Step, change: FileChange) -> FileChange:
+    """Of a file that moves only what becomes different is shown, in git's form."""
+    if step.moved is None:
+        return change
+    old, new, before = step.moved
+    head = f"rename from {old}\nrename to {new}\n"
+    if step.after is None:
+        return change.model_copy(update={"patch": head, "removed": 0})
+    patch, added, removed = unified(before, step.after, new)
+    update = {"patch": head + patch, "added": added, "removed": removed}
+    return change.model_copy(update=update)
+
+
+def _joined(problems: Sequence[ToolError]) -> ToolError:
+    """One error of all; what it shows of files counts as seen."""
+    text = "\n".join(("nothing was changed", *(problem.message for problem in problems)))
+    stale = any(problem.on_shown is not None for problem in problems)
+    error = (StaleDocumentError if stale else ToolError)(text)
+
+    def on_shown() -> None:
+        for problem in problems:
+            if problem.on_shown is not None:
+                problem.on_shown()
+
+    error.on_shown = on_shown
+    return error

@@ -1,0 +1,245 @@
+"""A patch of several files as models write it (V4A): pure, from text to changes of texts.
+
+Lines are found word for word, white space included, so nothing is shifted to make a hunk fit. Only
+what stands after `@@`, which says where to look and is never written, may be indented otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Literal
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.workspace.text_changes import line_of, located, nearest, with_newlines
+
+_BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
+_SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
+_MAX_LINES_NAMED = 20
+_MOVE = re.compile(r"\*\*\* Move to: (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Lines that take the place of others, below the lines that `headers` name."""
+
+    headers: tuple[str, ...]
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    at_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hunks:
+    """All or none, each found in the text as it is before any of them."""
+
+    hunks: tuple[Hunk, ...]
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether an older text will do, if the lines to be replaced still stand there."""
+        return all(hunk.old for hunk in self.hunks)
+
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
+        """Raises `ToolError` with what is wrong with each hunk that has no place."""
+        plain = with_newlines(text)
+        lines = plain.removesuffix("\n").split("\n") if plain else []
+        found: list[TextEdit] = []
+        problems: list[str] = []
+        floor = 0
+        for number, hunk in enumerate(self.hunks, 1):
+            try:
+                start = _place(hunk, lines, floor)
+            except ToolError as exc:
+                problems.append(f"hunk {number}: {exc.message}")
+                continue
+            floor = start + len(hunk.old)
+            found.append(_edit(hunk, start, plain, lines))
+        found.sort(key=lambda edit: (edit.start, edit.end))
+        for first, second in pairwise(found):
+            if second.start < first.end:
+                problems.append(f"two hunks change line {line_of(plain, second.start)}; join them")
+        if problems:
+            raise ToolError("\n".join(problems))
+        return located(text, plain, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What a patch asks of one file."""
+
+    op: Literal["Add", "Update", "Delete"]
+    path: str
+    text: str = ""
+    """Of a file to be added."""
+    hunks: Hunks = Hunks(())
+    move_to: str | None = None
+
+
+def parse_patch(text: str) -> tuple[Section, ...]:
+    """Raises `ToolError` that names the line of the patch; one that was cut off never counts."""
+    lines = with_newlines(text).strip("\n").split("\n")
+    if lines[0].rstrip() != _BEGIN or lines[-1].rstrip() != _END:
+        raise ToolError(f"a patch begins with the line {_BEGIN!r} and ends with {_END!r}")
+    heads = [n for n, line in enumerate(lines) if _SECTION.fullmatch(line)]
+    if heads[:1] != [1]:
+        raise ToolError(
+            "line 2 of the patch must be '*** Add File: PATH', '*** Update File: PATH'"
+            " or '*** Delete File: PATH'"
+        )
+    ends = [*heads[1:], len(lines) - 1]
+    return tuple(_section(lines, head, end) for head, end in zip(heads, ends, strict=True))
+
+
+def _section(lines: Sequence[str], head: int, end: int) -> Section:
+    found = _SECTION.fullmatch(lines[head])
+    op, path = (found[1], found[2].strip()) if found else ("", "")
+    body = _without_gap(list(enumerate(lines[head + 1 : end], head + 2)))
+    match op:
+        case "Add":
+            return Section("Add", path, _added(body))
+        case "Delete":
+            for number, _ in body:
+                raise _wrong(number, "nothing follows the name of a file to be deleted")
+            return Section("Delete", path)
+        case _:
+            moved = _MOVE.fullmatch(body[0][1]) if body else None
+            hunks = Hunks(tuple(_hunks(body[1:] if moved else body)))
+            if not hunks.hunks and not moved:
+                raise _wrong(head + 1, f"nothing is said about what to change in {path!r}")
+            return Section("Update", path, hunks=hunks, move_to=moved[1].strip() if moved else None)
+
+
+def _added(body: Sequence[tuple[int, str]]) -> str:
+    for number, line in body:
+        if not line.startswith("+"):
+            raise _wrong(number, "each line of a new file begins with '+'")
+    return "".join(f"{line[1:]}\n" for _, line in body)
+
+
+def _hunks(body: Sequence[tuple[int, str]]) -> Iterator[Hunk]:
+    headers: list[str] = []
+    lines: list[tuple[int, str]] = []
+    for number, line in body:
+        if line == "@@" or line.startswith("@@ "):
+            if lines:
+                yield _hunk(headers, lines)
+                headers, lines = [], []
+            headers += [line[3:]] if line[3:].strip() else []
+        elif line[:1] in ("", " ", "+", "-") or (line == _END_OF_FILE and lines):
+            lines.append((number, line))
+        else:
+            raise _wrong(number, f"{line[:80]!r} begins with none of ' ', '-', '+' and '@@'")
+    if headers and not lines:
+        raise _wrong(body[-1][0], "no lines follow the '@@'")
+    if lines:
+        yield _hunk(headers, lines)
+
+
+def _hunk(headers: Sequence[str], numbered: Sequence[tuple[int, str]]) -> Hunk:
+    # Models leave out the blank that stands before an empty line.
+    lines = [line or " " for _, line in _without_gap(numbered)]
+    at_end = lines[-1:] == [_END_OF_FILE]
+    if at_end:
+        lines.pop()
+    if not lines or _END_OF_FILE in lines:
+        raise _wrong(numbered[0][0], f"no hunk; {_END_OF_FILE!r} only follows its last line")
+    old = tuple(line[1:] for line in lines if line[0] != "+")
+    new = tuple(line[1:] for line in lines if line[0] != "-")
+    return Hunk(tuple(headers), old, new, at_end)
+
+
+def _without_gap(body: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
+    """Lines without any sign at the end part what is above from what is below."""
+    n = len(body)
+    while n and not body[n - 1][1]:
+        n -= 1
+    return body[:n]
+
+
+def _wrong(number: int, what: str) -> ToolError:
+    return ToolError(f"line {number} of the patch: {what}")
+
+
+def _place(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
+    """The line, from 0, where the hunk begins. `floor` is where the hunk before it ends."""
+    if not hunk.old:
+        return _place_of_insertion(hunk, lines, floor)
+    n = len(hunk.old)
+    places = [i for i in range(len(lines) - n + 1) if tuple(lines[i : i + n]) == hunk.old]
+    if hunk.at_end:
+        places = [place for place in places if place + n == len(lines)]
+    if not places:
+        where = " at the end of" if hunk.at_end else " in"
+        hint = nearest("\n".join(lines), "\n".join(hunk.old))
+        raise ToolError(f"its lines are not{where} the file. {hint}")
+    if hunk.headers:
+        header = _header(hunk, lines, floor)
+        if below := [place for place in places if place >= header]:
+            return next((place for place in below if place >= floor), below[0])
+        raise ToolError(f"its lines are only above '@@ {hunk.headers[-1]}', {_named(places)}")
+    below = places if len(places) == 1 else [place for place in places if place >= floor > 0]
+    if len(below) == 1:
+        return below[0]
+    raise ToolError(
+        f"its lines are there {len(places)} times ({_named(places)}); give more lines around the"
+        " place you mean, or name a line above it after '@@'"
+    )
+
+
+def _place_of_insertion(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
+    if hunk.headers:
+        return _header(hunk, lines, floor) + 1
+    if hunk.at_end or not lines:
+        return len(lines)
+    raise ToolError(
+        "it does not say where to add its lines; give lines around them, name the line above them"
+        f" after '@@', or end it with {_END_OF_FILE!r}"
+    )
+
+
+def _header(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
+    """The line of the last header. Of the first there must be one; each other is the next below."""
+    at = -1
+    for header in hunk.headers:
+        below = range(at + 1, len(lines))
+        same = [i for i in below if lines[i] == header]
+        same = same or [i for i in below if lines[i].strip() == header.strip()]
+        if not same:
+            hint = nearest("\n".join(lines), header)
+            raise ToolError(f"no line below line {at + 1} is '@@ {header}'. {hint}")
+        if at < 0 and len(same) > 1:
+            later = [i for i in same if i >= floor > 0]
+            if len(later) != 1:
+                raise ToolError(
+                    f"'@@ {header}' is there {len(same)} times ({_named(same)}); name a line above"
+                    " it with an '@@' before this one"
+                )
+            same = later
+        at = same[0]
+    return at
+
+
+def _named(places: Sequence[int]) -> str:
+    more = ", …" if len(places) > _MAX_LINES_NAMED else ""
+    return f"lines {', '.join(str(place + 1) for place in places[:_MAX_LINES_NAMED])}{more}"
+
+
+def _edit(hunk: Hunk, start: int, plain: str, lines: Sequence[str]) -> TextEdit:
+    """The lines that change; a last line that no newline ends stays without one."""
+    offsets = [0, *accumulate(len(line) + 1 for line in lines)]
+    same = enumerate(zip(hunk.old, hunk.new, strict=False))
+    n = next((n for n, (old, new) in same if old != new), min(len(hunk.old), len(hunk.new)))
+    end = start + len(hunk.old)
+    first, last = (min(offsets[line], len(plain)) for line in (start + n, end))
+    new = "".join(f"{line}\n" for line in hunk.new[n:])
+    if end == len(lines) and plain and not plain.endswith("\n"):
+        if not new:
+            first = min(first, max(offsets[start + n] - 1, 0))
+        elif start + n == end:
+            new = f"\n{new}"
+        new = new.removesuffix("\n")
+    return TextEdit(first, last, new)

@@ -1,0 +1,111 @@
+"""A patch of several files: which models are offered it, what is asked, and the way back."""
+
+from pathlib import Path
+from typing import Any
+
+from editor import Editor
+from fake_llm import call, say
+from world import World, content_of, items
+
+Json = dict[str, Any]
+CRLF = b"\xef\xbb\xbfone\r\ntwo\r\n"
+PATCH = """*** Begin Patch
+*** Update File: open.py
+@@
+-two
++2
+*** Add File: new/made.py
++made
+*** Delete File: gone.py
+*** Update File: old.py
+*** Move to: new/old.py
+@@
+-one
++1
+*** End Patch"""
+GPT = {"model": "openai/gpt-5", "approval": "askRisky"}
+
+
+def offered(world: World, nth: int = -1) -> dict[str, Json]:
+    """The tools of the nth request to the model."""
+    tools = (tool["function"] for tool in world.llm.requests[nth].body["tools"])
+    return {tool["name"]: tool["parameters"]["properties"] for tool in tools}
+
+
+def view(*names: str) -> list[Any]:
+    return [call("edit", command="view", path=name) for name in names]
+
+
+def test_a_patch_is_asked_about_once_done_reviewed_and_taken_back(world: World) -> None:
+    (world.project / "open.py").write_bytes(b"one\ntwo\n")
+    for name in ("gone.py", "old.py"):
+        (world.project / name).write_bytes(CRLF)
+    (world.project / "gone.py").chmod(0o755)
+    before = files(world)
+    editor = Editor(world)
+    buffer = editor.open(world.project / "open.py", typed="one\ntwo\ntyped\n")
+    client = editor.client
+    world.script(*view("open.py", "gone.py", "old.py"), call("apply_patch", input=PATCH))
+    world.script(say("Done."))
+    conversation = world.start(client, options=GPT)
+    approval = client.wait_for_event("approval.requested")["event"]["approval"]
+    assert approval["title"] == "Patch 5 files"
+    changes = {c["uri"].rpartition("/")[2]: c for c in approval["subject"]["changes"][:4]}
+    assert "-two\n+2\n typed\n" in changes["open.py"]["patch"]
+    assert "rename from old.py\nrename to new/old.py\n" in changes["old.py"]["patch"]
+    assert files(world) == before
+    answer = {"approvalId": approval["id"], "digest": approval["digest"]}
+    client.request("approval/respond", {**answer, "optionId": "allow-once"})
+    world.turn(client)
+    [patched] = items(client, "fileChange")
+    assert "Deleted gone.py" in content_of(patched)
+    assert buffer.text == "one\n2\ntyped\n"
+    after = {"open.py": b"one\ntwo\n", "new/made.py": b"made\n"}
+    assert files(world) == {**after, "new/old.py": CRLF.replace(b"one", b"1")}
+    named = {"conversationId": conversation}
+    listed = client.request("changes/list", named)["files"]
+    assert [file["state"] for file in listed] == ["pending"] * 5
+    gone = (world.project / "gone.py").as_uri()
+    assert client.request("changes/revert", {**named, "uris": [gone]})["done"] == [gone]
+    assert (world.project / "gone.py").read_bytes() == CRLF
+    assert (world.project / "gone.py").stat().st_mode & 0o777 == 0o755
+    message = items(client, "userMessage")[0]["id"]
+    back = {**named, "toItemId": message, "files": "restore"}
+    assert client.request("conversation/rollback", back)["conflicts"] == []
+    assert files(world) == before
+    assert buffer.text == "one\ntwo\ntyped\n"
+
+
+def files(world: World) -> dict[str, bytes]:
+    found = (path for path in world.project.rglob("*") if path.is_file())
+    names = {path.relative_to(world.project).as_posix(): path for path in found}
+    return {name: path.read_bytes() for name, path in names.items() if name[0] != "."}
+
+
+def test_who_patches_is_offered_patches_and_a_switch_changes_that(world: World) -> None:
+    (world.project / "a.py").write_bytes(b"one\n")
+    patch = "*** Begin Patch\n*** Delete File: a.py\n*** End Patch"
+    refused = call("apply_patch", input=patch)
+    replace = call("edit", command="replace", path="a.py", old_text="one", new_text="two")
+    world.script(*view("a.py"), refused, say("No."), replace, say("Edited."))
+    client = world.daemon()
+    conversation = world.start(client, options={**GPT, "mode": "plan"})
+    world.turn(client)
+    tools = offered(world)
+    assert tools["edit"]["command"]["enum"] == ["view", "undo"]
+    assert set(tools["apply_patch"]) == {"input", "security_risk", "summary"}
+    assert "Change files with `apply_patch`" in world.llm.requests[0].body["messages"][0]["content"]
+    [_, rejected] = items(client, "toolCall") + items(client, "fileChange")
+    assert (rejected["status"], "plan" in content_of(rejected)) == ("rejected", True)
+    named = {"conversationId": conversation}
+    for option, value in (("model", "openai/fake"), ("mode", "full")):
+        client.request("conversation/setOption", {**named, "optionId": option, "value": value})
+    world.send(client, conversation, "edit it")
+    world.turn(client, nth=2)
+    assert "apply_patch" not in offered(world)
+    assert "replace" in offered(world)["edit"]["command"]["enum"]
+    assert Path(world.project / "a.py").read_bytes() == b"two\n"
+    world.script(say("Neither."))
+    world.start(client, "no edits", options=GPT, tools={"deny": ["edit"]})
+    world.turn(client, nth=3)
+    assert not {"apply_patch", "edit"} & set(offered(world))
