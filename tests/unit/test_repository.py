@@ -220,6 +220,15 @@ def test_every_link_of_a_document_leads_somewhere() -> None:
     assert broken == []
 
 
+def test_every_feature_leads_to_the_heading_that_describes_it() -> None:
+    """The test of all links follows them."""
+    rows = re.findall(r"^\| ([^|]+) \| (.+) \|$", _documents()["docs/features.md"], re.MULTILINE)
+    assert len(rows) > 40
+    links = {feature: re.findall(r"\]\(([^)]+)\)", where) for feature, where in rows[1:]}
+    vague = [f for f, found in links.items() if not found or any("#" not in x for x in found)]
+    assert vague == []
+
+
 def test_every_function_that_a_document_links_to_is_in_that_file() -> None:
     missing: list[str] = []
     for name, text in _documents().items():
