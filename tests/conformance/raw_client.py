@@ -53,6 +53,8 @@ class RawClient:
     ) -> None:
         self.tag = f"OH_TEST_RUN={uuid.uuid4().hex}"
         """In the environment of the daemon and of all it starts."""
+        self.capabilities: Json = {}
+        """What the daemon said that it can do, when it was initialized."""
         self.messages: list[Json] = []
         self.ordering = OrderingChecker()
         self._problems: list[str] = []
@@ -118,6 +120,7 @@ class RawClient:
             },
         )
         self.notify("initialized")
+        self.capabilities = result["capabilities"]
         return result
 
     def request(self, method: str, params: Any = None, *, within_s: float = WITHIN_S) -> Any:
@@ -170,10 +173,16 @@ class RawClient:
         self._handlers[method] = handler
 
     def forget(self) -> None:
-        """For the next test on this connection: no message has come, nothing can be answered."""
+        """For the next test on this connection: no message has come, nothing can be answered.
+
+        Ids are free again; only a request that waits for its answer is still checked by `close`.
+        """
         with self._changed:
             self.messages.clear()
             self._handlers.clear()
+            for key, n_expected in list(self._expected.items()):
+                if len(self._answers[key]) == n_expected:
+                    del self._expected[key], self._answers[key]
 
     # Waiting
 

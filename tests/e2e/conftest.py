@@ -1,4 +1,4 @@
-"""One world per test. In a module that is marked `one_daemon` they share a daemon."""
+"""One world per test. In the modules that are marked `one_daemon` they share a daemon."""
 
 import subprocess
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from fake_llm import FakeLLM
 from world import Common, World
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Common]:
     with ExitStack() as stack:
         llm = stack.enter_context(FakeLLM())
@@ -23,7 +23,8 @@ def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     project.mkdir()
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     with ExitStack() as stack:
-        if request.node.get_closest_marker("one_daemon"):
+        marker = request.node.get_closest_marker
+        if marker("one_daemon") and not marker("own_daemon"):
             common: Common = request.getfixturevalue("common")
             world = World(project, common.home, common.llm, stack, common=common)
             stack.callback(common.take_back, world)

@@ -43,18 +43,14 @@ class Editor:
         self.habits: list[Callable[[Buffer], Json | None]] = []
         self.is_silent = False
         """It does not tell about changes."""
-        self.client = world.raw()
+        params = {"capabilities": {"general": general, **(capabilities or {})}}
+        self.client = world.daemon(params=params, features=features)
         self.client.answer("editor/applyEdit", self._on_apply)
         self.client.answer("workspace/applyEdit", self._on_apply)
         self.client.answer("editor/readDocument", self._on_read)
         self.client.answer("editor/saveDocument", self._on_save)
-        result = self.client.initialize(
-            [world.project],
-            params={"capabilities": {"general": general, **(capabilities or {})}},
-            features={"approvalRequests": True, **features},
-            trust=[{"folder": world.project.as_uri(), "trusted": True}],
-        )
-        assert result["capabilities"]["positionEncoding"] == encoding
+        assert self.client.capabilities["positionEncoding"] == encoding
+        world.stack.callback(self._close_all)
 
     def open(self, path: Path, typed: str | None = None) -> Buffer:
         """Open a file; with `typed`, the user has made this of it and not saved."""
@@ -65,6 +61,12 @@ class Editor:
         if typed is not None:
             self.type(path, typed)
         return buffer
+
+    def _close_all(self) -> None:
+        """For the next test on this connection."""
+        if self.client.process.poll() is None:
+            for uri in self.buffers:
+                self.client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
 
     def type(self, path: Path, text: str) -> None:
         buffer = self.buffers[path.as_uri()]

@@ -6,11 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import SCRIPT, end, environment, start
 from editor import Editor
 from fake_llm import call, say
 from raw_client import RawClient
 from world import World, content_of, items
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 

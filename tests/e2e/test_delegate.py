@@ -10,6 +10,8 @@ from fake_llm import Step, call, calls, error, first_user_text, hang, held, keye
 from raw_client import NoAnswer, RawClient
 from world import World, content_of, items, wait_for_status
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 ASKING: Json = {"options": {"approval": "askRisky"}}
 SLEEP = call("terminal", command="sleep 4321", timeout_s=600)
@@ -155,6 +157,7 @@ def test_what_sub_agents_change_is_reviewed_with_the_turn_of_their_parent(world:
     assert path.read_text() == "one\ntwo\n"
 
 
+@pytest.mark.own_daemon
 def test_a_turn_that_waits_for_its_sub_agents_leaves_its_place_to_them(world: World) -> None:
     (world.home / "settings.json").write_text(json.dumps({"maxRunningTurns": 1}))
     tasks = [task(f"t{n}") for n in range(6)]

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fake_llm import say
 from raw_client import RawClient
 from world import KEY, World, text
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 

@@ -15,6 +15,8 @@ from faults.leftovers import seconds_until_gone
 from raw_client import RawClient
 from world import World, items, text, wait_for_status
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 WITHIN_S = 4.0
 """Twice the promise: what is measured here are also the other tests on the machine."""

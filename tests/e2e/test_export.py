@@ -4,9 +4,12 @@ import json
 from base64 import b64decode, b64encode
 from html.parser import HTMLParser
 
+import pytest
 from command_line import SCRIPT, end, environment, start
 from fake_llm import call, say
 from world import KEY, World
+
+pytestmark = pytest.mark.one_daemon
 
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(1)> & \"quoted\" 'too'"
 MARKDOWN = f"""# Done
@@ -98,6 +101,7 @@ def test_a_conversation_is_exported_in_three_forms(world: World) -> None:
     assert "no conversation begins with 'nothing'" in ran.err
 
 
+@pytest.mark.own_daemon
 def test_an_image_of_a_message_is_in_the_page_and_a_late_secret_is_not(world: World) -> None:
     world.script(say("The word is hunter-two-2."))
     client = world.daemon()

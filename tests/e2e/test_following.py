@@ -10,6 +10,8 @@ from fake_llm import Step, call, say
 from raw_client import NoAnswer, RawClient
 from world import World, content_of, text, wait_for_status
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 
 

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fake_llm import call, first_user_text, keyed, say
 from raw_client import RawClient
 from world import World, content_of, items, wait_for_status
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 ASK: Json = {"options": {"approval": "askRisky"}}

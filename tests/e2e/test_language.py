@@ -10,6 +10,8 @@ from language_server import FEATURES, LanguageServer, python_file
 from raw_client import NoAnswer, RpcError
 from world import World, content_of, items
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 LOAD = "def load(name):\n    return name\n"
 USES = 'from load import load\n\nx = "😀😀"; y = load(x) + oops\n'

@@ -7,6 +7,8 @@ from fake_llm import call, say
 from mcp_world import Json, daemon, offered, stand, told
 from world import World, content_of, items, text
 
+pytestmark = pytest.mark.one_daemon
+
 
 def test_a_tool_of_a_server_is_offered_runs_and_answers(world: World) -> None:
     world.script(call("shop__price", item="tea"), say("Three coins."))
@@ -203,6 +205,7 @@ def test_what_a_server_asks_of_its_client_is_refused(world: World) -> None:
         assert f"{what}: refused" in told_to_server
 
 
+@pytest.mark.own_daemon
 def test_a_server_is_switched_off_and_on(world: World) -> None:
     world.script(say("One."), say("Two."), say("Three."))
     client = daemon(world, shop=mcp_server.settings())

@@ -11,6 +11,8 @@ from fake_llm import call, say
 from mcp_world import Json, daemon, offered, told
 from world import World, content_of, items
 
+pytestmark = pytest.mark.one_daemon
+
 NPM = Path(__file__).parents[1] / "mcp_servers/node_modules/@modelcontextprotocol"
 
 

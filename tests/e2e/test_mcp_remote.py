@@ -7,6 +7,8 @@ from fake_llm import call, say
 from mcp_world import daemon, free_port, serving, stand
 from world import World, content_of, items
 
+pytestmark = pytest.mark.one_daemon
+
 
 @pytest.mark.parametrize(("transport", "path"), [("http", "mcp"), ("sse", "sse")])
 def test_a_server_behind_an_address_works_and_gets_its_headers(

@@ -16,6 +16,8 @@ from mcp_world import Json, daemon, serving, stand, told
 from raw_client import RawClient
 from world import World, content_of, items
 
+pytestmark = pytest.mark.one_daemon
+
 
 @contextmanager
 def vault(answer: str = "agrees", transport: str = "http") -> Generator[Json]:

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
 from fake_llm import call, say
 from world import KEY, World, content_of, items
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 

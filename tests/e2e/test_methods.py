@@ -433,6 +433,7 @@ def test_a_panel_shows_questions_itself_and_gets_no_events_it_does_not_want(worl
     assert not {"usage.updated", "item.updated"} & {e["event"]["type"] for e in client.events}
 
 
+@pytest.mark.own_daemon
 def test_settings_limit_the_open_conversations_and_choose_the_log_level(world: World) -> None:
     client = world.daemon(settings={"maxOpenConversations": 1, "logLevel": "DEBUG"})
     first = client.request("conversation/start")["conversation"]["id"]

@@ -3,9 +3,12 @@
 import json
 from typing import Any
 
+import pytest
 from command_line import SCRIPT, end, environment, start
 from fake_llm import call, error, hang, raw, say, with_usage
 from world import KEY, World, text
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 SAMPLING = {"temperature": 0.25, "topP": 0.5, "topK": 7, "reasoningEffort": "low"}
@@ -130,6 +133,7 @@ def test_a_message_with_overrides_that_would_join_another_turn_is_refused(world:
     assert client.error("conversation/sendMessage", wrong).code == -32602
 
 
+@pytest.mark.own_daemon
 def test_a_side_question_is_answered_billed_and_kept_where_the_user_wants_it(world: World) -> None:
     used = {"prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5}
     steps = [call("think", thought="x"), say("Done."), say("Because."), hang()]

@@ -9,6 +9,8 @@ from editor import Editor, late, pretend, refuse, typing
 from fake_llm import Step, call, say
 from world import World, content_of, items
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 LSP_EDITS: Json = {"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}
 

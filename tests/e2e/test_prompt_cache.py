@@ -9,6 +9,8 @@ import pytest
 from fake_llm import Recorded, call, reason, say
 from world import World
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 
 

@@ -9,6 +9,8 @@ from fake_llm import call, calls, say
 from raw_client import NoAnswer, RawClient
 from world import KEY, World, content_of, items, text, wait_for_status
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 PORT = call("ask", question="Which port?")
 COLOUR = call("ask", question="Which colour?", choices=["red", "blue"])

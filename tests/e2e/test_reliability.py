@@ -9,6 +9,8 @@ from fake_llm import call, error, raw_call, say
 from raw_client import frame
 from world import World, content_of, items, text
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 
 

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from editor import Buffer, Editor, refuse
 from fake_llm import Step, call, say
 from language_server import FEATURES, LanguageServer, python_file
 from world import World, content_of, items
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 RENAME = call("rename", path="src/uses.py", line=2, symbol="load", new_name="fetch")

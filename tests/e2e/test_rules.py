@@ -3,8 +3,11 @@
 import json
 from typing import Any
 
+import pytest
 from fake_llm import call, say
 from world import World, content_of, items
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 

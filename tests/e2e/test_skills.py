@@ -6,8 +6,11 @@ from typing import Any
 
 import mcp_server
 import psutil
+import pytest
 from fake_llm import call, say
 from world import World, content_of, items, text
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 

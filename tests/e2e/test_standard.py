@@ -3,9 +3,12 @@
 from typing import Any
 from urllib.parse import quote, unquote
 
+import pytest
 from fake_llm import call, say
 from raw_client import RawClient
 from world import World
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 SHOWS: Json = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,6 +17,12 @@ from raw_client import RawClient
 Json = dict[str, Any]
 PRODUCT = (sys.executable, "-m", "oh_daemon", "--stdio")
 KEY = "sk-test-abcdefghijklmnop123456"
+NO_SETTINGS: Json = {"titles": False}
+"""What the environment says anyway; a client that sends an empty block is asked for another."""
+OF_THE_DAEMON = {"state", "daemon.log"}
+"""What stays in the home that tests share; the rest is what one of them made."""
+N_SHARED = 3
+"""So many daemons wait for tests that can use them; each takes 200 MB."""
 
 
 def text(words: str) -> list[Json]:
@@ -25,35 +32,61 @@ def text(words: str) -> list[Json]:
 
 @dataclass
 class Common:
-    """One daemon for the tests of a module, one after the other: its start takes two seconds."""
+    """Daemons for all tests of this process that can share one: a start takes two seconds.
+
+    Settings reach them as a change, so a test of one that counts from the start on, such as
+    `maxRunningTurns`, is marked `own_daemon`.
+    """
 
     home: Path
     llm: FakeLLM
     stack: ExitStack
-    client: RawClient | None = None
+    clients: dict[str, RawClient] = field(default_factory=dict[str, RawClient])
+    """By what the client said of itself when it was initialized."""
 
-    def lend(self, world: World) -> RawClient:
-        """The daemon with only this project open, as if it had just been initialized for it."""
-        if self.client is None or self.client.process.poll() is not None:
-            argv, env = PRODUCT, world.environment
-            self.client = self.stack.enter_context(RawClient.start(argv, self.home, env))
-            self.client.initialize([], features={"approvalRequests": True})
-        _change_folders(self.client, added=[world.project])
+    def lend(self, world: World, *, settings: Json | None, params: Json, block: Json) -> RawClient:
+        """A daemon with only this project open, as if it had just been initialized for it."""
+        client = self._client(world, params, block)
+        _change_folders(client, added=[world.project])
         trust = {"folder": world.project.as_uri(), "trusted": "full"}
-        self.client.request("workspace/setTrust", trust)
-        self.client.forget()
-        return self.client
+        client.request("workspace/setTrust", trust)
+        if settings is not None:
+            _change_settings(client, settings)
+        client.forget()
+        return client
+
+    def _client(self, world: World, params: Json, block: Json) -> RawClient:
+        key = json.dumps([params, block])
+        client = self.clients.pop(key, None)
+        if client is None or client.process.poll() is not None:
+            started = RawClient.start(PRODUCT, self.home, world.environment)
+            client = self.stack.enter_context(started)
+            client.initialize([], params=params, **block)
+        self.clients[key] = client
+        if len(self.clients) > N_SHARED:
+            self.clients.pop(next(iter(self.clients))).close()
+        return client
 
     def take_back(self, world: World) -> None:
         """Close what the test left open. One that it ended is started anew for the next."""
+        for path in self.home.iterdir():
+            if path.name not in OF_THE_DAEMON:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for client in world.daemons:
+            if client in self.clients.values() and client.process.poll() is None:
+                _tidy(client, world.project)
+        # Last, since until here a turn may ask the model for more.
         self.llm.forget()
-        client = self.client
-        if client is None or client.process.poll() is not None or client not in world.daemons:
-            return
-        for conversation in client.request("daemon/status")["conversations"]:
-            left = {"conversationId": conversation["id"], "ifRunning": "interrupt"}
-            client.request("conversation/close", left)
-        _change_folders(client, removed=[world.project])
+
+
+def _tidy(client: RawClient, project: Path) -> None:
+    for conversation in client.request("daemon/status")["conversations"]:
+        left = {"conversationId": conversation["id"], "ifRunning": "interrupt"}
+        client.request("conversation/close", left)
+    _change_folders(client, removed=[project])
+    _change_settings(client, NO_SETTINGS)
+    # That ends the servers that the settings named.
+    assert client.request("mcp/list") == {"servers": []}
 
 
 def _change_folders(
@@ -64,6 +97,10 @@ def _change_folders(
         for name, folders in (("added", added), ("removed", removed))
     }
     client.notify("workspace/didChangeWorkspaceFolders", {"event": event})
+
+
+def _change_settings(client: RawClient, settings: Json) -> None:
+    client.notify("workspace/didChangeConfiguration", {"settings": {"ohDaemon": settings}})
 
 
 @dataclass
@@ -78,7 +115,7 @@ class World:
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """More for the environment of its daemons."""
     common: Common | None = None
-    """Of a module that is marked `one_daemon`; the first plain daemon of each test is this one."""
+    """Of a module that is marked `one_daemon`; the first trusted daemon of each test is from it."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -110,17 +147,20 @@ class World:
         self, *, trusted: bool | None = True, folders: Sequence[Path] | None = None, **ours: Any
     ) -> RawClient:
         """A daemon, initialized, with this project open; `ours` is laid over our block."""
-        is_plain = trusted and folders is None and not ours and not self.variables
-        if self.common is not None and is_plain and not self.daemons:
-            self.daemons.append(self.common.lend(self))
-            return self.daemons[0]
-        client = self.raw()
         features = {"approvalRequests": True, **ours.pop("features", {})}
+        params: Json = ours.pop("params", {})
+        if self.common is not None and trusted and not (folders or self.variables or self.daemons):
+            settings = ours.pop("settings", None)
+            block = {"features": features, **ours}
+            shared = self.common.lend(self, settings=settings, params=params, block=block)
+            self.daemons.append(shared)
+            return shared
+        client = self.raw()
         trust = [{"folder": self.project.as_uri(), "trusted": trusted}]
         block: Json = {"features": features, **ours}
         if trusted is not None:
             block["trust"] = trust
-        client.initialize(folders or [self.project], **block)
+        client.initialize(folders or [self.project], params=params, **block)
         return client
 
     def start(self, client: RawClient, words: str = "go", **params: Any) -> str:
