@@ -35,7 +35,9 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
     def step(_request: Json) -> Step:
         nonlocal n_asked
         n_asked += 1
-        return call("think", thought="x" * 20_000) if n_asked <= N_STEPS else say("Done.")
+        # Each is another one, else a daemon that takes them all would find itself in a circle.
+        thought = f"{n_asked} " + "x" * 20_000
+        return call("think", thought=thought) if n_asked <= N_STEPS else say("Done.")
 
     world.llm = world.stack.enter_context(FakeLLM(step))
     home = world.project / ".openhands"
