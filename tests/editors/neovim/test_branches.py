@@ -86,6 +86,44 @@ def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) ->
     assert editor.draft() == "mend it "
 
 
+def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(desk: Desk) -> None:
+    was = desk.file.read_text("utf-8")
+    desk.script(
+        call("edit", command="view", path="calc.py"),
+        call("edit", command="create", path="other.py", text="x = 1\n"),
+        call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
+        say("Mended."),
+    )
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh mend it")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_status("idle")
+    other = desk.project / "other.py"
+    other.write_text("x = 'mine'\n", "utf-8")
+    editor.lua(_CHOOSE_WANTED, "Create other.py  1 file", "Leave the files")
+    editor.lua("""
+    local select = vim.ui.select
+    vim.ui.select = function(items, options, choose)
+      _G.prompt = options.prompt
+      select(items, options, choose)
+    end
+    """)
+    editor.command("Oh checkpoints")
+    editor.wait("#_G.wanted == 0")
+    prompt = editor.lua("return _G.prompt")
+    assert 'Before "Create other.py": files go back: calc.py; left alone: other.py (' in prompt
+    assert "a + b" in desk.file.read_text("utf-8")
+
+    editor.lua("_G.wanted = { ... }", "Edit calc.py  1 file", "Take it back")
+    editor.lua("vim.cmd('messages clear')")
+    editor.command("Oh checkpoints")
+    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('files go back')")
+    assert desk.file.read_text("utf-8") == was
+    assert other.read_text("utf-8") == "x = 'mine'\n"
+    assert "Mended." in editor.chat(), "the conversation goes on"
+
+
 def test_a_sub_agents_conversation_is_shown_and_left_again(desk: Desk) -> None:
     task = {"task": "look around", "title": "Look", "agent": "explore"}
     steps = {

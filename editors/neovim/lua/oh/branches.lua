@@ -37,16 +37,26 @@ function M.fork(conversation, title)
   end)
 end
 
+local MAX_NAMED = 6
+
+--- A few by name, the others by their number: it has to fit a prompt.
+---@param names string[]
+---@return string
+local function named(names)
+  local more = #names - MAX_NAMED
+  local shown = table.concat(names, ", ", 1, math.min(#names, MAX_NAMED))
+  return more > 0 and ("%s and %d more"):format(shown, more) or shown
+end
+
 ---@param files { restored: string[], conflicts: table[] } What would become of them.
 ---@return string
 local function told(files)
   local restored = vim.tbl_map(blocks.path, files.restored)
-  local what = #restored == 0 and "no file changes"
-    or "files go back: " .. table.concat(restored, ", ")
+  local what = #restored == 0 and "no file changes" or "files go back: " .. named(restored)
   local left = vim.tbl_map(function(conflict)
     return ("%s (%s)"):format(blocks.path(conflict.uri), conflict.reason)
   end, files.conflicts)
-  return #left == 0 and what or ("%s; left alone: %s"):format(what, table.concat(left, ", "))
+  return #left == 0 and what or ("%s; left alone: %s"):format(what, named(left))
 end
 
 --- Go back to before the message at the cursor, else the last one, with or without the files. What
@@ -78,6 +88,62 @@ function M.rollback(conversation)
       params.files, params.dryRun = chosen == restore and "restore" or "keep", nil
       daemon:request("conversation/rollback", params, function(result)
         require("oh.input").append(daemon.root, written)
+        require("oh.editor").reload_all(daemon)
+        tell.message(told(result))
+      end)
+    end)
+  end)
+end
+
+--- Choose a moment before the agent changed files, newest first, and see what going back there
+--- would do. The conversation goes on, and the agent is told.
+---@param conversation oh.Conversation
+function M.restore(conversation)
+  local of_it = { conversationId = conversation.id }
+  conversation.daemon:request("checkpoint/list", of_it, function(result)
+    if result.problem then
+      tell.warning(result.problem)
+    end
+    if #result.checkpoints == 0 then
+      tell.message("the agent has changed no file")
+      return
+    end
+    vim.ui.select(vim.iter(result.checkpoints):rev():totable(), {
+      prompt = "Take back what the agent did to files from",
+      kind = "oh_checkpoint",
+      format_item = function(checkpoint)
+        local files = checkpoint.nFiles == 1 and "1 file" or checkpoint.nFiles .. " files"
+        return ("%s  %s"):format(blocks.escaped(checkpoint.title), files)
+      end,
+    }, function(checkpoint)
+      if checkpoint then
+        M.restore_to(conversation, checkpoint)
+      end
+    end)
+  end)
+end
+
+--- Say what would become of the files, and go back when that is wanted.
+---@param conversation oh.Conversation
+---@param checkpoint { id: string, title: string }
+function M.restore_to(conversation, checkpoint)
+  local daemon = conversation.daemon
+  local params = { conversationId = conversation.id, checkpointId = checkpoint.id, dryRun = true }
+  daemon:request("checkpoint/restore", params, function(preview)
+    if #preview.restored == 0 then
+      tell.message(told(preview))
+      return
+    end
+    local restore = "Take it back"
+    vim.ui.select({ restore, "Leave the files as they are" }, {
+      prompt = ("Before %q: %s"):format(blocks.escaped(checkpoint.title), told(preview)),
+      kind = "oh_restore",
+    }, function(chosen)
+      if chosen ~= restore then
+        return
+      end
+      params.dryRun = nil
+      daemon:request("checkpoint/restore", params, function(result)
         require("oh.editor").reload_all(daemon)
         tell.message(told(result))
       end)

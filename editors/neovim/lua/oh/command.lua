@@ -239,6 +239,11 @@ local commands = {
       require("oh.branches").rollback(conversation)
     end),
   },
+  checkpoints = {
+    run = with_conversation(function(conversation)
+      require("oh.branches").restore(conversation)
+    end),
+  },
   export = {
     takes = "format",
     choices = function()
