@@ -124,7 +124,7 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     editor.type("r")
     assert editor.lua(_TAB)[2][1] == _lines(l0="not saved", l20="agent 20")
     assert "1 of 2 changes left out" in editor.lua(_TAB)[2][0]
-    editor.wait_for_chat("[d] see it side by side, 1 of its 2 changes left out")
+    editor.wait_for_chat("[d] see it side by side (1 of 2 changes left out)")
     editor.type("a]cr")
     _wait_for_list(editor, "? other.py +1 -0 to allow", "● notes.txt +1 -1 to review")
     assert buffer[:] == _lines(l0="not saved", l3="agent 3")

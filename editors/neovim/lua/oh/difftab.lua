@@ -150,11 +150,12 @@ function DiffTab:draw_sides(path, sides)
   for _, buf in ipairs({ self.before, self.after }) do
     M.color(buf, filetype)
   end
-  self:mark(sides.hunks)
   vim.cmd("diffupdate")
+  self:mark(sides.hunks)
 end
 
---- Say at the end of its first line what was chosen for a hunk.
+--- Say at the end of its first line what was chosen for a hunk. What is left out no longer differs,
+--- so it would be folded away.
 ---@param hunks oh.Hunk[]
 function DiffTab:mark(hunks)
   local last = vim.api.nvim_buf_line_count(self.after) - 1
@@ -164,7 +165,19 @@ function DiffTab:mark(hunks)
       local place = { virt_text = { word } }
       local row = math.min(hunk.newStart, last)
       vim.api.nvim_buf_set_extmark(self.after, namespace, row, 0, place)
+      self:unfold(row + 1)
     end
+  end
+end
+
+---@private
+---@param line integer Of the right side; the left one follows.
+function DiffTab:unfold(line)
+  local win = M.window(self.after)
+  if win then
+    vim.api.nvim_win_call(win, function()
+      vim.cmd(("silent! %dfoldopen!"):format(line))
+    end)
   end
 end
 

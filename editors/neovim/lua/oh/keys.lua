@@ -127,12 +127,9 @@ function M.answers(approval)
   }
   if approval.subject.kind == "fileChange" then
     local count = require("oh.proposal").count(approval)
-    local choice = count.hunks > 0 and ", choose from its %d changes" or ""
-    if count.left_out > 0 then
-      choice = ", %d of its %d changes left out"
-      choice = choice:format(count.left_out, count.hunks)
-    end
-    table.insert(lines, key("diff", ":Oh diff") .. " see it side by side" .. choice)
+    local left_out = count.left_out > 0
+      and (" (%d of %d changes left out)"):format(count.left_out, count.hunks)
+    table.insert(lines, key("diff", ":Oh diff") .. " see it side by side" .. (left_out or ""))
   elseif approval.editable then
     table.insert(lines, key("edit", ":Oh edit") .. " edit it first")
   end
