@@ -152,16 +152,24 @@ function Conversation:fetch()
     return
   end
   self.is_fetching = true
-  local params = { conversationId = self.id, afterSeq = self.seq, limit = PAGE }
+  self:fetch_page(self.seq)
+end
+
+---@private
+---@param after_seq integer
+function Conversation:fetch_page(after_seq)
+  local params = { conversationId = self.id, afterSeq = after_seq, limit = PAGE }
   self.daemon:request("conversation/events", params, function(page)
     self.epoch = page.epoch ~= "" and page.epoch or self.epoch
+    if page.truncated then
+      -- The daemon reads the next page while this one is folded in.
+      self:fetch_page(page.lastSeq)
+    end
     for _, record in ipairs(page.events) do
       self:fold(record)
     end
-    self.is_fetching = false
-    if page.truncated then
-      self:fetch()
-    else
+    if not page.truncated then
+      self.is_fetching = false
       require("oh.editor").reload_all(self.daemon)
     end
   end, function(err)
