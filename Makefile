@@ -76,10 +76,10 @@ coverage: $(DEV) system ## 90 % of the branches of core
 	$(PYTEST) --cov --cov-report term-missing:skip-covered --cov-fail-under 90 tests/unit
 
 bench: $(DEV) ## what is fast, in one run
-	@PYTHONPATH=tests:tests/conformance:tests/editors/neovim .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
+	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/neovim .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
 
 bench-vscode: $(DEV) editors ## how fast the panel is in a real VS Code
-	@PYTHONPATH=tests:tests/conformance:tests/editors/vscode .venv/bin/python benchmarks/vscode.py
+	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/vscode .venv/bin/python benchmarks/vscode.py
 
 fix: $(DEV) system $(LUA_FORMAT) ## format and repair what a machine can
 	.venv/bin/ruff check --fix

@@ -58,7 +58,7 @@ def _opening() -> Iterator[Figure]:
         end
         """)
         editor.command("Oh conversations")
-        editor.wait("_G.choose")
+        editor.wait("_G.choose ~= nil")
         started = time.perf_counter()
         editor.lua("_G.choose()")
         editor.wait(f"#(require('oh').conversation() or {{ entries = {{}} }}).entries > {_ITEMS}")
