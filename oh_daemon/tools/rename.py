@@ -177,7 +177,7 @@ def _documents_of(edit: WorkspaceEdit) -> Iterator[tuple[str, int | None, Sequen
         if change.text_document is None:
             raise ToolError(
                 "the language server would also make, move or remove files, which this cannot do;"
-                " nothing was renamed"
+                " nothing was renamed. Move the files in the terminal, and edit what refers to them"
             )
         yield change.text_document.uri, change.text_document.version, change.edits
     if edit.document_changes is None:
