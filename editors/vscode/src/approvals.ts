@@ -41,6 +41,8 @@ export class Approvals implements Disposable {
     if (Date.now() - this.since < INERT_MS) return;
     const option = shown.options.find((each) => each.effect === effect && each.scope === "once");
     if (!option) return;
+    // What was typed there goes along: a note, or another command than the one that was asked for.
+    if (shown.id === this.panel.askedId) return this.panel.tell({ type: "press", optionId: option.id });
     await this.agent.request("approval/respond", { approvalId: shown.id, digest: shown.digest, optionId: option.id });
   }
 

@@ -57,7 +57,9 @@ export type ToPanel =
   | { type: "notifications"; batch: readonly Notification[] }
   | { type: "attach"; part: Part }
   | { type: "show"; what: "new" | "list" | "input" }
-  | { type: "open"; conversationId: string };
+  | { type: "open"; conversationId: string }
+  /** A key of the editor stands for this button of the question. */
+  | { type: "press"; optionId: string };
 
 export type Notification = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications];
 

@@ -14,26 +14,20 @@ import { Header } from "./header";
 import { CallError, call, listen, remember, reportTo, run, tellAsked } from "./host";
 import { ConversationList } from "./list";
 import { Meter } from "./meter";
+import { openStore, prependEarlier } from "./opening";
 import { draftOptions, picker } from "./pickers";
 import { questionCard } from "./question";
 import { QueueBox } from "./queue";
 import { Review } from "./review";
 import { button, host, problem, remedies, retryNotice, secondsUntil, welcome, withoutModel } from "./state";
-import { Store } from "./store";
+import type { Store } from "./store";
 import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
 
-const PAGE = 200;
 /** Of an error: there is no such conversation. */
 const NOT_FOUND = -31002;
-/** Enough to hold the end of a turn. */
-const LAST_EVENTS = 20;
-/** The most that one answer holds. */
-const EVENTS_PAGE = 500;
 /** As far back as a place is looked for. */
 const MAX_PAGES_BACK = 10;
-/** What the cards of changed files are made from. */
-const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed", "conversation.rolledBack"];
 let daemon: DaemonState = { kind: "starting" };
 let memory: PanelMemory = {};
 let store: Store | undefined;
@@ -120,6 +114,8 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
       return show(message.what);
     case "open":
       return void open(message.conversationId);
+    case "press":
+      return approvalBox.querySelector<HTMLButtonElement>(`[data-option="${message.optionId}"]`)?.click();
   }
 }
 
@@ -225,39 +221,22 @@ async function goTo(place: Place): Promise<void> {
   if (shown === store) transcript.showPlace(place);
 }
 
-/** The conversation as it is, with what its earlier turns changed; undefined when it cannot be opened. */
+/** Undefined when it cannot be opened. */
 async function load(conversationId: string): Promise<Store | undefined> {
   try {
-    const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
-    const loaded = new Store(opened);
-    early = loaded;
-    failure = undefined;
-    const before = { conversationId, beforeSeq: loaded.lastSeq + 1, types: TURN_EVENTS, limit: EVENTS_PAGE };
-    loaded.readTurns((await call("conversation/events", before)).events);
-    if (["error", "paused"].includes(opened.conversation.status)) await loadError(loaded);
-    return loaded;
+    return await openStore(conversationId, (loaded) => {
+      early = loaded;
+      failure = undefined;
+    });
   } catch (error) {
     fail(error);
     return undefined;
   }
 }
 
-/** The error is an event, not an item; after a reload the last one says why the conversation rests. */
-async function loadError(into: Store): Promise<void> {
-  const types = ["error.raised", "turn.started"];
-  const params = { conversationId: into.info.id, beforeSeq: into.lastSeq + 1, types, limit: LAST_EVENTS };
-  const { events } = await call("conversation/events", params);
-  const event = events.at(-1)?.event;
-  if (event?.type === "error.raised") into.error = event.error;
-}
-
 async function loadEarlier(): Promise<void> {
   const from = store;
-  const first = from?.firstItem;
-  if (!from || first === undefined) return;
-  const read = await call("conversation/read", { conversationId: from.info.id, before: first, limit: PAGE });
-  from.hasMore = read.nextBefore !== undefined;
-  from.prepend(read.items);
+  if (!from || !(await prependEarlier(from))) return;
   transcript.keepPlace(() => {
     transcript.reset(from);
     drawNow();
