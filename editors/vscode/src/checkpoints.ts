@@ -40,8 +40,8 @@ async function isAgreed({ title }: Checkpoint, { restored, conflicts }: RestoreR
     return false;
   }
   const detail = [
-    ["As they were before then, whatever the agent did to them since:", ...restored.map(nameOf)],
-    stays.length > 0 ? ["These stay as they are:", ...stays] : [],
+    ["What the agent did since is taken out of:", ...restored.map(nameOf)],
+    stays.length > 0 ? ["This stays as it is:", ...stays] : [],
   ].map((lines) => lines.join("\n")).filter(Boolean).join("\n\n");
   const action = `Put Back ${formatCount(restored.length, "File")}`;
   const answer = await window.showWarningMessage(`Go back to before “${title}”?`, { modal: true, detail }, action);

@@ -55,7 +55,9 @@ function questionItem(item: ToolItem): HTMLElement | undefined {
 }
 
 export function noticeCard({ severity, title, description }: Pick<NoticeItem, "severity" | "title" | "description">): HTMLElement {
-  return h("div.notice", { "data-severity": severity }, h("strong", {}, title), description ? ` ${description}` : "");
+  // Some titles begin the sentence that the description ends.
+  const isWhole = description === undefined || /[.:,]$/.test(title);
+  return h("div.notice", { "data-severity": severity }, h("strong", {}, isWhole ? title : `${title}:`), description && ` ${description}`);
 }
 
 export function part(value: Part, conversationId = ""): HTMLElement {

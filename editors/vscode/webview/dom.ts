@@ -53,7 +53,7 @@ export type IconName = keyof typeof ICONS;
 export function icon(name: IconName): SVGElement {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 16 16");
-  svg.setAttribute("class", `icon ${name}`);
+  svg.setAttribute("class", `icon icon-${name}`);
   svg.setAttribute("aria-hidden", "true");
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
   path.setAttribute("d", ICONS[name]);

@@ -4,7 +4,7 @@ import type { NoticeItem, StopReason } from "../src/protocol";
 
 const OTHERWISE = { title: "Say what to do differently,", description: "or resume to let it try again." };
 const REASONS: Partial<Record<StopReason, { title: string; description?: string }>> = {
-  maxTokens: { title: "The answer was cut", description: "at the most that the model writes at once. “Go on” continues it." },
+  maxTokens: { title: "The answer was cut", description: "the model writes no more at once. “Go on” continues it." },
   maxSteps: { title: "Stopped at the limit of steps.", description: "Resume gives it as many again." },
   maxCostUsd: { title: "Stopped at the limit of cost.", description: "Resume gives it as much again." },
   maxCostUsdPerConversation: { title: "Stopped at the limit of cost of this conversation.", description: "Raise maxCostUsdPerConversation, then resume." },

@@ -9,7 +9,7 @@ const ENDED = { failed: "failed", cancelled: "stopped", rejected: "rejected", co
 export function subagentCard(item: SubagentItem, doing: string | undefined, open: (conversationId: string) => void): HTMLElement {
   const { agent, title, status, conversationId } = item;
   const { icon: name, label } = STATUS[status];
-  const words = status in ENDED ? ENDED[status as keyof typeof ENDED] : (doing ?? "begins");
+  const words = status in ENDED ? ENDED[status as keyof typeof ENDED] : (doing ?? "starting");
   return h("button.card.subagent", { "data-kind": item.kind, "data-status": status, title: "Show what this sub-agent does", onclick: () => open(conversationId) },
     h("span.state", { role: "img", "aria-label": label }, icon(name)),
     h("span.subagent-text", {}, h("span.title", {}, h("b", {}, agent), ` ${title}`), h("span.doing", {}, words)),

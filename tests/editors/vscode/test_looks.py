@@ -166,6 +166,22 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await vscode.panel.locator(".user").first.hover()
     await expect(vscode.panel.locator("dt").last).to_have_text("All today")
     await look(vscode, "usage")
+    task = {"task": "Who calls discount?", "title": "Find the callers", "agent": "explore"}
+    vscode.script(
+        call("delegate", tasks=[task]), say("Two."), say("Two callers, and both of them round."),
+        say("Half cents **add up**."),
+    )  # fmt: skip
+    await vscode.say("Who else uses it?")
+    await expect(vscode.panel.locator(".subagent .doing")).to_have_text("done")
+    await expect(vscode.panel.locator(".agent").last).to_contain_text("both of them round")
+    await vscode.say("/ask why does it matter?")
+    await expect(vscode.panel.locator(".aside strong").last).to_have_text("add up")
+    await vscode.panel.locator(".user").last.hover()
+    await vscode.panel.locator(".user").last.get_by_role("button", name="Go back").click()
+    await expect(vscode.panel.locator(".rollback")).to_be_visible()
+    await look(vscode, "beside")
+    await vscode.set_width(280)
+    assert await overflow(vscode) == 0
 
 
 @pytest.mark.usefixtures("prices")
