@@ -80,6 +80,8 @@ async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn
     await vscode.say("two, please", key="Alt+Enter")
     await expect(vscode.panel.locator(".queued")).to_have_text(["two, please"])
     await vscode.say("but in French")
+    # Also the daemon must have it before the answer ends, and with it the turn.
+    await expect(vscode.panel.locator(".queued")).to_have_count(2)
     gate.set()
     await expect(vscode.panel.locator(".agent")).to_have_text(
         ["Working on it.", "Steered.", "Second turn."]
