@@ -11,6 +11,7 @@ from pydantic import Field
 
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.base import Contract
+from oh_daemon.contract.client_tools import ClientTools
 from oh_daemon.contract.content import Part
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import ConversationState, Delivery, PauseReason, QueuedMessage, Usage
@@ -114,6 +115,8 @@ class StartParams(Contract):
     """The first message, sent with delivery auto."""
     client_message_id: RequestId | None = None
     tools: ToolFilter | None = None
+    client_tools: ClientTools | None = None
+    """Tools that this client runs itself, see `tool/call`."""
     instructions: Annotated[str, Field(max_length=1 << 16)] | None = None
     """More for the system prompt, for this conversation only."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
@@ -140,6 +143,8 @@ class OpenParams(OfConversation):
     after_seq: Annotated[int, Field(ge=0)] | None = None
     replay: Literal["none", "items", "events"] = "items"
     limit: Annotated[int, Field(ge=1, le=500)] = 200
+    client_tools: ClientTools | None = None
+    """In place of those that this client gave before."""
 
 
 class OpenResult(Contract):

@@ -42,7 +42,7 @@ class Method:
 
 MODULES = (
     *("messages", "daemon_messages", "asking", "composing", "inputs", "agents", "mcp", "skills"),
-    *("to_client", "branches"),
+    *("to_client", "client_tools", "branches"),
 )
 """Of the contract: those that define what methods take and give."""
 
@@ -135,6 +135,7 @@ CLIENT_REQUESTS: tuple[Method, ...] = (
     Method("editor/languageRequest", "LanguageRequestParams", "LanguageRequestResult"),
     Method("approval/request", "ApprovalRequestParams", "ApprovalAnswer"),
     Method("input/request", "InputRequestParams", "InputAnswer"),
+    Method("tool/call", "ToolCallParams", "ToolCallResult"),
 )
 """From the daemon to the client; what a client cannot do is done by the way that each names."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from oh_daemon.contract.messages import ToolFilter
-from oh_daemon.core.ports import Tool, ToolSpec
+from oh_daemon.core.ports import Json, Tool, ToolSpec
 
 
 def choose_tools(
@@ -29,3 +29,13 @@ def _is_wanted(spec: ToolSpec, wanted: ToolFilter) -> bool:
 
 def _is_named(spec: ToolSpec, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for name in spec.names for pattern in patterns)
+
+
+def render_tool_info(spec: ToolSpec) -> Json:
+    """A tool in MCP's shape."""
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": spec.input_schema,
+        "annotations": {"readOnlyHint": spec.read_only},
+    }

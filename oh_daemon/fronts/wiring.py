@@ -33,7 +33,6 @@ from oh_daemon.core.ports import (
     RiskAnalyzer,
     Tool,
     ToolContext,
-    ToolSpec,
 )
 from oh_daemon.core.prompt import ContextFile, render_system_prompt
 from oh_daemon.core.recovery import restart_events
@@ -46,7 +45,7 @@ from oh_daemon.fronts.clock import SystemClock
 from oh_daemon.fronts.memory import Memory
 from oh_daemon.fronts.policy import policy_of
 from oh_daemon.fronts.skills import Skills
-from oh_daemon.fronts.toolbox import choose_tools
+from oh_daemon.fronts.toolbox import choose_tools, render_tool_info
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.mcp_servers.servers import McpServers, tools_of
 from oh_daemon.store.commit import CommitThread
@@ -101,6 +100,8 @@ class Shared:
     servers: LanguageServers | None = None
     seen_in_editor: Callable[[Folders], dict[str, str]] = lambda _folders: {}
     """What of these folders the user looks at, as the model is told."""
+    client_tools: Callable[[str], Sequence[Tool]] = lambda _conversation_id: ()
+    """Those that the client runs itself for a conversation."""
     is_watched: Callable[[str], bool] = lambda _conversation_id: False
     """Whether a client has opened this one by its id."""
     can_ask: Callable[[], bool] = lambda: False
@@ -304,8 +305,7 @@ class Live:
     def agent_info(self, model: str, earlier: Json | None = None) -> e.AgentInfo:
         """Who answers, as the log says it; the prompt of `earlier` stays to the byte."""
         if earlier is None:
-            by_patch = self._shared.model_for(model).edits_by_patch
-            self.workbench.offer_tools((), by_patch=by_patch)
+            self._offer(model)
         told = earlier or self._new_prompt()
         return e.AgentInfo(
             model=model,
@@ -340,7 +340,7 @@ class Live:
         wanted = self._recipe.options.items()
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
             conversation.append(e.OptionsChanged(values=changed))
-        self.workbench.offer_tools((), by_patch=self._edits_by_patch())
+        self._offer(state.options_now["model"])
         self._log_agent()
 
     def refresh_tools(self, cancel: CancelToken) -> None:
@@ -355,8 +355,7 @@ class Live:
         skills.servers.begin()
         # The user's own come last, so none of a skill can stand in for one of them.
         sources = (skills.servers, self._shared.mcp)
-        others = tools_of(sources, cancel)
-        if self.workbench.offer_tools(others, by_patch=self._edits_by_patch()):
+        if self._offer(state.options_now["model"], tools_of(sources, cancel)):
             self._log_agent()
         skills.tell_of_new(self.conversation, self.workbench.tools)
         for server in (info for source in sources for info in source.infos()):
@@ -365,9 +364,13 @@ class Live:
             elif server.status == "authRequired":
                 self.agent.warn(f"The MCP server {server.name!r} is left out", server.error)
 
-    def _edits_by_patch(self) -> bool:
-        model = self.conversation.state.options_now["model"]
-        return self._shared.model_for(model).edits_by_patch
+    def _offer(self, model: str, others: Sequence[Tool] = ()) -> bool:
+        """These, what the client brings and the own ones, for this model; whether any is new."""
+        parent = self._recipe.parent
+        parent_id = parent.id if parent else self.conversation.state.parent_id
+        others = (*others, *self._shared.client_tools(parent_id or self.id))
+        by_patch = self._shared.model_for(model).edits_by_patch
+        return self.workbench.offer_tools(others, by_patch=by_patch)
 
     def _log_agent(self) -> None:
         """Say what is new about the agent; the provider may have cached the prompt."""
@@ -385,13 +388,3 @@ class Live:
         self.conversation.log.close()
         closed = "the conversation was closed; conversation/open opens it again"
         self.conversation.abandon_waiters(InvalidStateError(closed))
-
-
-def render_tool_info(spec: ToolSpec) -> Json:
-    """A tool in MCP's shape."""
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "inputSchema": spec.input_schema,
-        "annotations": {"readOnlyHint": spec.read_only},
-    }

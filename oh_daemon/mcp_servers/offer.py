@@ -78,10 +78,10 @@ def _problem(tool: Json, text: str, digest: str, *, is_full: bool) -> str | None
     if hashlib.sha256(text.encode()).hexdigest() != digest:
         says = shown(str(tool.get("description")))[:200]
         return f"it changed since it was first offered; mcp/restart takes the new one: {says!r}"
-    return _schema_problem(tool["inputSchema"])
+    return schema_problem(tool["inputSchema"])
 
 
-def _schema_problem(schema: Json) -> str | None:
+def schema_problem(schema: Json) -> str | None:
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms.
 
     try:

@@ -50,6 +50,7 @@ export interface StartParams {
   content?: readonly Part[];
   clientMessageId?: string;
   tools?: ToolFilter;
+  clientTools?: readonly ClientTool[];
   instructions?: string;
   maxSteps?: number;
   maxCostUsd?: number;
@@ -138,12 +139,22 @@ export interface ToolFilter {
   deny?: readonly string[];
 }
 
+/** One tool, in MCP's form. */
+export interface ClientTool {
+  name: string;
+  description?: string;
+  inputSchema?: Record<string, unknown>;
+  annotations?: Record<string, unknown>;
+  timeoutS?: number;
+}
+
 /** Open a conversation from its log, repair what a crash left, subscribe to it. */
 export interface OpenParams {
   conversationId: string;
   afterSeq?: number;
   replay?: "none" | "items" | "events";
   limit?: number;
+  clientTools?: readonly ClientTool[];
 }
 
 /** End its worker and free its log; the log stays. */
@@ -645,6 +656,13 @@ export interface ApprovalAnswer {
 export interface InputAnswer {
   action?: InputAction;
   content?: string;
+}
+
+/** MCP's result of a tool. */
+export interface ToolCallResult {
+  content?: readonly Record<string, unknown>[];
+  structuredContent?: unknown;
+  isError?: boolean;
 }
 
 export interface StartResult {
@@ -1753,6 +1771,14 @@ export interface InputRequestParams {
   createdAt: string;
 }
 
+/** Run a tool that this client gave with `clientTools`. */
+export interface ToolCallParams {
+  conversationId: string;
+  itemId: string;
+  name: string;
+  arguments: Record<string, unknown>;
+}
+
 export interface Requests {
   "conversation/start": [StartParams, StartResult];
   "conversation/open": [OpenParams, OpenResult];
@@ -1832,4 +1858,5 @@ export interface ClientRequests {
   "editor/languageRequest": [LanguageRequestParams, LanguageRequestResult];
   "approval/request": [ApprovalRequestParams, ApprovalAnswer];
   "input/request": [InputRequestParams, InputAnswer];
+  "tool/call": [ToolCallParams, ToolCallResult];
 }

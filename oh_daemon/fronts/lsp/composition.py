@@ -20,6 +20,7 @@ from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_diary
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
+from oh_daemon.fronts.lsp.client_tools import ClientTools
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.editor import ClientEditor
 from oh_daemon.fronts.lsp.editor_context import EditorContext
@@ -57,8 +58,10 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
     shared, models = share_for_user(sources, places, trusted)
     keep_diary(places.log_file, sources.merged().settings.log_level, shared.masker)
+    client_tools = ClientTools(server.client)
     shared = replace(
         shared,
+        client_tools=client_tools.of,
         client_name=facts.name,
         editor=ClientEditor(documents, server.client, facts),
         servers=ClientServers(documents, server.client, facts),
@@ -71,7 +74,15 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     share = sources.merged().settings.share_tools
     close_door = _open_door(places, shared, documents) if share else lambda: None
     connect(shared.mcp, server.outbox, server.client, facts)
-    daemon = Daemon(shared, Conversations(shared), documents, server.outbox, publisher, models)
+    daemon = Daemon(
+        shared,
+        Conversations(shared),
+        documents,
+        server.outbox,
+        publisher,
+        models,
+        client_tools=client_tools,
+    )
 
     def stop(left_s: float) -> None:
         close_door()

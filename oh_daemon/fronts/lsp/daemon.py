@@ -20,6 +20,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import Attachments
+from oh_daemon.fronts.lsp.client_tools import ClientTools
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.rpc import RequestContext
@@ -42,6 +43,7 @@ class Daemon:
     outbox: Outbox
     publisher: Publisher
     models: Models
+    client_tools: ClientTools
     attachments: Attachments = field(default_factory=Attachments)
     workers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="opener")

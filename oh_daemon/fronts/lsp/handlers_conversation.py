@@ -53,6 +53,7 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
     request_id, made = params.client_request_id, list[str]()
     conversation_id = uuid.uuid5(_STARTS, request_id).hex if request_id else new_id()
     cause = _cause_maker(context.method, params, request_id)({})
+    daemon.client_tools.take(conversation_id, params.client_tools)
     daemon.publisher.subscribed.add(conversation_id)
     context.hold(conversation_id)
 

@@ -26,7 +26,8 @@ from oh_daemon.fronts.lsp.asker import chosen_option
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, parse_folder
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.sub_agents import agents_in
-from oh_daemon.fronts.wiring import Live, Recipe, Workbench, render_tool_info
+from oh_daemon.fronts.toolbox import render_tool_info
+from oh_daemon.fronts.wiring import Live, Recipe, Workbench
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
 

@@ -43,6 +43,7 @@ _LINES_AT_ONCE = 100
 def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
     conversation_id, folders = params.conversation_id, daemon.folders()
     conversations, publisher = daemon.conversations, daemon.publisher
+    daemon.client_tools.take(conversation_id, params.client_tools)
     opening = daemon.in_turn(
         conversation_id,
         lambda: conversations.open_or_follow(conversation_id, folders, publisher.on_over),

@@ -51,6 +51,7 @@
 ---@field content? oh.protocol.Part[]
 ---@field clientMessageId? string
 ---@field tools? oh.protocol.ToolFilter
+---@field clientTools? oh.protocol.ClientTool[]
 ---@field instructions? string
 ---@field maxSteps? integer
 ---@field maxCostUsd? number
@@ -127,12 +128,21 @@
 ---@field allow? string[]
 ---@field deny? string[]
 
+--- One tool, in MCP's form.
+---@class (exact) oh.protocol.ClientTool
+---@field name string
+---@field description? string
+---@field inputSchema? table<string, any>
+---@field annotations? table<string, any>
+---@field timeoutS? number
+
 --- Open a conversation from its log, repair what a crash left, subscribe to it.
 ---@class (exact) oh.protocol.OpenParams
 ---@field conversationId string
 ---@field afterSeq? integer
 ---@field replay? "none" | "items" | "events"
 ---@field limit? integer
+---@field clientTools? oh.protocol.ClientTool[]
 
 --- End its worker and free its log; the log stays.
 ---@class (exact) oh.protocol.CloseParams
@@ -557,6 +567,12 @@
 ---@class (exact) oh.protocol.InputAnswer
 ---@field action? oh.protocol.InputAction
 ---@field content? string
+
+--- MCP's result of a tool.
+---@class (exact) oh.protocol.ToolCallResult
+---@field content? table<string, any>[]
+---@field structuredContent? any
+---@field isError? boolean
 
 ---@class (exact) oh.protocol.StartResult
 ---@field conversation oh.protocol.ConversationInfo
@@ -1527,6 +1543,13 @@
 ---@field choices? string[]
 ---@field createdAt string
 
+--- Run a tool that this client gave with `clientTools`.
+---@class (exact) oh.protocol.ToolCallParams
+---@field conversationId string
+---@field itemId string
+---@field name string
+---@field arguments table<string, any>
+
 local M = {}
 
 M.Requests = {
@@ -1608,6 +1631,7 @@ M.ClientRequests = {
   ["editor/languageRequest"] = true, -- oh.protocol.LanguageRequestParams -> oh.protocol.LanguageRequestResult
   ["approval/request"] = true, -- oh.protocol.ApprovalRequestParams -> oh.protocol.ApprovalAnswer
   ["input/request"] = true, -- oh.protocol.InputRequestParams -> oh.protocol.InputAnswer
+  ["tool/call"] = true, -- oh.protocol.ToolCallParams -> oh.protocol.ToolCallResult
 }
 
 return M

@@ -1,0 +1,137 @@
+"""Tools that the client runs: a call goes to it as `tool/call` and comes back as MCP's result.
+
+They count as those of an MCP server do. Invariant: whatever the client answers, or does not, the
+model gets one result that says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from oh_daemon.contract.approvals import ToolSubject
+from oh_daemon.contract.client_tools import ClientTool, ToolCallResult
+from oh_daemon.contract.errors import InvalidParamsError, ToolError
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.fronts.lsp.client import Client, ClientAnswer
+from oh_daemon.mcp_servers.offer import MAX_SCHEMA_BYTES, schema_problem
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.paths import shown
+
+RESERVED = frozenset(
+    {
+        *(
+            "apply_patch",
+            "ask",
+            "delegate",
+            "diagnostics",
+            "edit",
+            "finish",
+            "glob",
+            "grep",
+            "list",
+        ),
+        *("lookup", "mcp_resource", "memory", "rename", "skill", "terminal", "think", "todo"),
+    }
+)
+"""Names of the daemon's own tools, whether a conversation is offered them or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOfClient:
+    """Implements `core.ports.Tool`; two of the same description are equal."""
+
+    spec: ToolSpec
+    timeout_s: float
+    definition: str
+    client: Client
+
+    def plan(self, args: Json) -> Intent:
+        """What the client says of its tool may lower the risk of reading only."""
+        return Intent(
+            self.spec.name,
+            ToolSubject(tool=self.spec.name, args=args, definition=self.definition),
+            "low" if self.spec.read_only else "medium",
+            footprint=Footprint(writes=not self.spec.read_only),
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        params = {
+            "conversationId": context.conversation_id,
+            "itemId": context.item_id,
+            "name": self.spec.name,
+            "arguments": args,
+        }
+        answer = self.client.request(
+            "tool/call", params, deadline_s=self.timeout_s, cancel=context.cancel
+        )
+        return _result(self.spec.name, answer)
+
+
+class ClientTools:
+    """What the client of this connection gave, by conversation. Thread-safe: one write each."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._given: dict[str, tuple[ToolOfClient, ...]] = {}
+
+    def of(self, conversation_id: str) -> Sequence[ToolOfClient]:
+        return self._given.get(conversation_id, ())
+
+    def take(self, conversation_id: str, tools: Sequence[ClientTool] | None) -> None:
+        """These from now on; None leaves what is there. Raises `InvalidParamsError`."""
+        if tools is None:
+            return
+        names = [tool.name for tool in tools]
+        for n, tool in enumerate(tools):
+            if problem := _problem(tool, names[:n]):
+                raise InvalidParamsError.at(f"clientTools.{n}", f"{tool.name!r}: {problem}")
+        self._given[conversation_id] = tuple(self._offered(tool) for tool in tools)
+
+    def _offered(self, tool: ClientTool) -> ToolOfClient:
+        spec = ToolSpec(
+            tool.name,
+            shown(tool.description, keep="\n\t") + "\n(a tool of the user's client)",
+            {"type": "object", "properties": {}, **tool.input_schema},
+            read_only=tool.annotations.get("readOnlyHint") is True,
+        )
+        definition = sha256_of(tool.model_dump_json())
+        return ToolOfClient(spec, tool.timeout_s, definition, self._client)
+
+
+def _problem(tool: ClientTool, earlier: Sequence[str]) -> str | None:
+    if tool.name in RESERVED:
+        return "the daemon has a tool of this name; take another one"
+    if tool.name in earlier:
+        return "it is given twice"
+    if len(json.dumps(tool.input_schema)) > MAX_SCHEMA_BYTES:
+        return f"its input schema is longer than {MAX_SCHEMA_BYTES >> 10} KiB"
+    if tool.input_schema.get("type", "object") != "object":
+        return "its input schema must be that of an object"
+    return schema_problem(tool.input_schema)
+
+
+def _result(name: str, answer: ClientAnswer) -> ToolResult:
+    match answer.outcome:
+        case "gone":
+            raise ToolError(f"the client that runs {name} is gone; its effects are unknown")
+        case "deadline":
+            raise ToolError(f"{answer.message}; {name} may still be at work in the client")
+        case "refused":
+            raise ToolError(f"the client did not run {name}: {answer.message}")
+        case "answered":
+            pass
+    try:
+        result = ToolCallResult.model_validate(answer.result)
+    except ValidationError as exc:
+        wrong = exc.errors(include_url=False)[0]
+        where = ".".join(map(str, wrong["loc"])) or "the result"
+        text = f"the client's answer for {name} is no tool result: {where}: {wrong['msg']}"
+        raise ToolError(text) from exc
+    content = result.content
+    if not content and result.structured_content is not None:
+        content = ({"type": "text", "text": json.dumps(result.structured_content)},)
+    return ToolResult(content, result.is_error)
