@@ -109,8 +109,7 @@ def test_an_interrupt_withdraws_the_call(world: World) -> None:
 
 
 def test_a_conversation_that_is_opened_again_gets_the_tools_again(world: World) -> None:
-    first = world.raw()
-    first.initialize([world.project], features={"approvalRequests": True})
+    first = world.daemon(features={})
     world.script(call("ticket_close", id=7))
     conversation = world.start(first, clientTools=[CLOSE], options=ASKED)
     first.wait_for_event(lambda e: e["event"].get("to") == "waiting")

@@ -33,6 +33,11 @@ def tool_results(request: Json) -> list[str]:
     return [m["content"] for m in request["messages"] if m["role"] == "tool"]
 
 
+def patch(*lines: str) -> Step:
+    """What the examples' models change files by."""
+    return call("apply_patch", input="\n".join(("*** Begin Patch", *lines, "*** End Patch")))
+
+
 def test_hello_answers_the_model_with_a_function() -> None:
     printed, requests = run_example("hello.py", [call("hello", name="Ada"), say("It was: Hello!")])
     assert "It was: Hello!" in printed.splitlines()
@@ -44,11 +49,13 @@ def test_follow_plan_works_in_a_folder_with_a_linter_of_its_own(tmp_path: Path) 
     (tmp_path / "PLAN.md").write_text("- [ ] write add.py\n")
     script = [
         call("edit", command="view", path="PLAN.md"),
-        call("edit", command="create", path="add.py", text="def add(a, b) return a + b\n"),
+        patch("*** Add File: add.py", "+def add(a, b) return a + b"),
         call("lint"),
-        call("edit", command="replace", path="add.py", old_text=") return", new_text="): return"),
+        patch(
+            "*** Update File: add.py", "-def add(a, b) return a + b", "+def add(a, b): return a + b"
+        ),
         call("lint"),
-        call("edit", command="replace", path="PLAN.md", old_text="[ ]", new_text="[x]"),
+        patch("*** Update File: PLAN.md", "-- [ ] write add.py", "+- [x] write add.py"),
         say("The plan is done."),
     ]
     printed, requests = run_example("follow_plan.py", script, str(tmp_path))
@@ -82,7 +89,7 @@ def test_coin_flips_starts_three_conversations_that_report_back() -> None:
 def test_implementer_and_tester_talk_while_both_work_in_one_folder(tmp_path: Path) -> None:
     scripts = {
         "Write": [
-            call("edit", command="create", path="greet.py", text="print('Hello!')\n"),
+            patch("*** Add File: greet.py", "+print('Hello!')"),
             call("ask_tester", value="Does greet.py print Hello!?"),
             say("The tester approved."),
         ],
