@@ -82,8 +82,9 @@ async def clear(vscode: VSCode) -> None:
 
 async def clear_workbench(vscode: VSCode) -> None:
     """No editor, no terminal, no notification."""
-    await vscode.page.keyboard.press(CLEAR_KEY)
     last_shown = vscode.page.locator(".quick-input-widget")
+    await last_shown.wait_for(state="hidden")
+    await vscode.page.keyboard.press(CLEAR_KEY)
     await last_shown.wait_for()
     await vscode.page.keyboard.press("Escape")
     await last_shown.wait_for(state="hidden")
