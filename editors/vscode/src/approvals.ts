@@ -69,6 +69,7 @@ export class Approvals implements Disposable {
   }
 
   private onNotification({ method, params }: Notification): void {
+    if (method === "conversation/changed" && params.change === "deleted") this.forget(params.conversation.id);
     if (method !== "conversation/event") return;
     const { event } = params;
     if (event.type === "input.resolved") this.remove(event.inputId);
@@ -79,6 +80,10 @@ export class Approvals implements Disposable {
 
   private remove(id: string): void {
     if (this.waiting.delete(id)) this.announce();
+  }
+
+  private forget(conversationId: string): void {
+    for (const each of [...this.waiting.values()]) if (each.conversationId === conversationId) this.remove(each.id);
   }
 
   private clear(): void {
