@@ -137,7 +137,7 @@ async def restore_looks(vscode: VSCode, width: float) -> None:
     dark = vscode.panel.locator('body[data-vscode-theme-kind="vscode-dark"]')
     if not await dark.is_visible():
         await vscode.server.change_settings(vscode.server.settings, dark)
-    if await vscode.width() != width:
+    if abs(await vscode.width() - width) > 1:
         await vscode.set_width(width)
 
 

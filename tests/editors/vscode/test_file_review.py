@@ -52,6 +52,7 @@ async def test_a_turn_is_reviewed_in_one_diff_by_file_and_by_hunk_with_the_keybo
     await expect(vscode.page.locator(".multiDiffEntry")).to_have_count(2)
 
     await vscode.reload()
+    await vscode.open_file("lines.txt")
     await card.get_by_role("button", name="Accept new.txt").click()
     await expect(file_row(vscode, "new.txt")).to_have_attribute("data-state", "accepted")
     await card.get_by_role("button", name="lines.txt", exact=True).press("Enter")
