@@ -75,13 +75,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     close_door = _open_door(places, shared, documents) if share else lambda: None
     connect(shared.mcp, server.outbox, server.client, facts)
     daemon = Daemon(
-        shared,
-        Conversations(shared),
-        documents,
-        server.outbox,
-        publisher,
-        models,
-        client_tools=client_tools,
+        shared, Conversations(shared), documents, server.outbox, publisher, models, client_tools
     )
 
     def stop(left_s: float) -> None:
