@@ -184,7 +184,8 @@ class Conversation:
         self.id = self._live.id
         if on_question is not None:
             self._calls.add(self._answer_new)
-            for question in self._live.conversation.state.questions.values():
+            # The first answer may come while the others are still put.
+            for question in tuple(self._live.conversation.state.questions.values()):
                 self._calls.submit(self._answer, InputRequest.model_validate(question))
 
     def _begin(
