@@ -65,7 +65,7 @@ check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architectu
 	.venv/bin/ruff check
 	.venv/bin/pyright --pythonpath .venv/bin/python
 	.venv/bin/pytest -q tests/unit/test_architecture.py tests/unit/test_repository.py
-	.venv/bin/oh-daemon schema --check
+	.venv/bin/python -m oh_schema --check
 	npm --prefix $(EXTENSION) run --silent check
 	node .ci/lua/format.mjs editors/neovim
 
@@ -87,7 +87,7 @@ fix: $(DEV) system $(LUA_FORMAT) ## format and repair what a machine can
 	node .ci/lua/format.mjs --fix editors/neovim
 
 schema: $(DEV) ## write docs/schema.json, the types of the editors and the tables of the documents
-	.venv/bin/oh-daemon schema
+	.venv/bin/python -m oh_schema
 
 picture: $(DEV) ## write the picture of the README from a run of the demo
 	.venv/bin/python docs/img/demo.py

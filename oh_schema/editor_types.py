@@ -1,7 +1,7 @@
 """protocol.ts and protocol.lua: the models of the registry as types of the editors' languages.
 
 Fields that the daemon always sends are required, those that a client may leave out are optional.
-`oh-daemon schema` writes the files.
+`make schema` writes the files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oh_daemon.contract import events, items, messages, protocol
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.protocol import Method
 
-_HEAD = "What crosses the wire; written by `oh-daemon schema`, explained in protocol.md."
+_HEAD = "What crosses the wire; written by `make schema`, explained in protocol.md."
 # Logs are read as plain dicts for speed, so the models do not say what these hold.
 _RAW: dict[tuple[type[Contract], str], Any] = {
     (messages.OpenResult, "items"): tuple[items.Item, ...] | None,

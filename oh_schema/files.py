@@ -1,4 +1,4 @@
-"""`oh-daemon schema`: JSON Schema, the editors' types, the documents' tables, from one registry.
+"""JSON Schema, the editors' types, the documents' tables, from one registry.
 
 For those who change the contract; no part of what is installed.
 """
@@ -43,7 +43,7 @@ def write_schema(root: Path, *, check: bool) -> int:
     stale = [path for path, text in wanted.items() if _text_of(path) != text]
     for path in stale:
         if check:
-            sys.stderr.write(f"{path.relative_to(root)} is out of date; run `oh-daemon schema`\n")
+            sys.stderr.write(f"{path.relative_to(root)} is out of date; run `make schema`\n")
         else:
             path.write_text(wanted[path], "utf-8")
     return int(check and bool(stale))

@@ -1,4 +1,4 @@
-/** What crosses the wire; written by `oh-daemon schema`, explained in protocol.md. */
+/** What crosses the wire; written by `make schema`, explained in protocol.md. */
 
 export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart | SkillPart;
 

@@ -193,16 +193,3 @@ def doctor(workspace: Folder = Path()) -> int:
     from oh_daemon.fronts.cli.doctor import run_doctor  # noqa: PLC0415
 
     return run_doctor(workspace)
-
-
-@app.command(hidden=True)
-def schema(
-    check: Annotated[bool, typer.Option("--check", help="Only say whether it is right.")] = False,
-) -> int:
-    """For developers, in the source tree: write what follows from the contract."""
-    try:
-        # It lies beside the package and is no part of what is installed.
-        from oh_schema.files import ROOT, write_schema  # noqa: PLC0415
-    except ImportError as exc:
-        raise InvalidParamsError("this is for the source tree; clone it, then `make`") from exc
-    return write_schema(ROOT, check=check)

@@ -1,5 +1,5 @@
 -- luacheck: no max line length
--- What crosses the wire; written by `oh-daemon schema`, explained in protocol.md.
+-- What crosses the wire; written by `make schema`, explained in protocol.md.
 
 ---@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart | oh.protocol.SkillPart
 
