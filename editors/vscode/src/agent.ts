@@ -39,6 +39,8 @@ export class Agent implements Disposable {
   state: DaemonState = { kind: "starting" };
   private client: LanguageClient | undefined;
   private starting: Promise<void> | undefined;
+  /** Counts up with each stop: whatever began before it says nothing any more. */
+  private era = 0;
   private restarts: number[] = [];
   private lastErrors: string[] = [];
 
@@ -52,7 +54,7 @@ export class Agent implements Disposable {
 
   /** Starts the daemon unless it runs or has failed; a failure is a state, not an exception. */
   start(): Promise<void> {
-    this.starting ??= this.launch().catch((error: unknown) => this.fail("The daemon could not start.", String(error)));
+    this.starting ??= this.launch(this.era);
     return this.starting;
   }
 
@@ -87,6 +89,7 @@ export class Agent implements Disposable {
 
   async stop(): Promise<void> {
     const client = this.client;
+    this.era++;
     this.client = undefined;
     this.starting = undefined;
     if (client?.needsStop()) await client.stop().catch((error: unknown) => this.log.warn(String(error)));
@@ -99,9 +102,10 @@ export class Agent implements Disposable {
     return this.stop();
   }
 
-  private async launch(): Promise<void> {
+  private async launch(era: number): Promise<void> {
     this.enter({ kind: "starting" });
     const daemon = (await findDaemon(this.managed)) ?? (await this.renewed());
+    if (era !== this.era) return;
     if (!daemon) {
       this.enter({
         kind: "failed",
@@ -114,11 +118,17 @@ export class Agent implements Disposable {
     this.log.info(`starting ${[daemon.command, ...daemon.args].join(" ")}`);
     const folder = workspace.workspaceFolders?.[0]?.uri;
     const options = folder?.scheme === "file" ? { cwd: folder.fsPath } : {};
-    const client = new QuietClient("oh", "oh", { ...daemon, options, transport: TransportKind.stdio }, this.clientOptions());
+    const client = new QuietClient("oh", "oh", { ...daemon, options, transport: TransportKind.stdio }, this.clientOptions(era));
     this.client = client;
     client.registerFeature(new WithoutProgress());
     this.listen(client);
-    await client.start();
+    try {
+      await client.start();
+    } catch (error) {
+      if (era === this.era) this.fail("The daemon could not start.", String(error));
+    }
+    // A client can be stopped only when it has started.
+    if (era !== this.era && client.isRunning()) await client.stop();
   }
 
   /** Who agreed to the daemon of an earlier version need not be asked for this one's. */
@@ -175,7 +185,7 @@ export class Agent implements Disposable {
     this.enter(this.state);
   }
 
-  private clientOptions(): LanguageClientOptions {
+  private clientOptions(era: number): LanguageClientOptions {
     const isTrusted = workspace.isTrusted;
     const folders = workspace.workspaceFolders ?? [];
     this.lastErrors = [];
@@ -195,7 +205,7 @@ export class Agent implements Disposable {
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
-        closed: () => this.afterClose(),
+        closed: () => era === this.era ? this.afterClose() : { action: CloseAction.DoNotRestart, handled: true },
       },
       stdioOptions: {
         stdout: () => undefined,
