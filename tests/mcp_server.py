@@ -204,8 +204,9 @@ def main(*words: str) -> None:
         case ("says", *given):
             server.add_tool(lambda: " ".join(given), name="words", description="What it got.")
         case (word,):
-            kinds = {"dies": die, "noisy": noisy, "many": many, "resources": offer_resources}
-            {**kinds, "turns": turn_bad}[word]()
+            kinds = {"dies": die, "noisy": noisy, "many": many}
+            kinds |= {"resources": offer_resources, "turns": turn_bad}
+            kinds[word]()
         case _:
             pass
     server.run("stdio")

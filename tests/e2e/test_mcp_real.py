@@ -80,14 +80,14 @@ def test_what_is_large_is_kept_beside_the_log_and_what_is_broken_is_said(world: 
     assert sound == {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="}
     assert file["resource"]["uri"] == "shop://catalog"
     assert broken == {"type": "text", "text": "(image: broken, or larger than 12 MiB)"}
-    for ref, start in (
-        (picture["outputRef"], b"\x89PNG"),
-        (file["resource"]["outputRef"], b"%PDF"),
+    for ref, start, size in (
+        (picture["outputRef"], b"\x89PNG", 60_000 + len(mcp_server.PIXEL)),
+        (file["resource"]["outputRef"], b"%PDF", 60_008),
     ):
         params: Json = {"conversationId": conversation, "outputRef": ref, "encoding": "base64"}
         read = client.request("output/read", params)
         assert b64decode(read["text"]).startswith(start)
-        assert read["total"] == 60_008
+        assert read["total"] == size
     told, seen = world.llm.requests[1].body["messages"][-2:]
     assert told["content"].startswith(
         "(an image, in the message after the results)\n(audio content"

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import socket
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -306,4 +307,5 @@ def test_nothing_is_read_through_a_link(files: Files, tmp_path: Path) -> None:
         files.read(tmp_path / "link")
     assert files.read(tmp_path / "none") is None
     write(tmp_path / "a", b"x")
-    assert files.read(tmp_path / "a") == FileText("x", sha256_of(b"x"))
+    mode = stat.S_IMODE((tmp_path / "a").stat().st_mode)
+    assert files.read(tmp_path / "a") == FileText("x", sha256_of(b"x"), mode=mode)
