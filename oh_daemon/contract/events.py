@@ -41,6 +41,8 @@ class ConversationCreated(Contract):
     options: dict[str, str]
     max_steps: int
     max_cost_usd: float | None = None
+    result_schema: dict[str, Any] | None = None
+    """Of what `finish` gives beside its message."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     forked_from: ForkOrigin | None = None
     parent_id: str | None = None

@@ -117,6 +117,8 @@ class StartParams(Contract):
     tools: ToolFilter | None = None
     client_tools: ClientTools | None = None
     """Tools that this client runs itself, see `tool/call`."""
+    result_schema: dict[str, Any] | None = None
+    """JSON Schema of what `finish` must give beside its message: the `result` of the turn."""
     instructions: Annotated[str, Field(max_length=1 << 16)] | None = None
     """More for the system prompt, for this conversation only."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None

@@ -35,6 +35,8 @@ class Turn(Contract):
     usage: Usage | None = None
     error: ErrorInfo | None = None
     final_text: str | None = None
+    result: Any = None
+    """What `finish` gave, where the conversation has a schema for that."""
 
 
 class ForkOrigin(Contract):

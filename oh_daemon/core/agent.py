@@ -306,9 +306,11 @@ class Agent:
     def _rest(self, rest: Rest) -> None:
         conversation = self.conversation
         with conversation.changed:
-            now, text = conversation.clock.now(), rest.final_text
+            now, outcome = conversation.clock.now(), {"final_text": rest.final_text}
+            if rest.result is not None:
+                outcome["result"] = rest.result
             conversation.append(
-                ended_turn(conversation.state, now, "completed", rest.stop_reason, final_text=text),
+                ended_turn(conversation.state, now, "completed", rest.stop_reason, **outcome),
                 conversation.status_event(rest.status, rest.reason),
             )
         conversation.log.sync()

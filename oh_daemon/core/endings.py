@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from oh_daemon.contract.items import ConversationState, PauseReason, StopReason
 from oh_daemon.core.ports import Json, ModelAnswer, ToolResult
@@ -23,6 +24,7 @@ class Rest:
     status: ConversationState = "idle"
     reason: PauseReason | None = None
     final_text: str | None = None
+    result: Any = None
 
 
 def rest_before_step(state: State) -> Rest | None:
@@ -44,7 +46,8 @@ def rest_after_tool(ending: ToolResult) -> Rest:
     """How the turn ends with this result; its text is the agent's last word."""
     reason = ending.ends_turn or "finished"
     text = "\n".join(part.get("text", "") for part in ending.content)
-    return Rest(reason, "finished" if reason == "finished" else "idle", final_text=text)
+    status = "finished" if reason == "finished" else "idle"
+    return Rest(reason, status, final_text=text, result=ending.value)
 
 
 def rest_after_answer(answer: ModelAnswer, items: list[Json]) -> Rest | None:

@@ -208,6 +208,8 @@ class ToolResult:
     item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     ends_turn: StopReason | None = None
     """Set when the turn is over with this result, which is then its final text."""
+    value: Any = None
+    """What the turn gives beside its text."""
 
     @staticmethod
     def of(text: str, *, is_error: bool = False, **item_fields: Any) -> ToolResult:

@@ -105,7 +105,7 @@ def ended_turn(
     stop_reason: StopReason,
     **outcome: Any,
 ) -> e.TurnCompleted:
-    """The end of the open turn; `outcome` holds its `error` or `final_text`."""
+    """The end of the open turn; `outcome` holds its `error`, or `final_text` and `result`."""
     turn = state.turn or {}
     ended = e.Turn(
         id=turn["id"],

@@ -32,6 +32,7 @@ class State:
     options: dict[str, str] = field(default_factory=dict[str, str])
     max_steps: int = 100
     max_cost_usd: float | None = None
+    result_schema: Json | None = None
     metadata: Json = field(default_factory=dict[str, object])
     forked_from: Json | None = None
     status: str = "idle"
@@ -130,6 +131,7 @@ def _created(state: State, event: Json, record: Json) -> None:
     state.options = dict(event["options"])
     state.max_steps = event["maxSteps"]
     state.max_cost_usd = event.get("maxCostUsd")
+    state.result_schema = event.get("resultSchema")
     state.metadata = event.get("metadata", {})
     state.forked_from = event.get("forkedFrom")
     state.parent_id = event.get("parentId")

@@ -125,6 +125,8 @@ class Agent(_Loadable):
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     tool_choice: Literal["auto", "required"] = "auto"
     """`required` holds for the first request of a turn."""
+    result_schema: dict[str, Any] | None = None
+    """JSON Schema of what `finish` must give beside its message: `result` of the turn."""
     mcp_servers: Mapping[str, McpServerSettings] = Field(default_factory=dict[str, Any])
     """In the form of the setting `mcpServers`; their tools are offered whatever `tools` names."""
     condenser: Condenser = "pipeline"
@@ -144,6 +146,7 @@ def recipe_of(agent: Agent) -> Recipe:
         tool_filter=ToolFilter(allow=named if builtin else None),
         more_tools=own,
         tool_choice=agent.tool_choice,
+        result_schema=agent.result_schema,
         options={"model": agent.llm.model, "approval": agent.approval},
     )
 

@@ -77,7 +77,9 @@ class Conversations:
         defaults = {"mode": settings.mode, "approval": settings.approval, "model": model}
         options = {**defaults, **check_options(params.options)}
         instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))
-        recipe = recipe or Recipe(instructions, params.tools or m.ToolFilter())
+        recipe = recipe or Recipe(
+            instructions, params.tools or m.ToolFilter(), result_schema=params.result_schema
+        )
         state = State(conversation_id or new_id())
         with self._new_log(state.conversation_id, folders, params) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
@@ -89,6 +91,7 @@ class Conversations:
                 options=options,
                 max_steps=params.max_steps or settings.max_steps,
                 max_cost_usd=params.max_cost_usd or settings.max_cost_usd,
+                result_schema=recipe.result_schema,
                 metadata=params.metadata,
                 parent_id=recipe.parent.id if recipe.parent else None,
             )
@@ -107,8 +110,7 @@ class Conversations:
 
         Raises `ConversationNotFoundError`, `ConversationLockedError` or `StorageError`.
         """
-        live = self.find_live(conversation_id)
-        if live is not None:
+        if (live := self.find_live(conversation_id)) is not None:
             return live
         self._require_room()
         opened = open_log(
@@ -314,8 +316,7 @@ class Conversations:
         for catalog in self.catalogs(folders):
             for summary in catalog.summaries():
                 lock = {"mine": False, "pid": catalog.owner_of(summary["id"]).get("pid")}
-                info = m.ConversationInfo.model_validate({**summary, "lock": lock})
-                found[info.id] = info
+                found[summary["id"]] = m.ConversationInfo.model_validate({**summary, "lock": lock})
         for live in self.all_live():
             found[live.id] = describe(live.conversation)
         wanted = (info for info in found.values() if info.parent_id == parent_id)
@@ -323,8 +324,7 @@ class Conversations:
 
     def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
         """State, records and epoch of any conversation, without opening or locking it."""
-        live = self.find_live(conversation_id)
-        if live is not None:
+        if (live := self.find_live(conversation_id)) is not None:
             lines = live.conversation.log.read_range(1, live.conversation.state.seq)
             records = [orjson.loads(line) for line in lines]
             return fold(conversation_id, records), records, live.conversation.epoch
@@ -334,8 +334,7 @@ class Conversations:
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """The folder of its log. Raises `ConversationNotFoundError`."""
         for catalog in self.catalogs(folders):
-            place = catalog.find(conversation_id)
-            if place is not None:
+            if (place := catalog.find(conversation_id)) is not None:
                 return place
         raise ConversationNotFoundError(conversation_id)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -121,6 +121,7 @@ class Recipe:
     tool_filter: ToolFilter = field(default_factory=ToolFilter)
     more_tools: Sequence[Tool] = ()
     tool_choice: Literal["auto", "required"] = "auto"
+    result_schema: Json | None = None
     risk_analyzer: RiskAnalyzer | None = None
     approval_policy: ApprovalPolicy | None = None
     options: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -147,7 +148,8 @@ class Workbench:
         self.shells: Shells | None = None
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()
-        tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool()]
+        tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool()]
+        tools.append(FinishTool(recipe.result_schema))
         if self.folders is not None:
             tools = [*self._workspace_tools(shared, log, self.folders), *tools]
         self.skills = Skills(shared, self.folders.roots if self.folders else ())
@@ -256,6 +258,8 @@ class Live:
     def __init__(
         self, shared: Shared, recipe: Recipe, conversation: Conversation, folders: Sequence[Path]
     ) -> None:
+        if recipe.result_schema is None:
+            recipe = replace(recipe, result_schema=conversation.state.result_schema)
         self._shared = shared
         self._recipe = recipe
         self._settings = shared.settings(folders[0] if folders else None).settings

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 from oh_daemon.contract.approvals import ToolSubject
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+
+_SHARED = ("$defs", "definitions")
+"""What a schema refers to from its root; it stays there."""
 
 
 class FinishTool:
     """Calls that come after it in the same answer never run."""
 
-    spec = ToolSpec(
-        name="finish",
-        description=(
-            "End the task and hand the word to the user. Say what you did and how you verified it; "
-            "say so plainly when something could not be done."
-        ),
-        input_schema={
-            "type": "object",
-            "properties": {"message": {"type": "string", "description": "For the user."}},
-            "required": ["message"],
-            "additionalProperties": False,
-        },
-        read_only=True,
-    )
+    def __init__(self, result_schema: Json | None = None) -> None:
+        """`result_schema` is that of what must come with the message.
+
+        Raises `InvalidParamsError` for what is no JSON Schema.
+        """
+        _require_schema(result_schema or {})
+        properties: Json = {"message": {"type": "string", "description": "For the user."}}
+        shared: Json = {}
+        if result_schema is not None:
+            properties["result"] = {k: v for k, v in result_schema.items() if k not in _SHARED}
+            shared = {key: result_schema[key] for key in _SHARED if key in result_schema}
+        self.spec = ToolSpec(
+            name="finish",
+            description=(
+                "End the task and hand the word to the user. Say what you did and how you verified "
+                "it; say so plainly when something could not be done."
+            ),
+            input_schema={
+                "type": "object",
+                "properties": properties,
+                "required": list(properties),
+                "additionalProperties": False,
+                **shared,
+            },
+            read_only=True,
+        )
 
     def plan(self, args: Json) -> Intent:
         subject = ToolSubject(tool="finish", args=args)
@@ -30,4 +46,17 @@ class FinishTool:
         return Intent("Finish", subject, "low", footprint=footprint)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
-        return ToolResult(({"type": "text", "text": args["message"]},), ends_turn="finished")
+        said = {"type": "text", "text": args["message"]}
+        return ToolResult((said,), ends_turn="finished", value=args.get("result"))
+
+
+def _require_schema(schema: Json) -> None:
+    if not schema:
+        return
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms.
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except (SchemaError, RecursionError) as exc:
+        reason = str(exc).splitlines()[0][:200]
+        raise InvalidParamsError.at("resultSchema", f"it is no JSON Schema: {reason}") from exc

@@ -118,6 +118,8 @@ def test_the_task_can_come_from_stdin(world: World) -> None:
         (("run", "x", "--settings", "/nowhere.json"), "/nowhere.json"),
         (("run", "x", "--settings", "wrong.json"), "did you mean 'maxSteps'"),
         (("run", "x", "--settings", "broken.json"), "broken.json"),
+        (("run", "x", "--result-schema", "broken.json"), "--result-schema: "),
+        (("run", "x", "--result-schema", "wrong.json"), "resultSchema: it is no JSON Schema"),
         (("run", "x", "--resume", "abc"), "no conversation begins with 'abc'"),
         (("run",), 'oh-daemon run "task"'),
         (("run", "--autoresume"), 'oh-daemon run "task"'),
@@ -130,7 +132,7 @@ def test_the_task_can_come_from_stdin(world: World) -> None:
 def test_wrong_usage_is_one_line_with_the_way_out(
     world: World, args: tuple[str, ...], said: str
 ) -> None:
-    (world.project / "wrong.json").write_text('{"maxStep": 3}')
+    (world.project / "wrong.json").write_text('{"maxStep": 3, "type": "nonsense"}')
     (world.project / "broken.json").write_text("{")
     ran = run(world, *args)
     assert (ran.code, ran.out) == (2, "")
@@ -258,6 +260,13 @@ def test_tool_choice_required_reaches_the_model_once(world: World) -> None:
     args = ("--tool-choice", "required")
     assert task(world, call("think", thought="hm"), say("Done."), args=args).code == 0
     assert [r.body.get("tool_choice") for r in world.llm.requests] == ["required", None]
+
+
+def test_a_result_is_printed_in_the_form_that_was_asked_for(world: World) -> None:
+    (world.project / "count.json").write_text('{"type": "integer"}')
+    end = call("finish", message="Counted.", result=3)
+    ran = task(world, end, args=("--result-schema", "count.json"))
+    assert (ran.code, ran.out.count("\n3\n")) == (0, 1)
 
 
 def test_options_beat_the_settings_file_and_the_environment(world: World) -> None:

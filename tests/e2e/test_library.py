@@ -213,6 +213,12 @@ def test_tool_choice_required_holds_for_the_first_request_of_each_turn(
     assert choices == ["required", None, "required", None]
 
 
+def test_a_turn_gives_the_result_that_the_agent_has_a_schema_for(fake: FakeLLM, llm: LLM) -> None:
+    fake.add(call("finish", message="Three.", result=[1, 2, 3]))
+    with Conversation(Agent(llm=llm, result_schema={"type": "array"})) as conversation:
+        assert conversation.run("count").result == [1, 2, 3]
+
+
 def test_instructions_and_limits_reach_the_agent(fake: FakeLLM, llm: LLM) -> None:
     fake.add(call("probe"), call("probe"))
     agent = Agent(llm=llm, tools=(tool(),), instructions="Speak like a sailor.", max_steps=2)

@@ -41,6 +41,43 @@ def test_finish_ends_the_turn_and_skips_what_comes_after_it(world: World) -> Non
     assert [i["reason"] for i in skipped] == ["skipped"]
 
 
+def test_finish_gives_the_result_that_was_asked_for_also_after_the_log_is_opened_again(
+    world: World,
+) -> None:
+    right = {"passed": 3, "files": ["a.py"]}
+    world.script(
+        call("finish", message="Done."),
+        call("finish", message="Done.", result={"passed": "three", "files": []}),
+        call("finish", message="Done.", result=right),
+        call("finish", message="Again."),
+        say("I have no number."),
+    )
+    client = world.daemon()
+    counts = {"type": "object", "properties": {"passed": {"$ref": "#/$defs/n"}}}
+    schema = {**counts, "$defs": {"n": {"type": "integer"}}, "required": ["passed"]}
+    conversation = world.start(client, resultSchema=schema)
+    turn = world.turn(client)
+    assert (turn["finalText"], turn["result"], turn["nSteps"]) == ("Done.", right, 3)
+    told = [content_of(item) for item in items(client, "toolCall")[:2]]
+    assert "'result' is a required property" in told[0]
+    assert "result.passed: 'three' is not of type 'integer'" in told[1]
+
+    client.request("conversation/close", {"conversationId": conversation})
+    client.request("conversation/open", {"conversationId": conversation})
+    world.send(client, conversation, "And now?")
+    turn = world.turn(client, nth=2)
+    assert (turn["stopReason"], turn.get("result"), turn["nSteps"]) == ("endTurn", None, 2)
+
+
+def test_a_schema_of_a_result_that_is_none_is_refused_and_nothing_is_left(world: World) -> None:
+    client = world.daemon()
+    params = {"content": text("Go"), "resultSchema": {"type": "nonsense"}}
+    error = client.error("conversation/start", params)
+    assert error.code == -32602
+    assert "resultSchema" in error.message
+    assert client.request("conversation/list")["conversations"] == []
+
+
 def test_interrupt_ends_a_command_and_its_processes(world: World) -> None:
     world.script(call("terminal", command="sleep 300", timeout_s=600))
     client = world.daemon()

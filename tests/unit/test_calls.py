@@ -116,4 +116,4 @@ def test_only_tools_that_may_change_something_are_asked_for_a_rating():
     assert set(with_rating) == {"command", "security_risk", "summary"}
     assert set(without) == {"path"}
     assert "security_risk" not in TERMINAL.spec.input_schema["properties"]
-    assert render_tool(FinishTool.spec)["type"] == "function"
+    assert render_tool(FinishTool().spec)["type"] == "function"

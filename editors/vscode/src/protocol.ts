@@ -51,6 +51,7 @@ export interface StartParams {
   clientMessageId?: string;
   tools?: ToolFilter;
   clientTools?: readonly ClientTool[];
+  resultSchema?: Record<string, unknown>;
   instructions?: string;
   maxSteps?: number;
   maxCostUsd?: number;
@@ -990,6 +991,7 @@ export interface ConversationCreated {
   options: Record<string, string>;
   maxSteps: number;
   maxCostUsd?: number;
+  resultSchema?: Record<string, unknown>;
   metadata: Record<string, unknown>;
   forkedFrom?: ForkOrigin;
   parentId?: string;
@@ -1103,6 +1105,7 @@ export interface Turn {
   usage?: Usage;
   error?: ErrorInfo;
   finalText?: string;
+  result?: unknown;
 }
 
 /** A failure as clients show it: what happened and the way out, never a traceback. */

@@ -81,6 +81,10 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     tool_choice: Annotated[
         Literal["auto", "required"], typer.Option(help="`required`: begin with a tool call.")
     ] = "auto",
+    result_schema: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="JSON Schema of a result to end with."),
+    ] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="US dollars at most.")] = None,
     api_key: Annotated[str | None, typer.Option(hidden=True, callback=_refuse_key)] = None,  # noqa: ARG001 - always refused.
@@ -102,6 +106,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         resume=resume,
         autoresume=autoresume,
         tool_choice=tool_choice,
+        result_schema=result_schema,
         as_json=as_json,
     )
     return run_headless(request)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import orjson
 from rich.console import Console
@@ -54,6 +54,7 @@ class Request:
     resume: str | None = None
     autoresume: bool = False
     tool_choice: Literal["auto", "required"] = "auto"
+    result_schema: Path | None = None
     as_json: bool = False
 
 
@@ -124,9 +125,25 @@ def _compose(
         if request.settings_file is not None or problem.startswith("command line"):
             raise InvalidParamsError(problem)
         _say(f"settings: {problem}")
-    instructions = merged.settings.instructions
-    recipe = Recipe(instructions, tool_choice=request.tool_choice)
+    recipe = Recipe(
+        merged.settings.instructions,
+        tool_choice=request.tool_choice,
+        result_schema=_read_schema(request.result_schema),
+    )
     return Conversations(shared), recipe
+
+
+def _read_schema(file: Path | None) -> Json | None:
+    """Raises `InvalidParamsError`."""
+    if file is None:
+        return None
+    try:
+        schema: object = orjson.loads(file.read_bytes())
+    except (OSError, ValueError) as exc:
+        raise InvalidParamsError(f"--result-schema: {exc}") from exc
+    if not isinstance(schema, dict):
+        raise InvalidParamsError("--result-schema: a JSON Schema is an object")
+    return cast("Json", schema)
 
 
 def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Live:

@@ -5,6 +5,7 @@ Rendering is pure: a record goes in, lines come out. Hidden characters are shown
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -181,6 +182,8 @@ def _resolved(event: Json) -> Iterator[Text]:
 
 def _turn(event: Json) -> Iterator[Text]:
     turn = event["turn"]
+    if "result" in turn:
+        yield _text(f"\n{json.dumps(turn['result'], indent=2, ensure_ascii=False)}")
     how = _ENDS.get(turn["stopReason"], turn["status"].capitalize())
     yield _text(f"\n{how} · {render_usage(turn)}", "dim")
 

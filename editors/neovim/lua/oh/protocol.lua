@@ -52,6 +52,7 @@
 ---@field clientMessageId? string
 ---@field tools? oh.protocol.ToolFilter
 ---@field clientTools? oh.protocol.ClientTool[]
+---@field resultSchema? table<string, any>
 ---@field instructions? string
 ---@field maxSteps? integer
 ---@field maxCostUsd? number
@@ -874,6 +875,7 @@
 ---@field options table<string, string>
 ---@field maxSteps integer
 ---@field maxCostUsd? number
+---@field resultSchema? table<string, any>
 ---@field metadata table<string, any>
 ---@field forkedFrom? oh.protocol.ForkOrigin
 ---@field parentId? string
@@ -972,6 +974,7 @@
 ---@field usage? oh.protocol.Usage
 ---@field error? oh.protocol.ErrorInfo
 ---@field finalText? string
+---@field result? any
 
 --- A failure as clients show it: what happened and the way out, never a traceback.
 ---@class (exact) oh.protocol.ErrorInfo
