@@ -38,6 +38,7 @@ def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(d
     editor.wait_for_event("TurnFinished")
     editor.command("Oh never mind")
     editor.wait_for_event("TurnFinished", nth=2)
+    editor.wait_for_chat("Bye.")
     first = editor.lua("return require('oh').conversation().id")
     cursor_on(editor, "It subtracts.")
     editor.command("Oh fork The other way")
