@@ -216,7 +216,8 @@ class VSCode:
         await self.page.keyboard.press("F1")
         field = self.page.locator('.quick-input-widget input[type="text"]')
         await field.fill(f">{title}")
-        row = self.page.locator(".quick-input-list .monaco-list-row").first
+        # Enter runs the one that has the list's focus, which comes after its text.
+        row = self.page.locator(".quick-input-list .monaco-list-row.focused")
         await expect(row).to_contain_text(title)
         await field.press("Enter")
 
