@@ -109,7 +109,7 @@ class VSCode:
         await self.page.keyboard.press("Control+p")
         field = self.page.locator('.quick-input-widget input[type="text"]')
         await field.fill(str(self.project / name))
-        row = self.page.locator(".quick-input-list .monaco-list-row").first
+        row = self.page.locator(".quick-input-list .monaco-list-row.focused")
         await expect(row).to_contain_text(name)
         await field.press("Enter")
         await self.tab(name).wait_for()
