@@ -61,6 +61,7 @@ class _Batch:
     """What this run knows beyond the state: which actions run on which thread, and the ending."""
 
     running: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
+    n_ended: int = 0
     ending: ToolResult | None = None
     failure: BaseException | None = None
 
@@ -91,14 +92,14 @@ class Actions:
         batch = _Batch()
         with cancel.notifying(self._conversation.changed):
             while self._has_work(batch, cancel):
-                seen = self._conversation.state.seq
+                mark = self._mark(batch)
                 ready = self._settle(batch)
                 if len(ready) == 1 and not batch.running:
                     self._run_one(batch, ready[0], cancel)
                     continue
                 for action in ready[: MAX_PARALLEL - len(batch.running)]:
                     self._start_thread(batch, action, cancel)
-                self._wait(batch, seen, cancel)
+                self._wait(batch, mark, cancel)
         return batch.ending
 
     def _has_work(self, batch: _Batch, cancel: CancelToken) -> bool:
@@ -111,33 +112,30 @@ class Actions:
             state = self._conversation.state
             return bool(state.open_tool_items()) and not self._conversation.is_paused
 
-    def _wait(self, batch: _Batch, seen: int, cancel: CancelToken) -> None:
-        """Wait until a running action ends, or until the user answers when nothing runs."""
+    def _mark(self, batch: _Batch) -> tuple[int, int]:
+        """Another one after each answer of the user and each end of a running action."""
+        with self._conversation.changed:
+            return len(self._conversation.state.resolutions), batch.n_ended
+
+    def _wait(self, batch: _Batch, mark: tuple[int, int], cancel: CancelToken) -> None:
+        """Wait for what changes the `mark` that was taken before the actions were settled."""
         conversation = self._conversation
         state, changed = conversation.state, conversation.changed
         with changed:
             if batch.running:
-                n_running = len(batch.running)
-                changed.wait_for(lambda: len(batch.running) < n_running or self._is_answered(seen))
+                changed.wait_for(lambda: self._mark(batch) != mark)
                 return
-            asked = set(state.pending)
-            if not asked:
+            if self._mark(batch) != mark or not state.pending:
                 return
             if state.pause_requested:
                 conversation.pause_turn("user")
                 return
             conversation.append(conversation.status_event("waiting"))
             changed.wait_for(
-                lambda: cancel.is_cancelled or set(state.pending) != asked or conversation.is_paused
+                lambda: cancel.is_cancelled or self._mark(batch) != mark or conversation.is_paused
             )
             if state.status == "waiting":
                 conversation.append(conversation.status_event("running"))
-
-    def _is_answered(self, seen: int) -> bool:
-        state = self._conversation.state
-        return state.seq > seen and any(
-            item["id"] in state.decisions for item in state.open_tool_items()
-        )
 
     def _settle(self, batch: _Batch) -> list[_Ready]:
         """Plan the open actions in order; ask, reject, or return those that may start."""
@@ -184,6 +182,7 @@ class Actions:
                 batch.failure = exc
             with self._conversation.changed:
                 del batch.running[action.item["id"]]
+                batch.n_ended += 1
                 self._conversation.changed.notify_all()
 
         name = f"tool-{action.item['id'][:8]}"

@@ -8,7 +8,7 @@ it is asked again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from oh_daemon.contract import events as e
@@ -68,6 +68,14 @@ class Rejection:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What was said about one action, as of one moment: an answer may come at any time."""
+
+    decisions: Mapping[str, Json]
+    waits: bool
+
+
 class Consent:
     """Decides one action at a time for one conversation."""
 
@@ -80,29 +88,27 @@ class Consent:
         """The intent to run (the user may have edited it), a rejection, or None while it waits."""
         if intent.question is not None:
             return self._question(item, intent, intent.question)
-        decisions = self._conversation.state.decisions.get(item["id"], {})
+        answers = self._answers(item)
         digest = digest_of(intent.subject, intent.digest_material)
         # Before anybody is asked: what a hook denies is no question.
-        if digest not in decisions and not self._waits(item):
+        if digest not in answers.decisions and not answers.waits:
             hooked = self._ask_hooks(item, tool, intent, digest)
             if not isinstance(hooked, Intent):
                 return hooked
-        return self._settle(item, tool, intent, digest)
-
-    def _settle(
-        self, item: Json, tool: Tool, intent: Intent, digest: str
-    ) -> Intent | Rejection | None:
-        decisions = self._conversation.state.decisions.get(item["id"], {})
         for gate in self._policy.gates(tool.spec, intent):
-            answer = self._pass_gate(item, gate, decisions, intent)
-            if not isinstance(answer, Intent):
-                return answer
-        decision = decisions.get(digest)
+            passed = self._pass_gate(item, gate, answers, intent)
+            if not isinstance(passed, Intent):
+                return passed
+        decision = answers.decisions.get(digest)
         if decision is not None:
             return self._obey(item, tool, intent, decision)
-        if self._waits(item):
-            return None
-        return self._apply_policy(item, tool, intent, digest)
+        return None if answers.waits else self._apply_policy(item, tool, intent, digest)
+
+    def _answers(self, item: Json) -> _Answers:
+        with self._conversation.changed:
+            state = self._conversation.state
+            waits = any(asked["itemId"] == item["id"] for asked in state.approvals.values())
+            return _Answers(dict(state.decisions.get(item["id"], {})), waits)
 
     def _ask_hooks(
         self, item: Json, tool: Tool, intent: Intent, digest: str
@@ -117,11 +123,14 @@ class Consent:
 
     def _question(self, item: Json, intent: Intent, question: Question) -> Intent | None:
         """Put a question once; whoever answers ends the item. With nobody there it runs."""
-        if self._waits(item):
-            return None
+        conversation = self._conversation
+        with conversation.changed:
+            state = conversation.state
+            is_put = any(asked["itemId"] == item["id"] for asked in state.questions.values())
+            if is_put or item["id"] not in state.open_items:
+                return None
         if not self._policy.can_answer(question):
             return intent
-        conversation = self._conversation
         asked = InputRequest(
             id=new_id(),
             conversation_id=conversation.id,
@@ -137,17 +146,17 @@ class Consent:
         return None
 
     def _pass_gate(
-        self, item: Json, gate: Gate, decisions: dict[str, Json], intent: Intent
+        self, item: Json, gate: Gate, answers: _Answers, intent: Intent
     ) -> Intent | Rejection | None:
         if gate.refusal is not None:
             return Rejection(gate.refusal)
         digest = digest_of(gate.subject)
-        decision = decisions.get(digest)
+        decision = answers.decisions.get(digest)
         if decision is None and self._is_granted(_key_of(gate.subject)):
             gate.on_allow("conversation")
             return intent
         if decision is None:
-            if not self._waits(item):
+            if not answers.waits:
                 held = replace(intent, subject=gate.subject, title=gate.title, editable=False)
                 self._ask(item, held, digest, Verdict("ask", "gate", "medium"))
             return None
@@ -241,11 +250,6 @@ class Consent:
             digest=digest,
         )
         self._conversation.append(decided, item_id=item["id"])
-
-    def _waits(self, item: Json) -> bool:
-        with self._conversation.changed:
-            pending = self._conversation.state.pending.values()
-            return any(asked["itemId"] == item["id"] for asked in pending)
 
     def _obey(
         self, item: Json, tool: Tool, intent: Intent, decision: Json

@@ -31,6 +31,7 @@ from oh_daemon.contract.errors import StorageError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.actions import MAX_PARALLEL
 from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.approval import Gate
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.ports import Footprint, Intent, ToolContext, ToolResult, ToolSpec
 from oh_daemon.store.memory_log import MemoryLog
@@ -405,6 +406,24 @@ def test_an_action_waits_for_its_approval(effect: str, status: str, words: str):
         assert ended.result(DEADLINE_S)["finalText"] == "Done."
         [item] = work.items("toolCall")
     assert (item["status"], result_of(item)) == (status, words)
+
+
+def test_an_action_runs_though_its_answer_came_before_the_next_one_was_asked_about():
+    def gates(_spec: ToolSpec, intent: Intent) -> list[Gate]:
+        if getattr(intent.subject, "args", None) == {"words": "b"} and not answered:
+            answered.append(True)
+            answer(work, "allow")
+        return []
+
+    answered: list[bool] = []
+    echo = tool("echo", lambda words: words, read_only=True, words={"type": "string"})
+    script = [calls(call("echo", words="a"), call("echo", words="b"))]
+    policy = Policy(can_ask=lambda: True, gates=gates)
+    with at_work(script, echo, policy=policy, options=ASKING) as work:
+        work.conversation.send(text("go"))
+        work.heard.event("item.completed", nth=2)
+        [first, second] = work.items("toolCall")
+    assert (result_of(first), second["status"]) == ("a", "awaitingApproval")
 
 
 def test_with_nobody_to_ask_the_action_is_rejected_at_once():

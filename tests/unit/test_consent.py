@@ -107,6 +107,19 @@ def test_a_harmless_action_runs_and_the_log_says_by_which_rule() -> None:
     assert isinstance(world.settle(), Intent)
 
 
+def test_an_answer_that_comes_while_the_action_is_looked_at_is_not_asked_for_again() -> None:
+    def gates(_spec: ToolSpec, _intent: Intent) -> list[Gate]:
+        if world.pending:
+            world.answer()
+        return []
+
+    world = World(Policy(can_ask=lambda: True, gates=gates))
+    assert world.settle() is None
+    assert world.settle() is None
+    assert world.pending == []
+    assert isinstance(world.settle(), Intent)
+
+
 def test_looser_options_do_not_run_what_waits_for_an_answer() -> None:
     world = World()
     world.settle()
