@@ -122,6 +122,17 @@ def schema_problem(spec: ToolSpec, args: Json) -> str | None:
     return f"The arguments of {spec.name} do not fit its schema: {shown}."
 
 
+def schema_flaw(schema: Json) -> str | None:
+    """Why this is no JSON Schema, or None."""
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms.
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except (SchemaError, RecursionError) as exc:
+        return str(exc).splitlines()[0][:200]
+    return None
+
+
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> tuple[Any, tuple[type[Exception], ...]]:
     """It, and what it raises for a schema that refers to itself, to nothing, or is none at all."""

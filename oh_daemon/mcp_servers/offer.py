@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.ports import Json, ToolSpec
 from oh_daemon.workspace.paths import shown
 
@@ -78,17 +79,12 @@ def _problem(tool: Json, text: str, digest: str, *, is_full: bool) -> str | None
     if hashlib.sha256(text.encode()).hexdigest() != digest:
         says = shown(str(tool.get("description")))[:200]
         return f"it changed since it was first offered; mcp/restart takes the new one: {says!r}"
-    return schema_problem(tool["inputSchema"])
+    return input_schema_problem(tool["inputSchema"])
 
 
-def schema_problem(schema: Json) -> str | None:
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms.
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except (SchemaError, RecursionError) as exc:
-        return f"its input schema is none: {str(exc).splitlines()[0][:200]}"
-    return None
+def input_schema_problem(schema: Json) -> str | None:
+    flaw = schema_flaw(schema)
+    return flaw and f"its input schema is none: {flaw}"
 
 
 def _spec(name: str, server: str, tool: Json) -> ToolSpec:

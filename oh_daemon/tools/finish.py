@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 
 _SHARED = ("$defs", "definitions")
@@ -18,10 +19,11 @@ class FinishTool:
 
         Raises `InvalidParamsError` for what is no JSON Schema.
         """
-        _require_schema(result_schema or {})
         properties: Json = {"message": {"type": "string", "description": "For the user."}}
         shared: Json = {}
         if result_schema is not None:
+            if flaw := schema_flaw(result_schema):
+                raise InvalidParamsError.at("resultSchema", f"it is no JSON Schema: {flaw}")
             properties["result"] = {k: v for k, v in result_schema.items() if k not in _SHARED}
             shared = {key: result_schema[key] for key in _SHARED if key in result_schema}
         self.spec = ToolSpec(
@@ -48,15 +50,3 @@ class FinishTool:
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         said = {"type": "text", "text": args["message"]}
         return ToolResult((said,), ends_turn="finished", value=args.get("result"))
-
-
-def _require_schema(schema: Json) -> None:
-    if not schema:
-        return
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms.
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except (SchemaError, RecursionError) as exc:
-        reason = str(exc).splitlines()[0][:200]
-        raise InvalidParamsError.at("resultSchema", f"it is no JSON Schema: {reason}") from exc

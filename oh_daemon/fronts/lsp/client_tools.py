@@ -17,24 +17,29 @@ from oh_daemon.contract.client_tools import ClientTool, ToolCallResult
 from oh_daemon.contract.errors import InvalidParamsError, ToolError
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
-from oh_daemon.mcp_servers.offer import MAX_SCHEMA_BYTES, schema_problem
+from oh_daemon.mcp_servers.offer import MAX_SCHEMA_BYTES, input_schema_problem
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import shown
 
 RESERVED = frozenset(
     {
-        *(
-            "apply_patch",
-            "ask",
-            "delegate",
-            "diagnostics",
-            "edit",
-            "finish",
-            "glob",
-            "grep",
-            "list",
-        ),
-        *("lookup", "mcp_resource", "memory", "rename", "skill", "terminal", "think", "todo"),
+        "apply_patch",
+        "ask",
+        "delegate",
+        "diagnostics",
+        "edit",
+        "finish",
+        "glob",
+        "grep",
+        "list",
+        "lookup",
+        "mcp_resource",
+        "memory",
+        "rename",
+        "skill",
+        "terminal",
+        "think",
+        "todo",
     }
 )
 """Names of the daemon's own tools, whether a conversation is offered them or not."""
@@ -111,7 +116,7 @@ def _problem(tool: ClientTool, earlier: Sequence[str]) -> str | None:
         return f"its input schema is longer than {MAX_SCHEMA_BYTES >> 10} KiB"
     if tool.input_schema.get("type", "object") != "object":
         return "its input schema must be that of an object"
-    return schema_problem(tool.input_schema)
+    return input_schema_problem(tool.input_schema)
 
 
 def _result(name: str, answer: ClientAnswer) -> ToolResult:
