@@ -306,13 +306,16 @@ class Agent:
     def _rest(self, rest: Rest) -> None:
         conversation = self.conversation
         with conversation.changed:
-            now, outcome = conversation.clock.now(), {"final_text": rest.final_text}
-            if rest.result is not None:
-                outcome["result"] = rest.result
-            conversation.append(
-                ended_turn(conversation.state, now, "completed", rest.stop_reason, **outcome),
-                conversation.status_event(rest.status, rest.reason),
+            now = conversation.clock.now()
+            ended = ended_turn(
+                conversation.state,
+                now,
+                "completed",
+                rest.stop_reason,
+                final_text=rest.final_text,
+                result=rest.result,
             )
+            conversation.append(ended, conversation.status_event(rest.status, rest.reason))
         conversation.log.sync()
 
     def _stop_early(self) -> None:
