@@ -54,7 +54,10 @@ export class Agent implements Disposable {
 
   /** Starts the daemon unless it runs or has failed; a failure is a state, not an exception. */
   start(): Promise<void> {
-    this.starting ??= this.launch(this.era);
+    const { era } = this;
+    this.starting ??= this.launch(era).catch((error: unknown) => {
+      if (era === this.era) this.fail("The daemon could not start.", String(error));
+    });
     return this.starting;
   }
 
@@ -122,13 +125,9 @@ export class Agent implements Disposable {
     this.client = client;
     client.registerFeature(new WithoutProgress());
     this.listen(client);
-    try {
-      await client.start();
-    } catch (error) {
-      if (era === this.era) this.fail("The daemon could not start.", String(error));
-    }
+    await client.start();
     // A client can be stopped only when it has started.
-    if (era !== this.era && client.isRunning()) await client.stop();
+    if (era !== this.era) await client.stop();
   }
 
   /** Who agreed to the daemon of an earlier version need not be asked for this one's. */
