@@ -302,10 +302,11 @@ export class Store {
 
 /** A rollback takes back what came after its place in the log. */
 function withoutTakenBack(records: readonly LogRecord[]): readonly LogRecord[] {
-  let kept: readonly LogRecord[] = [];
+  let kept: LogRecord[] = [];
   for (const record of records) {
     const { event } = record;
-    kept = event.type === "conversation.rolledBack" ? kept.filter(({ seq }) => seq <= event.toSeq) : [...kept, record];
+    if (event.type === "conversation.rolledBack") kept = kept.filter(({ seq }) => seq <= event.toSeq);
+    else kept.push(record);
   }
   return kept;
 }
