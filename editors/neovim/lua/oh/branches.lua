@@ -59,6 +59,22 @@ local function told(files)
   return #left == 0 and what or ("%s; left alone: %s"):format(what, named(left))
 end
 
+--- Do what a dry run has shown, and say what became of the files.
+---@param daemon oh.Daemon
+---@param method "conversation/rollback"|"checkpoint/restore"
+---@param params table Of the dry run.
+---@param on_done? fun()
+local function go_back(daemon, method, params, on_done)
+  params.dryRun = nil
+  daemon:request(method, params, function(result)
+    if on_done then
+      on_done()
+    end
+    require("oh.editor").reload_all(daemon)
+    tell.message(told(result))
+  end)
+end
+
 --- Go back to before the message at the cursor, else the last one, with or without the files. What
 --- would become of them is said before; the message is in the draft afterwards.
 ---@param conversation oh.Conversation
@@ -85,11 +101,9 @@ function M.rollback(conversation)
       if not chosen then
         return
       end
-      params.files, params.dryRun = chosen == restore and "restore" or "keep", nil
-      daemon:request("conversation/rollback", params, function(result)
+      params.files = chosen == restore and "restore" or "keep"
+      go_back(daemon, "conversation/rollback", params, function()
         require("oh.input").append(daemon.root, written)
-        require("oh.editor").reload_all(daemon)
-        tell.message(told(result))
       end)
     end)
   end)
@@ -139,14 +153,9 @@ function M.restore_to(conversation, checkpoint)
       prompt = ("Before %q: %s"):format(blocks.escaped(checkpoint.title), told(preview)),
       kind = "oh_restore",
     }, function(chosen)
-      if chosen ~= restore then
-        return
+      if chosen == restore then
+        go_back(daemon, "checkpoint/restore", params)
       end
-      params.dryRun = nil
-      daemon:request("checkpoint/restore", params, function(result)
-        require("oh.editor").reload_all(daemon)
-        tell.message(told(result))
-      end)
     end)
   end)
 end

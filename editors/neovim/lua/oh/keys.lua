@@ -126,10 +126,9 @@ function M.answers(approval)
     }, "  "),
   }
   if approval.subject.kind == "fileChange" then
-    local count = require("oh.proposal").count(approval)
-    local left_out = count.left_out > 0
-      and (" (%d of %d changes left out)"):format(count.left_out, count.hunks)
-    table.insert(lines, key("diff", ":Oh diff") .. " see it side by side" .. (left_out or ""))
+    local left_out = require("oh.proposal").told(approval)
+    local more = left_out and (" (%s)"):format(left_out) or ""
+    table.insert(lines, key("diff", ":Oh diff") .. " see it side by side" .. more)
   elseif approval.editable then
     table.insert(lines, key("edit", ":Oh edit") .. " edit it first")
   end

@@ -34,6 +34,15 @@ function M.count(approval)
   return { hunks = #hunks, chosen = vim.tbl_count(verdicts), left_out = n_out }
 end
 
+--- How much is left out, in words; nil when nothing is.
+---@param approval table
+---@return string?
+function M.told(approval)
+  local count = M.count(approval)
+  return count.left_out > 0 and ("%d of %d changes left out"):format(count.left_out, count.hunks)
+    or nil
+end
+
 --- The subject without what is left out; nil when nothing is.
 ---@param approval table
 ---@return table?

@@ -194,10 +194,8 @@ end
 ---@private
 ---@return string
 function Review:promise()
-  local count = proposal.count(self.shown.approval)
-  local rest = count.left_out > 0
-    and (", %d of %d changes left out"):format(count.left_out, count.hunks)
-  return "if you allow it" .. (rest or "")
+  local left_out = proposal.told(self.shown.approval)
+  return "if you allow it" .. (left_out and ", " .. left_out or "")
 end
 
 ---@param all oh.Change[]
