@@ -106,12 +106,7 @@ class VSCode:
         return self.page.url.startswith(f"http://{self.address}/")
 
     async def open_file(self, name: str) -> None:
-        await self.page.keyboard.press("Control+p")
-        field = self.page.locator('.quick-input-widget input[type="text"]')
-        await field.fill(str(self.project / name))
-        row = self.page.locator(".quick-input-list .monaco-list-row.focused")
-        await expect(row).to_contain_text(name)
-        await field.press("Enter")
+        await self._choose("Control+p", str(self.project / name), shown=name)
         await self.tab(name).wait_for()
 
     async def another_window(self) -> VSCode:
@@ -213,12 +208,16 @@ class VSCode:
         return box
 
     async def run_command(self, title: str) -> None:
-        await self.page.keyboard.press("F1")
+        await self._choose("F1", f">{title}", shown=title)
+
+    async def _choose(self, key: str, typed: str, *, shown: str) -> None:
+        """From the list that the key opens."""
+        await self.page.keyboard.press(key)
         field = self.page.locator('.quick-input-widget input[type="text"]')
-        await field.fill(f">{title}")
-        # Enter runs the one that has the list's focus, which comes after its text.
+        await field.fill(typed)
+        # Enter takes the one that has the list's focus, which comes after its text.
         row = self.page.locator(".quick-input-list .monaco-list-row.focused")
-        await expect(row).to_contain_text(title)
+        await expect(row).to_contain_text(shown)
         await field.press("Enter")
 
     async def expect_editor(self, text: str) -> None:
