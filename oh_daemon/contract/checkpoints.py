@@ -15,6 +15,8 @@ class CheckpointCreated(Contract):
     """The name of each folder's tree, by its URI."""
     after: dict[str, str]
     n_files: int
+    saved: dict[str, str] | None = None
+    """What the user saved meanwhile, by URI: only what came of it after that is not theirs."""
 
 
 class ConversationRolledBack(Contract):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,6 +71,10 @@ class Editor(Protocol):
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
     ) -> OpenDocument | None:
         """Wait until the open document's text has this hash; None when it did not come to that."""
+        ...
+
+    def note_saves(self) -> Callable[[], Mapping[Path, str]]:
+        """Note what is saved from now on; the result ends that and tells, by real path."""
         ...
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:

@@ -16,7 +16,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.workspace.checkpoints import Checkpoints, Difference, Kept
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import parse_text, sha256_of
-from oh_daemon.workspace.paths import path_from_uri, real_path
+from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.review import Rewrite, merged
 from oh_daemon.workspace.text_changes import Create, with_newlines
 
@@ -111,7 +111,7 @@ def _changes_in(
                 yield path, latest[path], text(event.get("now"))
         case "checkpoint.created" if checkpoints is not None:
             differences = checkpoints.differences(event["before"], event["after"])
-            yield from _versions(differences, checkpoints)
+            yield from _versions(differences, event.get("saved", {}), checkpoints)
         case _:
             pass
 
@@ -127,22 +127,30 @@ def _path(uri: str) -> Path:
 
 
 def _versions(
-    differences: Sequence[Difference], checkpoints: Checkpoints
+    differences: Sequence[Difference], saved: Json, checkpoints: Checkpoints
 ) -> Iterator[tuple[Path, Version | None, Version | None]]:
     sides = [kept for each in differences for kept in (each.before, each.after) if kept]
-    contents = checkpoints.contents([kept.oid for kept in sides])
+    contents = checkpoints.contents([*(kept.oid for kept in sides), *saved.values()])
+
+    def text(oid: str) -> str | None:
+        parsed = parse_text(contents[oid]) if oid in contents else None
+        return parsed and with_newlines(parsed.text)
 
     def version(kept: Kept | None) -> Version | None:
         if kept is None:
             return None
-        raw = contents.get(kept.oid)
-        parsed = None if raw is None or kept.mode == _LINK else parse_text(raw)
-        return Version(parsed and with_newlines(parsed.text), raw, kept.mode)
+        is_link = kept.mode == _LINK
+        return Version(None if is_link else text(kept.oid), contents.get(kept.oid), kept.mode)
 
     for each in differences:
         # Of a link the folder counts, not what it leads to.
         path = real_path(each.path.parent) / each.path.name
-        yield path, version(each.before), version(each.after)
+        before = version(each.before)
+        if theirs := saved.get(uri_from_path(each.path)):
+            # Up to this text it was the user, whatever the command had done to the file by then.
+            # It is not known by its bytes: the disk may have it in another encoding.
+            before = Version(text(theirs), mode=before and before.mode)
+        yield path, before, version(each.after)
 
 
 def restore(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:

@@ -176,7 +176,9 @@ class Workbench:
         shells = Shells(shared.spawner, folders.folders[0], shared.environment, shared.masker)
         self.documents, self.shells = documents, shells
         if isinstance(log, LogFile):
-            self.checkpoints = Checkpoints(log.folder / "checkpoints", folders, shared.spawner)
+            store = log.folder / "checkpoints"
+            note_saves = shared.editor.note_saves if shared.editor else None
+            self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
         self.context_files = ContextFiles(documents)
         terminal = TerminalTool(
             shells,

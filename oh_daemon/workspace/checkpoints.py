@@ -20,9 +20,10 @@ from typing import IO
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.events import CheckpointCreated
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.files import MAX_TEXT_BYTES
-from oh_daemon.workspace.paths import Folders, path_from_uri, uri_from_path
+from oh_daemon.workspace.files import MAX_TEXT_BYTES, parse_text
+from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.spawner import Spawner, clean_env
+from oh_daemon.workspace.text_changes import with_newlines
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,9 @@ _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 Trees = dict[str, str]
 """The URI of each folder and the name of its tree in the store."""
 
+Saves = Mapping[Path, str]
+"""What the user has saved, by real path."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -66,7 +70,15 @@ class Difference:
 class Checkpoints:
     """Of one conversation. Safe from any thread."""
 
-    def __init__(self, store: Path, folders: Folders, spawner: Spawner) -> None:
+    def __init__(
+        self,
+        store: Path,
+        folders: Folders,
+        spawner: Spawner,
+        note_saves: Callable[[], Callable[[], Saves]] | None = None,
+    ) -> None:
+        """`note_saves` is that of `core.editor_ports.Editor`."""
+        self._note_saves = note_saves or (lambda: dict[Path, str])
         self._store = store
         self._folders = folders
         self._spawner = spawner
@@ -99,19 +111,42 @@ class Checkpoints:
     def watch(self, cancel: CancelToken) -> Callable[[], CheckpointCreated | None]:
         """Look before something runs; the result looks again and tells what has changed."""
         before = self.take(cancel)
+        saves_since = self._note_saves()
 
         def ended() -> CheckpointCreated | None:
             after = self.take(cancel) if before else None
+            saves = saves_since()
             if before is None or after is None or after == before:
                 return None
             try:
-                n_files = len(self.differences(before, after))
+                return self._created(before, after, saves)
             except ToolError as exc:
                 logger.warning("no checkpoint: %s", exc)
                 return None
-            return CheckpointCreated(before=before, after=after, n_files=n_files)
 
         return ended
+
+    def _created(self, before: Trees, after: Trees, saves: Saves) -> CheckpointCreated | None:
+        """None when all that differs is what the user saved."""
+        changed = self.differences(before, after)
+        saved: dict[str, str] = {}
+        n_files = len(changed)
+        for each in changed:
+            if (text := saves.get(real_path(each.path))) is not None:
+                saved[uri_from_path(each.path)] = self._keep(text)
+                n_files -= self._holds(each.after, text)
+        if not n_files:
+            return None
+        return CheckpointCreated(before=before, after=after, n_files=n_files, saved=saved or None)
+
+    def _keep(self, text: str) -> str:
+        written = ("hash-object", "-w", "--stdin")
+        given = text.encode("utf-8", "surrogatepass")
+        return self._git(self._store, *written, given=given).decode().strip()
+
+    def _holds(self, kept: Kept | None, text: str) -> bool:
+        parsed = parse_text(self.contents([kept.oid]).get(kept.oid, b"")) if kept else None
+        return parsed is not None and with_newlines(parsed.text) == with_newlines(text)
 
     def differences(self, before: Trees, after: Trees) -> list[Difference]:
         """What changed in between. Raises `ToolError`."""

@@ -37,7 +37,7 @@ def test_initialize_tells_what_the_daemon_can(spawn: Spawn) -> None:
     result = client.initialize()
     capabilities = result["capabilities"]
     assert capabilities["positionEncoding"] == "utf-16"
-    assert capabilities["textDocumentSync"] == {"openClose": True, "change": 2}
+    assert capabilities["textDocumentSync"] == {"openClose": True, "change": 2, "save": True}
     assert capabilities["workspace"]["workspaceFolders"]["supported"] is True
     ours = capabilities["experimental"]["ohDaemon"]
     assert ours["protocolVersion"] == {"major": 1, "minor": 0}

@@ -73,6 +73,9 @@ class Editor:
         buffer.text, buffer.version = text, buffer.version + 1
         self.tell(buffer)
 
+    def save(self, path: Path) -> None:
+        self._save(self.buffers[path.as_uri()])
+
     def tell(self, buffer: Buffer) -> None:
         named = {"uri": buffer.path.as_uri(), "version": buffer.version}
         change = {"textDocument": named, "contentChanges": [{"text": buffer.text}]}

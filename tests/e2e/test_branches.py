@@ -226,6 +226,32 @@ def test_what_the_user_changed_since_stays_and_is_named(world: World) -> None:
     assert client.error("conversation/rollback", params).code == -32602
 
 
+def test_what_the_user_saves_while_a_command_runs_stays_theirs(world: World) -> None:
+    mine, both, gate = world.project / "mine.txt", world.project / "both.txt", world.home / "gate"
+    mine.write_text("1\n")
+    both.write_text("1\n2\n3\n4\n")
+    os.mkfifo(gate)
+    agents = "sed -i s/4/four/ both.txt; echo x > x"
+    world.script(call("terminal", command=f"cat '{gate}'; {agents}"), say("Done."))
+    editor = Editor(world)
+    named = {"conversationId": world.start(editor.client)}
+    with gate.open("w"):  # Opens when the command does, and lets it go on.
+        for path, typed in ((mine, "one\n"), (both, "one\n2\n3\n4\n")):
+            editor.open(path, typed=typed)
+            editor.save(path)
+        editor.client.request("daemon/status")  # So the daemon has heard of it.
+    world.turn(editor.client)
+    editor.open(both)  # It takes up what the command wrote.
+    [command] = editor.client.request("checkpoint/list", named)["checkpoints"]
+    assert command["nFiles"] == 2
+    back = {**named, "checkpointId": command["id"]}
+    done = editor.client.request("checkpoint/restore", back)
+    restored = [path.as_uri() for path in (both, world.project / "x")]
+    assert (sorted(done["restored"]), done["conflicts"]) == (restored, [])
+    assert mine.read_text() == "one\n"
+    assert both.read_text() == "one\n2\n3\n4\n"
+
+
 def test_a_checkpoint_is_restored_in_the_open_buffer_and_the_agent_is_told(world: World) -> None:
     path = world.project / "a.txt"
     path.write_text("1\n2\n3\n4\n5\n6\n")

@@ -1256,6 +1256,7 @@ export interface CheckpointCreated {
   before: Record<string, string>;
   after: Record<string, string>;
   nFiles: number;
+  saved?: Record<string, string>;
 }
 
 /** This item and all after it no longer count, nor do the events after `toSeq`. */

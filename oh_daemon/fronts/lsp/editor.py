@@ -39,6 +39,7 @@ class ClientEditor:
         self.can_apply = self._has_own_edit or facts.offers("workspace", "applyEdit")
         self.can_save = self._has_own_edit or self._has_save
         self.documents = documents.documents
+        self.note_saves = documents.note_saves
 
     def document(self, path: Path) -> OpenDocument | None:
         """The synced text. One that we lost track of is read from the client, or counts as closed.

@@ -218,7 +218,7 @@ def _server_capabilities(version: str, position_encoding: str) -> Json:
     }
     return {
         "positionEncoding": position_encoding,
-        "textDocumentSync": {"openClose": True, "change": 2},
+        "textDocumentSync": {"openClose": True, "change": 2, "save": True},
         "codeActionProvider": True,
         "workspace": {
             "workspaceFolders": {"supported": True, "changeNotifications": True},

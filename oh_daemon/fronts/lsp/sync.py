@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class Documents:
         self._adopted: dict[str, int] = {}
         """Versions that the client told us when asked, by URI."""
         self._folder_uris = list(folder_uris)
+        self._notes: list[dict[Path, str]] = []
+        """What was saved since each `note_saves` that has not ended."""
         self._is_warm = False
 
     def notifications(self) -> dict[str, Callable[[Json], None]]:
@@ -52,6 +54,7 @@ class Documents:
             "textDocument/didClose": lambda params: self.follow(
                 params["textDocument"]["uri"], 0, None
             ),
+            "textDocument/didSave": self._did_save,
             "workspace/didChangeWorkspaceFolders": self._did_change_folders,
         }
 
@@ -69,6 +72,19 @@ class Documents:
     def documents(self) -> tuple[OpenDocument, ...]:
         with self._changed:
             return tuple(document for _, document in self._open.values())
+
+    def note_saves(self) -> Callable[[], Mapping[Path, str]]:
+        """Note what the client saves from now on; the result ends that and tells, by real path."""
+        noted: dict[Path, str] = {}
+        with self._changed:
+            self._notes.append(noted)
+
+        def ended() -> Mapping[Path, str]:
+            with self._changed:
+                self._notes = [other for other in self._notes if other is not noted]
+            return noted
+
+        return ended
 
     def uri_of(self, path: Path) -> str:
         """As the client opened this document, letter by letter, else as it would be named."""
@@ -165,6 +181,13 @@ class Documents:
             self._lose(uri)
             raise
         self.follow(uri, before.version if version is None else version, text)
+
+    def _did_save(self, params: Json) -> None:
+        with self._changed:
+            if saved := self._open.get(params["textDocument"]["uri"]):
+                real_path, document = saved
+                for noted in self._notes:
+                    noted[Path(real_path)] = document.text
 
     def _did_change_folders(self, params: Json) -> None:
         removed = {folder["uri"] for folder in params["event"]["removed"]}

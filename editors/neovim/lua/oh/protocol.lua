@@ -1107,6 +1107,7 @@
 ---@field before table<string, string>
 ---@field after table<string, string>
 ---@field nFiles integer
+---@field saved? table<string, string>
 
 --- This item and all after it no longer count, nor do the events after `toSeq`.
 ---@class (exact) oh.protocol.ConversationRolledBack
