@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from oh_daemon.contract.settings import STRICTNESS
 from oh_daemon.core.plain_text import shorten
@@ -21,6 +22,7 @@ _REASONS = {
     "maxCostUsdPerDay": "the limit of cost of this day was reached",
     "needsInput": "it asked a question instead of finishing",
     "stuck": "it went in circles",
+    "noResult": "it ended without the result that was asked for",
     "noAnswer": "the model gave no answer",
     "cancelled": "it was interrupted",
     "user": "it was paused by the user",
@@ -36,6 +38,7 @@ class Task:
     title: str
     agent: str
     resume: str | None = None
+    result_schema: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class Outcome:
     status: Literal["completed", "failed", "cancelled"]
     reason: str | None
     text: str
+    result: Any = None
+    """By the task's schema; JSON."""
 
 
 def inherited_options(own_mode: str | None, parent: Mapping[str, str]) -> dict[str, str]:
@@ -61,7 +66,9 @@ def outcome_of(turn: Json, state: State) -> Outcome:
     if error := turn.get("error"):
         return Outcome("failed", reason, f"{error['message']}\n{text}".strip())
     if reason in {"finished", "endTurn"}:
-        return Outcome("completed", None, text)
+        if state.result_schema is not None and turn.get("result") is None:
+            return Outcome("failed", "noResult", text)
+        return Outcome("completed", None, text, turn.get("result"))
     return Outcome("cancelled" if reason in {"cancelled", "user"} else "failed", reason, text)
 
 
@@ -77,4 +84,7 @@ def render_outcome(task: Task, conversation_id: str, outcome: Outcome) -> str:
         why = _REASONS.get(outcome.reason, outcome.reason)
         how = f"not completed: {why}; a task with resume {conversation_id!r} goes on with it"
     head = f"[{task.agent}: {task.title} | conversation {conversation_id} | {how}]"
-    return f"{head}\n{shorten(outcome.text, MAX_RESULT_CHARS) or '(it said nothing)'}"
+    rows = [head, shorten(outcome.text, MAX_RESULT_CHARS) or "(it said nothing)"]
+    if outcome.result is not None:
+        rows.append(f"result: {json.dumps(outcome.result, ensure_ascii=False)}")
+    return "\n".join(rows)

@@ -54,6 +54,7 @@ _ROLE = """\
 You are the sub-agent {name!r}. Another agent gave you your task. It sees your last message only, \
 not your steps, and the user may not read along: work on your own, and end with a report of what \
 you found or did, and of what you could not do."""
+_RESULT = "Call `finish` at the end: the other agent gets your report with the `result`."
 
 
 def agents_in(shared: Shared, folders: Sequence[Path]) -> dict[str, NamedAgent]:
@@ -114,17 +115,20 @@ class SubAgents:
             return self._start(task, conversation_id), True
         conversations = self.conversations
         was_open = conversations.find_live(conversation_id) is not None
-        recipe = replace(self.recipe, parent=self.parent)
+        recipe = replace(self.recipe, parent=self.parent, result_schema=None)
         live = conversations.open(conversation_id, self.folders, recipe=recipe)
         self.align(live.conversation, task.agent)
         return live, not was_open
 
     def _start(self, task: Task, conversation_id: str) -> Live:
         agent, state = self.agents()[task.agent], self.parent.state
-        instructions = (self.recipe.instructions, _ROLE.format(name=agent.name))
+        role = _ROLE.format(name=agent.name)
+        result = None if task.result_schema is None else _RESULT
+        instructions = (self.recipe.instructions, role, result, agent.instructions)
         recipe = replace(
             self.recipe,
-            instructions="\n\n".join(filter(None, (*instructions, agent.instructions))),
+            instructions="\n\n".join(filter(None, instructions)),
+            result_schema=task.result_schema,
             tool_filter=m.ToolFilter(allow=self._tools_for(agent)),
             tool_choice="auto",
             parent=self.parent,

@@ -19,6 +19,7 @@ for searches that would fill your context, and for independent pieces of work: t
 run side by side, four at a time, so they must not change the same files.
 A sub-agent knows nothing of this conversation: say all that it needs, and what it shall report.
 resume: the id of a conversation from an earlier result; `task` is then its next message.
+result_schema: for a new task, the JSON Schema of a result that you want beside its last message.
 Agents:
 """
 _SCHEMA: Json = {
@@ -35,6 +36,7 @@ _SCHEMA: Json = {
                     "title": {"type": "string", "description": "three to six words for the user"},
                     "agent": {"type": "string", "description": f"default {_DEFAULT_AGENT}"},
                     "resume": {"type": "string", "minLength": 1},
+                    "result_schema": {"type": "object"},
                 },
                 "required": ["task"],
                 "additionalProperties": False,
@@ -64,6 +66,8 @@ class DelegateTool:
         for task in tasks:
             if task.resume is None and task.agent not in known:
                 raise ToolError(f"There is no agent {task.agent!r}; there are {', '.join(known)}.")
+        if any(task.resume and task.result_schema for task in tasks):
+            raise ToolError("A task that is resumed keeps its result_schema; leave that out.")
         resumed = [task.resume for task in tasks if task.resume is not None]
         if len(set(resumed)) < len(resumed):
             raise ToolError("Two tasks resume the same conversation; put them into one message.")
@@ -93,6 +97,7 @@ def _tasks(args: Json) -> list[Task]:
             title=_title(given.get("title") or given["task"]),
             agent=given.get("agent", _DEFAULT_AGENT),
             resume=given.get("resume"),
+            result_schema=given.get("result_schema"),
         )
         for given in args["tasks"]
     ]
@@ -105,4 +110,5 @@ def _title(text: str) -> str:
 
 def _meta(task: Task, conversation_id: str, outcome: Outcome) -> Json:
     told = {"conversationId": conversation_id, "agent": task.agent, "status": outcome.status}
-    return told if outcome.reason is None else {**told, "reason": outcome.reason}
+    more = {"reason": outcome.reason, "result": outcome.result}
+    return {**told, **{key: value for key, value in more.items() if value is not None}}

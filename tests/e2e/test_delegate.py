@@ -112,6 +112,42 @@ def test_tasks_run_side_by_side_and_their_last_words_are_the_result(world: World
     check_lists(world, client, parent, {one, two})
 
 
+def test_a_task_ends_with_the_result_that_was_asked_for(world: World) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    counting = [task(words, "explore", result_schema=schema) for words in ("one", "two")]
+    script(
+        world,
+        go=[
+            delegate(*counting, task("three"), task("four", result_schema={"type": "number!"})),
+            call("finish", message="All.", result=[3]),
+        ],
+        one=[
+            call("finish", message="Counted.", result={"n": "three"}),
+            call("finish", message="Counted.", result={"n": 3}),
+        ],
+        two=[say("About three.")],
+        three=[call("finish", message="Done.")],
+    )
+    client = world.daemon()
+    # What is wanted of the parent is not wanted of them.
+    parent = world.start(client, resultSchema={"type": "array"})
+    assert wait_for_end(client, parent)["result"] == [3]
+    result = result_of(client)
+    told = result["meta"]["subagents"]
+    assert [(each["status"], each.get("reason"), each.get("result")) for each in told] == [
+        ("completed", None, {"n": 3}),
+        ("failed", "noResult", None),
+        ("completed", None, None),
+        ("failed", "invalidParams", None),
+    ]
+    one, two, _, four = [part["text"] for part in result["content"]]
+    assert one.endswith(' | completed]\nCounted.\nresult: {"n": 3}')
+    assert "it ended without the result that was asked for; a task with resume" in two
+    assert "it is no JSON Schema" in four
+    asked = [r for r in world.llm.requests if first_user_text(r.body).startswith("one")]
+    assert "Call `finish` at the end" in asked[0].body["messages"][0]["content"]
+
+
 def check_lists(world: World, client: RawClient, parent: str, children: set[str]) -> None:
     """They are in no list unless they are asked for, and go with their parent."""
     listed = client.request("conversation/list")["conversations"]

@@ -117,6 +117,11 @@ def test_what_a_turn_came_to_is_said_with_the_last_words() -> None:
         ),
     ]:
         assert outcome_of(turn, state) == outcome
+    counted = State("c1", result_schema={"type": "integer"})
+    done = {"stopReason": "finished", "finalText": "Three.", "result": 3}
+    assert outcome_of(done, counted) == Outcome("completed", None, "Three.", 3)
+    talked = {"stopReason": "endTurn", "finalText": "Three."}
+    assert outcome_of(talked, counted) == Outcome("failed", "noResult", "Three.")
 
 
 def test_a_long_result_keeps_its_head_and_tail() -> None:
