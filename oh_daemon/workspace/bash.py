@@ -11,7 +11,6 @@ import os
 import resource
 import secrets
 import select
-import shlex
 import signal
 import socket
 import threading
@@ -24,6 +23,7 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace import reaper
+from oh_daemon.workspace.bash_lines import render_command, render_rc
 from oh_daemon.workspace.output import Capture, CleanText, Scrollback
 from oh_daemon.workspace.pty import KEYS, Pty
 from oh_daemon.workspace.shell_command import Command, CommandOutcome, OnOutput, State
@@ -39,32 +39,9 @@ _MARK_DEADLINE_S = 0.5
 """A program may flush the terminal and the mark with it; then the status alone counts."""
 _DRAIN_S = 0.05
 _TOP_FD = 241
-_INTERRUPTS = ((signal.SIGINT, 0.25), (signal.SIGTERM, 0.25), (signal.SIGKILL, 0.25))
-
-# Descriptors 240 and 241 are the terminal and the report pipe. What was exported, and the folder,
-# survive an `exit`: the trap saves them for the next shell. USR2 drops the rest of an interrupted
-# command, also when the program in front caught SIGINT and ended as if nothing had happened; one
-# that comes after the command must do nothing, or bash would drop a part of the next one.
-_RC = r"""
-exec 240>&1 241>&3 3>&-
-set +o history +H
-__oh_begin() { __oh_runs=1; return "$1"; }
-__oh_quiet() { __oh_runs= PS1= PS2= PROMPT_COMMAND=; return "$1"; }
-__oh_done() {
-  __oh_runs=
-  printf '\036%s\036' "$2" >&240
-  printf '%s %s %s\0' "$2" "$1" "$PWD" >&241
-  return "$1"
-}
-trap 'declare -px > @STATE@' EXIT
-trap '[ -z "$__oh_runs" ] || kill -INT $$' USR2
-if [ -r @STATE@ ]; then . @STATE@; cd -- "$PWD"; rm -f @STATE@; fi 2>/dev/null
-__oh_quiet 0
-"""
-_LINES = """\
-__oh_begin $?; . {file} <&240 240>&- 241>&-; {{ __oh_quiet $?; }} 2>/dev/null
-{{ __oh_done $? {mark}; }} 2>/dev/null
-"""
+_INTERRUPT_S = 0.75
+_INTERRUPTS = (signal.SIGINT, 0, 0, 0, signal.SIGTERM, 0, 0, 0, signal.SIGKILL, 0, 0, 0)
+"""To the program in front, 0 being none; bash is told again too, for it may miss it as it forks."""
 
 
 def _ignore(_text: str) -> None: ...
@@ -104,7 +81,7 @@ class Bash:
         self._late_cleaner = CleanText()
         scratch.mkdir(mode=0o700, exist_ok=True)
         rc = scratch / "rc"
-        rc.write_text(_RC.replace("@STATE@", shlex.quote(f"{scratch}/state")))
+        rc.write_text(render_rc(scratch / "state"))
         argv = ["bash", "--noprofile", "--rcfile", str(rc), "--noediting", "-i"]
         with ExitStack() as stack:
             self._pty = Pty()
@@ -167,8 +144,7 @@ class Bash:
             command = Command(text, self._capture(), is_background, note, late)
             self._pty.prepare()
             self._command = self.last = command
-            lines = _LINES.format(file=shlex.quote(str(file)), mark=command.mark.decode())
-            os.write(self._control, lines.encode())
+            os.write(self._control, render_command(file, command.mark).encode())
 
     def type(self, text: str) -> None:
         """Press a key of `KEYS`, or type `text` and Enter, in the program that runs."""
@@ -277,10 +253,10 @@ class Bash:
 
     def _interrupt(self, command: Command) -> None:
         """End the command, gently first; the shell itself only when nothing else helps."""
-        reaper.send_signal({self._process.pid}, signal.SIGUSR2)
-        for number, patience_s in _INTERRUPTS:
+        for number in _INTERRUPTS:
+            reaper.send_signal({self._process.pid}, signal.SIGUSR2)
             reaper.send_signal(self._in_front(), number)
-            if self._ends_within(command, patience_s):
+            if self._ends_within(command, _INTERRUPT_S / len(_INTERRUPTS)):
                 return
         self.kill(0)
         self._ends_within(command, _MARK_DEADLINE_S)
