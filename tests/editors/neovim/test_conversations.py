@@ -5,6 +5,24 @@ import threading
 from desk import Desk
 from fake_llm import call, calls, held, reason, say
 
+# The log is read anew, and what the daemon answers arrives only when `_G.arrive` is called.
+_READ_SLOWLY = """
+local client = vim.lsp.get_clients({ name = "oh" })[1]
+local request, on_event = client.request, client.handlers["conversation/event"]
+client.handlers["conversation/event"] = function(err, params)
+  _G.heard = params.event.to or _G.heard
+  return on_event(err, params)
+end
+client.request = function(self, method, params, on_answer)
+  client.request = request
+  return request(self, method, params, function(...)
+    local answer = { ... }
+    _G.arrive = function() on_answer(unpack(answer)) end
+  end)
+end
+require("oh").conversation():forget()
+require("oh").conversation():fetch()
+"""
 _CHOOSE_FIRST = "vim.ui.select = function(items, _, choose) choose(items[1]) end"
 
 
@@ -51,6 +69,22 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
         "askNever",
         "askRisky",
     ]
+
+
+def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
+    gate = threading.Event()
+    desk.script(held(calls(say("The first half, "), say("the second half.")), gate))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh tell me")
+    editor.wait_for_chat("The first half, ")
+    editor.lua(_READ_SLOWLY)
+    editor.wait("_G.arrive ~= nil")
+    gate.set()
+    editor.wait("_G.heard == 'idle'")
+    editor.lua("_G.arrive()")
+    editor.wait_for_chat("the second half.")
+    editor.wait_for_status("idle")
 
 
 def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:

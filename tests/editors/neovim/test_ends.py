@@ -1,8 +1,11 @@
 """Ends and failures: `:qa`, a daemon that cannot start, a first run without a key."""
 
+import sys
+
 import psutil
 from desk import Desk
-from fake_llm import call
+from fake_llm import call, say
+from neovim_editor import DAEMON
 
 
 def test_quitting_leaves_no_process(desk: Desk) -> None:
@@ -29,6 +32,20 @@ def test_a_daemon_that_cannot_start_says_why_and_what_to_do(desk: Desk) -> None:
     editor.wait_for_event("Exit")
     assert "the daemon ended (exit code 1); `:Oh restart`" in editor.messages()
     assert editor.lua("return require('oh').status()") == "oh: stopped"
+
+
+def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_it(
+    desk: Desk,
+) -> None:
+    desk.script(say("Here I am."), say("Still here."))
+    editor = desk.start(cmd=[sys.executable, "-c", "import sys; sys.stdin.read()"])
+    editor.edit(desk.file)
+    editor.command("Oh hello")
+    editor.options(cmd=DAEMON)
+    editor.command("Oh restart")
+    editor.wait_for_chat("Here I am.")
+    editor.command("Oh and now?")
+    editor.wait_for_chat("Still here.")
 
 
 def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:

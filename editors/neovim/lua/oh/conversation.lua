@@ -32,6 +32,7 @@ local M = {}
 ---@field context { used: integer, size?: integer }
 ---@field cost_usd? number
 ---@field seq integer Of the last event that is folded in.
+---@field private heard integer Of the last event that came after a hole.
 ---@field epoch? string
 ---@field on_change fun(index?: integer) Told which entry changed, or nil when another thing did.
 ---@field private by_id table<string, oh.Entry>
@@ -131,7 +132,7 @@ end
 function M.on_gap(daemon, params)
   local conversation = daemon.conversations[params.conversationId]
   if conversation then
-    conversation:fetch()
+    conversation:catch_up(params.toSeq)
   end
 end
 
@@ -142,8 +143,16 @@ function Conversation:forget()
   self.entries, self.by_id = {}, {}
   self.approvals, self.questions, self.queue, self.retry = {}, {}, {}, nil
   self.context, self.cost_usd = { used = 0 }, nil
-  self.seq, self.epoch = 0, nil
+  self.seq, self.heard, self.epoch = 0, 0, nil
   self.on_change()
+end
+
+--- There are events up to this one. A page of them that is on its way may be older than it.
+---@private
+---@param seq integer
+function Conversation:catch_up(seq)
+  self.heard = math.max(self.heard, seq)
+  self:fetch()
 end
 
 --- Get the events after those that are known, page by page.
@@ -171,6 +180,11 @@ function Conversation:fetch_page(after_seq)
     if not page.truncated then
       self.is_fetching = false
       require("oh.editor").reload_all(self.daemon)
+      local is_behind = self.heard > self.seq
+      self.heard = 0
+      if is_behind then
+        self:fetch()
+      end
     end
   end, function(err)
     self.is_fetching = false
@@ -185,7 +199,7 @@ function Conversation:take(record)
   if record.seq == self.seq + 1 then
     self:fold(record)
   elseif record.seq > self.seq then
-    self:fetch()
+    self:catch_up(record.seq)
   end
 end
 

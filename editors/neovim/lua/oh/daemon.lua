@@ -343,11 +343,12 @@ function Daemon:on_exit(code, signal)
   tell.event("Exit", { root = self.root, code = code, signal = signal })
   tell.state_changed({ root = self.root })
   if on_end then
+    -- First, so that what goes on without its answer asks the next one.
     on_end()
-    return
+  else
+    local how = signal ~= 0 and ("signal %d"):format(signal) or ("exit code %d"):format(code)
+    tell.error(("the daemon ended (%s); `:Oh restart` goes on where it was"):format(how))
   end
-  local how = signal ~= 0 and ("signal %d"):format(signal) or ("exit code %d"):format(code)
-  tell.error(("the daemon ended (%s); `:Oh restart` goes on where it was"):format(how))
   for _, on_error in ipairs(unanswered) do
     -- What is only shown would be shown once per request, and says no more than the line above.
     if on_error ~= M.show_error then
