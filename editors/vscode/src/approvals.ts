@@ -38,11 +38,12 @@ export class Approvals implements Disposable {
     const shownId = diff?.kind === "proposal" ? diff.approvalId : this.panel.askedId;
     const shown = waiting.find(({ id }) => id === shownId);
     if (!shown) return waiting[0] && this.review(waiting[0]);
-    if (Date.now() - this.since < INERT_MS) return;
     const option = shown.options.find((each) => each.effect === effect && each.scope === "once");
     if (!option) return;
     // What was typed there goes along: a note, or another command than the one that was asked for.
+    // Its buttons are inert at first.
     if (shown.id === this.panel.askedId) return this.panel.tell({ type: "press", optionId: option.id });
+    if (Date.now() - this.since < INERT_MS) return;
     await this.agent.request("approval/respond", { approvalId: shown.id, digest: shown.digest, optionId: option.id });
   }
 

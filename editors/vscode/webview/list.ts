@@ -147,10 +147,12 @@ export class ConversationList {
     }, restore);
   }
 
-  private replace(old: HTMLElement, info: ConversationInfo, isFocused = old.contains(document.activeElement)): void {
+  /** The keyboard stays on the button that it was on; `isFocused` puts it on the first. */
+  private replace(old: HTMLElement, info: ConversationInfo, isFocused = false): void {
     const made = this.row(info);
+    const at = isFocused ? 0 : [...old.querySelectorAll("button")].findIndex((each) => each === document.activeElement);
     old.replaceWith(made);
-    if (isFocused) made.querySelector<HTMLElement>(".row")?.focus();
+    made.querySelectorAll("button")[at]?.focus();
   }
 
   /** The keyboard goes on with the neighbour. */

@@ -34,6 +34,7 @@ let store: Store | undefined;
 /** Loaded but not shown yet; its events come already. */
 let early: Store | undefined;
 let nOpened = 0;
+let opening: Promise<unknown> = Promise.resolve();
 let draft: readonly Option[] = [];
 let view: "chat" | "list" = "chat";
 let failure: ErrorInfo | undefined;
@@ -189,6 +190,9 @@ function takeOver(): void {
 }
 
 function forget(): void {
+  // What is still being opened is no longer wanted either.
+  nOpened++;
+  early = undefined;
   aside.clear();
   store = undefined;
   keep({ conversationId: undefined });
@@ -199,7 +203,9 @@ function forget(): void {
 async function open(conversationId: string): Promise<void> {
   const mine = ++nOpened;
   view = "chat";
-  const opened = await load(conversationId);
+  const loading = load(conversationId);
+  opening = loading;
+  const opened = await loading;
   // Another one was opened meanwhile, or this one again.
   if (mine !== nOpened) return;
   early = undefined;
@@ -255,6 +261,8 @@ async function loadDraft(): Promise<void> {
 async function send(content: Part[], delivery: Delivery): Promise<void> {
   failure = undefined;
   const clientRequestId = crypto.randomUUID();
+  // It goes to the conversation that the user has asked for last.
+  await opening;
   if (store) {
     await call("conversation/sendMessage", { conversationId: store.info.id, content, delivery, clientRequestId });
   } else {
@@ -307,7 +315,10 @@ function drawNow(): void {
   elsewhere.draw(store?.info.id);
   parentLine.draw(isList ? undefined : store?.info);
   transcript.draw(store);
-  if (store?.needsReviews && store.canReview) loadReviews(store);
+  if (store?.needsReviews && store.canReview) {
+    store.needsReviews = false;
+    review.load(store).catch(fail);
+  }
   drawState(isList);
   drawApproval();
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
@@ -330,11 +341,6 @@ function resume(): void {
   withConversation((conversationId) => call("conversation/resume", { conversationId }));
 }
 
-function loadReviews(from: Store): void {
-  from.needsReviews = false;
-  review.load(from).catch(fail);
-}
-
 let shownState = "";
 
 function drawState(isList: boolean): void {
@@ -351,22 +357,14 @@ function stateCards(isList: boolean): HTMLElement[] {
     const install = daemon.canInstall ? [host("Install", "oh.install", "primary")] : [];
     return [problem({ message: daemon.message, hint: daemon.details }, [...install, host("Try again", "oh.restart"), host("Settings", "oh.settings"), host("Log", "oh.log")])];
   }
-  const failed = failure ? [problem(failure, [...remedies(failure), button("Dismiss", dismiss)])] : [];
+  const failed = failure ? [problem(failure, [...remedies(failure), button("Dismiss", () => { failure = undefined; draw(); })])] : [];
   if (isList) return failed;
   const cards: HTMLElement[] = [];
-  if (!store && daemon.kind === "running" && !failure) cards.push(hasModel() ? welcome() : withoutModel(useDemo));
+  const hasModel = draft.length === 0 || draft[0]?.id === "model";
+  if (!store && daemon.kind === "running" && !failure) cards.push(hasModel ? welcome() : withoutModel(useDemo));
   if (store?.retry) cards.push(retryNotice(store.retry));
   if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
   return [...cards, ...failed];
-}
-
-function dismiss(): void {
-  failure = undefined;
-  draw();
-}
-
-function hasModel(): boolean {
-  return draft.length === 0 || draft[0]?.id === "model";
 }
 
 function useDemo(): void {
