@@ -282,6 +282,7 @@ class FakeLLM:
         self._requests: list[Recorded] = []
         self._threads: list[threading.Thread] = []
         self._sockets: set[socket.socket] = set()
+        self._gates: set[threading.Event] = set()
         self._is_closed = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port: int = self._listener.getsockname()[1]
@@ -335,6 +336,8 @@ class FakeLLM:
             for connection in self._sockets:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
+            for gate in self._gates:
+                gate.set()
         for thread in self._threads:
             thread.join()
 
@@ -449,7 +452,7 @@ class FakeLLM:
         if step.gate is not None:
             n_first = step.gate_after + 1
             connection.sendall(head + b"".join(framed[:n_first]))
-            step.gate.wait(60)
+            self._wait_for(step.gate)
             connection.sendall(b"".join(framed[n_first:]))
         elif step.pause_s:
             connection.sendall(head)
@@ -458,6 +461,14 @@ class FakeLLM:
                 self._is_closed.wait(step.pause_s)
         else:
             connection.sendall(head + b"".join(framed))
+
+    def _wait_for(self, gate: threading.Event) -> None:
+        """As long as the test needs; one that failed before it opened the gate closes this."""
+        with self._changed:
+            self._gates.add(gate)
+            if self._is_closed.is_set():
+                return
+        gate.wait()
 
 
 def _http(body: bytes) -> bytes:

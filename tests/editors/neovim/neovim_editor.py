@@ -175,7 +175,9 @@ class Neovim:
         return psutil.Process(self.pid).children(recursive=True)
 
     def daemon(self) -> psutil.Process:
-        [daemon] = [p for p in self.processes() if "oh_daemon" in _argv(p)]
+        # Only what Neovim itself has started: a child of the daemon is like it for a moment.
+        started = psutil.Process(self.pid).children()
+        [daemon] = [p for p in started if "oh_daemon" in _argv(p)]
         return daemon
 
     def quit(self) -> None:

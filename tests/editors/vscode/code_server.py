@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -111,6 +112,9 @@ class Server:
         assert self.process.stdout
         for line in self.process.stdout:
             if found := re.search(r"HTTP server listening on http://(127\.0\.0\.1:\d+)", line):
+                # It goes on writing, and would stand still when nobody reads.
+                self._reader = threading.Thread(target=self.process.stdout.read, daemon=True)
+                self._reader.start()
                 return found[1]
         raise AssertionError("code-server ended before it listened")
 
@@ -129,14 +133,36 @@ class Server:
                 return
         raise AssertionError(f"VS Code did not hear of {settings}")
 
+    def daemons(self) -> list[psutil.Process]:
+        """Those that windows on this server have started, the newest last."""
+        parents: dict[psutil.Process, int] = {}
+        for each in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if "oh_daemon" in argv(each):
+                    parents[each] = each.ppid()
+        pids = {each.pid for each in parents}
+        # What a daemon starts has the daemon's own name until it is the other program.
+        daemons = [each for each, parent in parents.items() if parent not in pids]
+        return sorted(daemons, key=psutil.Process.create_time)
+
     def daemon(self) -> psutil.Process:
-        """The one that a window on this server has started."""
-        started = psutil.Process(self.process.pid).children(recursive=True)
-        return next(each for each in started if "oh_daemon" in each.cmdline())
+        """The newest one: that of a page before a reload may still be ending."""
+        return self.daemons()[-1]
 
     def stop(self) -> None:
         os.killpg(self.process.pid, signal.SIGTERM)
-        self.process.communicate(timeout=20)
+        self.process.wait(timeout=WAIT_MS / 1000)
+        self._reader.join(timeout=WAIT_MS / 1000)
+        assert self.process.stdout
+        self.process.stdout.close()
+
+
+def argv(process: psutil.Process) -> list[str]:
+    """Nothing for one that has ended meanwhile."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def install_extension(home: Path, extensions: Path, package: Path = EXTENSION / "oh.vsix") -> None:

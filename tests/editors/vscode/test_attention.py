@@ -25,6 +25,7 @@ async def test_a_question_while_the_panel_is_hidden_is_told_and_takes_no_focus(
     gate.set()
     toast = vscode.page.locator(".notification-toast")
     await expect(toast).to_contain_text("The agent asks: Run touch made")
+    await toast.hover()  # It stays as long as the pointer is on it.
     await vscode.page.keyboard.insert_text(" two")
     await vscode.expect_editor("# one two")
     await toast.get_by_role("button", name="Review").click()

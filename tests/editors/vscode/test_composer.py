@@ -45,11 +45,10 @@ async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> N
     await vscode.input.press_sequentially("@mone")
     await expect(choices.locator(".label").first).to_have_text("money")
     await vscode.input.press("Enter")
-    await vscode.frame().evaluate(PASTE, [PIXEL, "paste"])
-    await vscode.frame().evaluate(PASTE, [PIXEL, "drop"])
-    # Too large for the message itself: it goes ahead of it.
-    await vscode.frame().evaluate(PASTE, [PIXEL, "drop", 1_500_000])
-    await expect(vscode.panel.locator(".attached img")).to_have_count(3)
+    # The last is too large for the message itself: it goes ahead of it.
+    for n, how in enumerate((["paste"], ["drop"], ["drop", 1_500_000]), start=1):
+        await vscode.frame().evaluate(PASTE, [PIXEL, *how])
+        await expect(vscode.panel.locator(".attached img")).to_have_count(n)
     await vscode.panel.get_by_role("button", name="Remove", exact=True).nth(2).click()
     await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")

@@ -7,16 +7,25 @@ from window import VSCode
 
 pytestmark = pytest.mark.one_window
 
+CHOOSE_AND_SAY = """([title, text]) => {
+  [...document.querySelectorAll(".row")].find((row) => row.title === title).click();
+  const input = document.querySelector("textarea.input");
+  input.value = text;
+  input.form.requestSubmit();
+}"""
+"""Faster than the daemon opens what was chosen."""
+
 
 async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     vscode: VSCode,
 ) -> None:
     vscode.script(say("One."), say("Two."))
     await vscode.open()
-    for task in ("first", "second"):
-        await vscode.start_anew()
-        await vscode.say(task)
-        await expect(vscode.panel.locator(".agent")).to_have_count(1)
+    await vscode.say("first")
+    await vscode.expect_answers("One.")
+    await vscode.start_anew()
+    await vscode.say("second")
+    await vscode.expect_answers("Two.")
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     titles = vscode.panel.locator(".row-title")
     await expect(titles).to_have_text(["second", "first"])
@@ -53,3 +62,24 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     await press("Escape")
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
     await expect(vscode.input).to_be_focused()
+
+
+async def test_a_message_goes_where_the_user_wanted_to_be_last(vscode: VSCode) -> None:
+    vscode.script(say("One."), say("Two."), say("Three."), say("Four."))
+    await vscode.open()
+    await vscode.say("first")
+    await vscode.expect_answers("One.")
+    await vscode.start_anew()
+    await vscode.say("second")
+    await vscode.expect_answers("Two.")
+    titles = vscode.panel.locator(".row-title")
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await expect(titles).to_have_text(["second", "first"])
+    await vscode.frame().evaluate(CHOOSE_AND_SAY, ["first", "more of it"])
+    await vscode.expect_answers("One.", "Three.")
+
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await expect(titles).to_have_text(["first", "second"])
+    await vscode.frame().evaluate(CHOOSE_AND_SAY, ["second", "/new"])
+    await vscode.say("third")
+    await vscode.expect_answers("Four.")

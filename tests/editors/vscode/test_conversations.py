@@ -23,10 +23,10 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     )
     await vscode.open()
     await vscode.say("the first task")
-    await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
+    await vscode.expect_answers("First answer.")
     await vscode.start_anew()
     await vscode.say("another one")
-    await expect(vscode.panel.locator(".agent")).to_have_text("Second answer.")
+    await vscode.expect_answers("Second answer.")
 
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     await expect(vscode.panel.locator(".row-title")).to_have_text(["another one", "the first task"])
@@ -39,7 +39,7 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     await expect(vscode.panel.locator(".completion .label").first).to_have_text("another one")
     await vscode.input.press("Enter")
     await vscode.input.press("Enter")
-    await expect(vscode.panel.locator(".agent")).to_have_text(["First answer.", "Third answer."])
+    await vscode.expect_answers("First answer.", "Third answer.")
     await expect(vscode.panel.locator(".usage")).to_contain_text("330 tokens")
     sent = str(vscode.llm.requests[-1].body["messages"])
     assert "First answer." in sent

@@ -91,7 +91,7 @@ async def test_the_changes_of_the_agent_are_shown_and_settled_in_the_editors_own
     await vscode.open()
     await vscode.choose("mode", "full")
     await vscode.say("fix")
-    await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
+    await vscode.expect_answers("Fixed.")
     await vscode.run_command("oh: Show the Agent's Changes")
     diff = vscode.page.locator(".monaco-diff-editor").first
     await expect(diff).to_contain_text(re.compile(r"return\sa\s-\sb"))
@@ -102,7 +102,7 @@ async def test_the_changes_of_the_agent_are_shown_and_settled_in_the_editors_own
     assert "a - b" in (vscode.project / "calc.py").read_text()
 
     await vscode.say("again")
-    await expect(vscode.panel.locator(".agent").last).to_have_text("Again.")
+    await vscode.expect_answers("Fixed.", "Again.")
     await vscode.panel.get_by_role("button", name="Open diff").last.click()
     accept = vscode.page.get_by_role("button", name="Accept the Agent's Changes of This File")
     await expect(accept).to_be_visible()
@@ -130,7 +130,7 @@ async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     await expect(chips(vscode)).to_have_text(["calc.py", "calc.py:2–3"])
 
     await vscode.run_command("Terminal: Create New Terminal")
-    await vscode.page.locator(".xterm").wait_for()
+    await vscode.page.locator(".xterm.focus").wait_for()
     await vscode.page.keyboard.type("echo out''put")
     await vscode.page.keyboard.press("Enter")
     # What the shell prints takes the selection away: it has printed all, the next prompt too.
@@ -164,7 +164,7 @@ async def test_the_status_bar_tells_what_was_used_and_a_link_opens_a_conversatio
     vscode.script(say("First answer."), say("Second answer."))
     await vscode.open()
     await vscode.say("the first task")
-    await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
+    await vscode.expect_answers("First answer.")
     await vscode.page.get_by_role("button", name="Open the agent panel.").hover()
     hover = vscode.page.locator(".monaco-hover")
     await expect(hover).to_contain_text("the first task: 110 tokens")

@@ -2,11 +2,10 @@
 
 import threading
 
-import psutil
 import pytest
 from fake_llm import call, calls, held, say
 from playwright.async_api import expect
-from window import VSCode
+from window import VSCode, expect_ended
 
 pytestmark = pytest.mark.one_window
 
@@ -53,7 +52,10 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     await expect(vscode.panel.locator(".agent")).to_have_text("Half of it.")
     await vscode.input.fill("a draft before the reload")
     await vscode.expect_kept("a draft before the reload")
+    daemon = vscode.server.daemon()
     await vscode.reload()
+    # With it the turn is held; before, it would still hear the end of the answer.
+    await expect_ended(daemon)
     await expect(vscode.input).to_have_value("a draft before the reload")
     await expect(vscode.panel.locator(".user")).to_have_text(["tell me"])
     gate.set()
@@ -71,5 +73,4 @@ async def test_a_closed_window_leaves_no_process(vscode: VSCode) -> None:
     started = [daemon, *daemon.children(recursive=True)]
     assert len(started) > 3
     await vscode.page.goto("about:blank")
-    _, left = psutil.wait_procs(started, timeout=60)
-    assert left == []
+    await expect_ended(*started)

@@ -174,6 +174,7 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await vscode.say("Who else uses it?")
     await expect(vscode.panel.locator(".subagent .doing")).to_have_text("done")
     await expect(vscode.panel.locator(".agent").last).to_contain_text("both of them round")
+    await expect(vscode.panel.get_by_label("Stop", exact=True)).to_be_hidden()
     await vscode.say("/ask why does it matter?")
     await expect(vscode.panel.locator(".aside strong").last).to_have_text("add up")
     await vscode.panel.locator(".user").last.hover()

@@ -1,14 +1,11 @@
 """MCP servers in the editor: how each stands and why, restarted and switched off and on."""
 
-import asyncio
-
 import mcp_server
-import psutil
 import pytest
-from code_server import Server
+from code_server import Server, argv
 from fake_llm import call, say
 from playwright.async_api import Locator, expect
-from window import VSCode
+from window import VSCode, expect_ended
 
 SERVER = "mcp_server.py"
 
@@ -41,10 +38,10 @@ async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_swi
     for action, seen in (("Disable", "disabled"), ("Enable", "tools")):
         await press(vscode, action)
         await expect(row(vscode, "shop")).to_contain_text(seen)
-    before = [each for each in server.daemon().children(True) if SERVER in str(each.cmdline())]
+    before = [each for each in server.daemon().children(True) if SERVER in str(argv(each))]
     assert before
     await press(vscode, "Restart")
-    await asyncio.to_thread(psutil.wait_procs, before, 60)
+    await expect_ended(*before)
     await expect(row(vscode, "shop")).to_contain_text("tools")
 
 

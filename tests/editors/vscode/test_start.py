@@ -16,7 +16,7 @@ import pytest_asyncio
 from code_server import WAIT_MS, Server, install_extension
 from fake_llm import call, say
 from playwright.async_api import expect
-from window import VSCode
+from window import VSCode, expect_ended
 
 KEY = "sk-test-abcdefghijklmnop123456"
 INSTALL_MS = 600_000
@@ -45,8 +45,7 @@ async def test_the_daemon_that_the_extension_brings_is_installed_when_the_user_a
     )
     await vscode.say("are you there?")
     await expect(vscode.panel.locator(".agent")).to_have_text("Here I am.")
-    daemons = [process.exe() for process in daemons_of(server)]
-    assert daemons
+    assert server.daemons()
     made = [p.parent.name for p in server.home.rglob("complete") if "oh-daemon" in str(p)]
     assert len(made) == 1
 
@@ -161,12 +160,15 @@ async def test_a_key_reaches_the_daemon_without_its_environment_and_again_after_
     await secret.press("Enter")
     model = vscode.panel.locator('select[data-option="model"]')
     await expect(model).to_have_value("openai/gpt-5")
-    before = daemons_of(server)
+    before = server.daemons()
     await vscode.run_command("oh: Restart the Daemon")
-    await asyncio.to_thread(psutil.wait_procs, before, 60)
+    await expect_ended(*before)
+    # What is answered now is answered by the next one.
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await expect(vscode.panel.locator(".conversations")).to_have_text("No conversations yet.")
     await expect(model).to_have_value("openai/gpt-5")
-    assert daemons_of(server)
-    assert not [p for p in daemons_of(server) if KEY in str(p.environ())]
+    assert server.daemons()
+    assert not [p for p in server.daemons() if KEY in str(p.environ())]
 
 
 @pytest.fixture
@@ -219,8 +221,3 @@ async def test_the_walkthrough_ticks_off_each_step_that_is_done(vscode: VSCode) 
     await vscode.answer("allow-once")
     await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
     await expect(done.and_(vscode.page.locator(":visible"))).to_have_count(4)
-
-
-def daemons_of(server: Server) -> list[psutil.Process]:
-    processes = psutil.Process(server.process.pid).children(recursive=True)
-    return [each for each in processes if "oh_daemon" in each.cmdline()]

@@ -14,14 +14,6 @@ pytestmark = pytest.mark.one_window
 VIEW = call("edit", command="view", path="calc.py")
 EDIT = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
 
-WATCH_COUNTDOWN = """() => {
-  window.counted = "";
-  new MutationObserver(() => {
-    window.counted += document.querySelector(".state-box .notice")?.textContent ?? "";
-  }).observe(document.querySelector(".state-box"), {subtree: true, childList: true});
-}"""
-"""It is over in a second, and may be gone before a test looks."""
-
 
 async def test_a_task_streams_runs_and_edits_the_dirty_document_in_one_undo_step(
     vscode: VSCode,
@@ -107,21 +99,25 @@ async def test_pause_holds_the_turn_and_resume_goes_on(vscode: VSCode) -> None:
 
 
 async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode: VSCode) -> None:
+    gate = threading.Event()
     vscode.script(
         with_finish(say("And then"), "length"),
-        error(429, "slow down", {"retry-after": "1"}), error(401, "wrong key"), say("Back again."),
+        error(429, "slow down", {"retry-after": "1"}),
+        held(error(401, "wrong key"), gate, after=-1),
+        say("Back again."),
         *[call("edit", command="view", path="gone.py")] * 4,
-    )  # fmt: skip
+    )
     await vscode.open()
     await vscode.say("begin")
     await expect(vscode.panel.locator(".notice")).to_contain_text("The answer was cut")
-    await vscode.frame().evaluate(WATCH_COUNTDOWN)
+    await vscode.expect_answers("And then")
     await vscode.say("more")
+    countdown = vscode.panel.locator(".state-box .notice")
+    await expect(countdown).to_contain_text(re.compile(r"Trying again in \d s \(2 of 4\)"))
+    gate.set()
     problem = vscode.panel.get_by_role("alert")
     await expect(problem).to_contain_text("wrong key")
     await expect(problem.get_by_role("button", name="Set an API key")).to_be_visible()
-    counted = await vscode.frame().evaluate("() => window.counted")
-    assert re.search(r"Trying again in \d s \(2 of 4\)", counted)
     await vscode.reload()
     order = re.compile("And then.*The answer was cut.*more", re.S)
     await expect(vscode.panel.locator(".log")).to_have_text(order)

@@ -2,11 +2,10 @@
 
 import threading
 
-import psutil
 import pytest
 from fake_llm import calls, held, say
 from playwright.async_api import expect
-from window import VSCode
+from window import VSCode, expect_ended
 
 pytestmark = pytest.mark.one_window
 
@@ -32,7 +31,7 @@ async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_clo
     await expect(other.panel.locator(".agent")).to_have_text("Half of it. The rest.")
 
     await vscode.page.goto("about:blank")
-    psutil.wait_procs([daemon], timeout=60)
+    await expect_ended(daemon)
     await expect(other.panel.locator(".follow")).to_be_hidden()
     await other.say("go on")
     await expect(other.panel.locator(".agent")).to_have_text(["Half of it. The rest.", "Mine now."])

@@ -120,7 +120,7 @@ class VSCode:
         """The window is gone, and the log of its conversation is one of many events."""
         log = await self.expect_conversation_kept()
         await self.page.goto("about:blank")
-        await asyncio.to_thread(psutil.wait_procs, [daemon], WAIT_MS / 1000)
+        await expect_ended(daemon)
         grow(log, n_events)
 
     async def show_agent(self) -> None:
@@ -171,7 +171,7 @@ class VSCode:
         await self.input.press(key)
 
     async def start_anew(self) -> None:
-        """What is typed before the panel has heard of it goes to the conversation of before."""
+        """From a conversation or the list: until the panel has heard, what is typed goes there."""
         await self.page.get_by_role("button", name="New Conversation").click()
         await expect(self.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
 
@@ -184,6 +184,11 @@ class VSCode:
 
     async def expect_status(self, text: str) -> None:
         await expect(self.panel.locator(".status")).to_have_text(text)
+
+    async def expect_answers(self, *texts: str) -> None:
+        """All that the agent has said, and its turn is over; until then it refuses some things."""
+        await expect(self.panel.locator(".agent")).to_have_text(texts)
+        await expect(self.panel.get_by_label("Stop", exact=True)).to_be_hidden()
 
     async def width(self) -> float:
         """Of the side panel."""
@@ -255,6 +260,11 @@ async def opened_window(server: Server, project: Path, llm: FakeLLM) -> AsyncGen
     finally:
         server.stop()
     assert complaints == []
+
+
+async def expect_ended(*processes: psutil.Process) -> None:
+    _, left = await asyncio.to_thread(psutil.wait_procs, processes, WAIT_MS / 1000)
+    assert left == []
 
 
 async def keep_last_sight(page: Page, name: str) -> None:
