@@ -232,9 +232,10 @@ def test_what_the_user_saves_while_a_command_runs_stays_theirs(world: World) -> 
     both.write_text("1\n2\n3\n4\n")
     os.mkfifo(gate)
     agents = "sed -i s/4/four/ both.txt; echo x > x"
-    world.script(call("terminal", command=f"cat '{gate}'; {agents}"), say("Done."))
+    world.script(call("terminal", command=f"echo begun; cat '{gate}'; {agents}"), say("Done."))
     editor = Editor(world)
     named = {"conversationId": world.start(editor.client)}
+    editor.client.wait_for(lambda m: "begun" in (m.get("params") or {}).get("text", ""))
     with gate.open("w"):  # Opens when the command does, and lets it go on.
         for path, typed in ((mine, "one\n"), (both, "one\n2\n3\n4\n")):
             editor.open(path, typed=typed)
