@@ -37,6 +37,10 @@ def text(words: str) -> Json:
     return {"content": [{"type": "text", "text": words}]}
 
 
+def hang(_params: Json) -> Json:
+    raise NoAnswer
+
+
 def test_a_call_goes_to_the_client_and_its_result_to_the_model(world: World) -> None:
     client = world.daemon()
     client.answer("tool/call", lambda params: text(f"ticket {params['arguments']['id']}: open"))
@@ -73,9 +77,6 @@ def test_whatever_the_client_does_the_model_gets_one_result(world: World) -> Non
     def fail(_params: Json) -> Json:
         raise RpcError({"code": -32000, "message": "no network"})
 
-    def hang(_params: Json) -> Json:
-        raise NoAnswer
-
     answers = [
         (lambda _: {**text("no such ticket"), "isError": True}, "no such ticket"),
         (lambda _: {"structuredContent": {"open": True}}, '{"open": true}'),
@@ -94,9 +95,6 @@ def test_whatever_the_client_does_the_model_gets_one_result(world: World) -> Non
 def test_an_interrupt_withdraws_the_call(world: World) -> None:
     client = world.daemon()
 
-    def hang(_params: Json) -> Json:
-        raise NoAnswer
-
     client.answer("tool/call", hang)
     world.script(call("ticket_read", id=7))
     conversation = world.start(client, clientTools=[READ])
@@ -106,6 +104,27 @@ def test_an_interrupt_withdraws_the_call(world: World) -> None:
     client.wait_for(lambda m: m.get("params") == withdrawn and m["method"] == "$/cancelRequest")
     [item] = items(client, "toolCall")
     assert item["status"] == "cancelled"
+
+
+def test_a_client_that_goes_away_ends_the_turn_and_the_model_is_told(world: World) -> None:
+    first = world.daemon(features={})
+    first.answer("tool/call", hang)
+    world.script(call("ticket_read", id=7))
+    conversation = world.start(first, clientTools=[READ])
+    first.wait_for(lambda m: m.get("method") == "tool/call")
+    assert first.close() == 0
+    client = world.daemon()
+    named = {"conversationId": conversation}
+    opened = client.request("conversation/open", {**named, "clientTools": [READ]})
+    [item] = [item for item in opened["items"] if item["kind"] == "toolCall"]
+    assert (item["status"], item["reason"]) == ("cancelled", "interrupted")
+    assert len(world.llm.requests) == 1
+    client.answer("tool/call", lambda _params: text("open"))
+    world.script(call("ticket_read", id=7), say("Done."))
+    client.request("conversation/resume", named)
+    world.turn(client)
+    told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert told == ["Interrupted by the user; it may have had effects.", "open"]
 
 
 def test_a_conversation_that_is_opened_again_gets_the_tools_again(world: World) -> None:

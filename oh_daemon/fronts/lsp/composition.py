@@ -92,6 +92,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         },
         on_lost_frame=documents.on_lost_frame,
         stop=stop,
+        cancel=daemon.cancel,
         mask=shared.masker.mask,
     )
 

@@ -66,6 +66,11 @@ class Daemon:
             return list(self.documents.folders())
         return [parse_folder(name, "folders") for name in named]
 
+    def cancel(self) -> None:
+        """End what is under way in every conversation, and wait for nothing."""
+        for live in self.conversations.all_live():
+            live.agent.close(0)
+
     def stop(self, left_s: float) -> None:
         """End all conversations, then every process that is left."""
         self.conversations.close_all(max(0.1, left_s - 0.8))

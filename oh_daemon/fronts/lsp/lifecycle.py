@@ -60,6 +60,8 @@ class Service:
     """A message was too large to read; this is its beginning."""
     stop: Callable[[float], None]
     """End everything within so many seconds."""
+    cancel: Callable[[], object] = lambda: None
+    """Let nobody who is at work go on; does not wait."""
     mask: Callable[[str], str] = str
     """Hides secrets in what is answered to requests that fail."""
 
@@ -180,8 +182,11 @@ class Server:
         last_resort = threading.Timer(_STOP_DEADLINE_S, os._exit, (stop.exit_code,))
         last_resort.daemon = True
         last_resort.start()
-        self.client.on_gone()
         try:
+            if self._service is not None:
+                self._service.cancel()
+            # After that, or an agent would tell its model what became of the request.
+            self.client.on_gone()
             if self._service is not None:
                 self._service.stop(deadline - time.monotonic())
         except Exception:
