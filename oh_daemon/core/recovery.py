@@ -6,6 +6,8 @@ action that may have run is never run again, and what waits for the user outlive
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from pydantic import TypeAdapter
@@ -20,6 +22,9 @@ from oh_daemon.core.state import TOOL_KINDS, State
 ITEM: TypeAdapter[Item] = TypeAdapter(Item)
 AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
 EndReason = Literal["interrupted", "outcomeUnknown", "skipped"]
+Found = Mapping[str, Json]
+"""What is known by now of items that were cut short, by their id; laid over them."""
+_NOTHING: Found = MappingProxyType({})
 
 _EXPLANATIONS: dict[str, str] = {
     "interrupted": "Interrupted by the user. It may have had effects; check before you rely on it.",
@@ -34,7 +39,12 @@ _EXPLANATIONS: dict[str, str] = {
 
 
 def closing_events(
-    state: State, now: str, reason: EndReason, *, keep_waiting: bool = False
+    state: State,
+    now: str,
+    reason: EndReason,
+    *,
+    keep_waiting: bool = False,
+    found: Found = _NOTHING,
 ) -> list[Contract]:
     """End the open items, those that wait for the user only unless they are kept."""
     closing: list[Contract] = []
@@ -45,7 +55,8 @@ def closing_events(
         if waits and keep_waiting:
             continue
         why = reason if item["status"] == "running" or item["kind"] not in TOOL_KINDS else None
-        closing.append(_ended(item, now, why or "notStarted"))
+        known = {**item, **found.get(item_id, {})}
+        closing.append(_ended(known, now, why or "notStarted"))
     return closing
 
 
@@ -130,11 +141,11 @@ def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contrac
     return [*withdrawn(state), *closing, _interrupted(state, now), _status(state, "idle")]
 
 
-def restart_events(state: State, now: str) -> list[Contract]:
+def restart_events(state: State, now: str, found: Found = _NOTHING) -> list[Contract]:
     """What opening a log appends when the daemon died in the middle of a turn."""
     if state.status in AT_REST and not state.open_items:
         return []
-    events = closing_events(state, now, "outcomeUnknown", keep_waiting=True)
+    events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, found=found)
     if state.turn is not None and not state.turn.get("paused"):
         events.append(_interrupted(state, now))
     if state.status not in AT_REST:
@@ -156,5 +167,5 @@ def _ended(
     ended = {**item, "status": status, "reason": reason, "endedAt": now}
     if item["kind"] in TOOL_KINDS:
         said = text if reason is None else _EXPLANATIONS[reason]
-        ended["content"] = [{"type": "text", "text": said}]
+        ended["content"] = [{"type": "text", "text": said}, *item.get("content", ())]
     return e.ItemCompleted(item=ITEM.validate_python(ended))

@@ -65,6 +65,7 @@ from oh_daemon.workspace.checkpoints import Checkpoints
 from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.joint_edit import cut_short
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, shown
 from oh_daemon.workspace.shell import Shells
@@ -341,7 +342,8 @@ class Live:
         conversation = self.conversation
         state = conversation.state
         self.workbench.learn(state)
-        if closing := restart_events(state, conversation.clock.now()):
+        found = cut_short(self.workbench.documents, state.items)
+        if closing := restart_events(state, conversation.clock.now(), found):
             conversation.append(*closing)
         wanted = self._recipe.options.items()
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:

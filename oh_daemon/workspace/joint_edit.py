@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Timer
 
 from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.ports import Json
 from oh_daemon.workspace.documents import Documents, EditDone
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.paths import path_from_uri, real_path
 from oh_daemon.workspace.review import Rewrite, Wanted
 from oh_daemon.workspace.text_changes import Create, with_newlines
 
@@ -33,6 +36,28 @@ def change_all(
             raise EditRejectedError(f"{exc}\nChanged all the same: {names}; undo these") from exc
         raise
     return done
+
+
+def cut_short(documents: Documents | None, items: Iterable[Json]) -> dict[str, Json]:
+    """Of edits that were under way when a daemon died: what is done, and the words for it."""
+    found: dict[str, Json] = {}
+    for item in items:
+        if documents is not None and item["status"] == "running" and item.get("changes"):
+            done = [change for change in item["changes"] if _is_done(documents, change)]
+            names = ", ".join(change["uri"].rpartition("/")[2] for change in done) or "none"
+            text = f"Of {len(item['changes'])} files these are as the edit wanted them: {names}."
+            content = [{"type": "text", "text": text}]
+            found[item["id"]] = {"changes": done, "content": content}
+    return found
+
+
+def _is_done(documents: Documents, change: Json) -> bool:
+    path = path_from_uri(change["uri"])
+    try:
+        text = documents.look(real_path(path)).text if path else None
+    except (ToolError, OSError):
+        return False
+    return (None if text is None else sha256_of(text)) == change.get("sha256After")
 
 
 def _take_back(documents: Documents, done: Mapping[Path, EditDone], label: str) -> list[Path]:

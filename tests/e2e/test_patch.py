@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from editor import Editor
+from editor import Editor, ignore
 from fake_llm import call, say
 from world import World, content_of, items
 
@@ -109,3 +109,35 @@ def test_who_patches_is_offered_patches_and_a_switch_changes_that(world: World) 
     world.start(client, "no edits", options=GPT, tools={"deny": ["edit"]})
     world.turn(client, nth=3)
     assert not {"apply_patch", "edit"} & set(offered(world))
+
+
+def test_a_kill_in_the_middle_leaves_each_file_old_or_new_and_says_which(world: World) -> None:
+    names = ("a.py", "b.py", "c.py")
+    for name in names:
+        (world.project / name).write_bytes(CRLF)
+    hunks = "".join(f"*** Update File: {name}\n@@\n-one\n+1\n" for name in names)
+    patch = f"*** Begin Patch\n{hunks}*** Delete File: gone.py\n*** End Patch"
+    (world.project / "gone.py").write_bytes(CRLF)
+    before = files(world)
+    editor = Editor(world)
+    editor.open(world.project / "b.py", typed="one\ntyped\n")
+    editor.habits.append(ignore)
+    world.script(*view(*names, "gone.py"), call("apply_patch", input=patch))
+    options = {**GPT, "approval": "askNever"}
+    conversation = world.start(editor.client, options=options)
+    editor.client.wait_for(lambda m: m.get("method") == "editor/applyEdit")
+    editor.client.kill()
+    assert files(world) == {**before, "a.py": CRLF.replace(b"one", b"1")}
+    again = Editor(world)
+    again.open(world.project / "b.py", typed="one\ntyped\n")
+    named = {"conversationId": conversation}
+    opened = again.client.request("conversation/open", named)
+    [item] = [item for item in opened["items"] if item["kind"] == "fileChange"]
+    assert (item["status"], item["reason"]) == ("cancelled", "outcomeUnknown")
+    assert [change["uri"] for change in item["changes"]] == [(world.project / "a.py").as_uri()]
+    world.script(say("I look."))
+    again.client.request("conversation/resume", named)
+    world.turn(again.client)
+    told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert "outcome is unknown" in told[-1]
+    assert "Of 4 files these are as the edit wanted them: a.py." in told[-1]
