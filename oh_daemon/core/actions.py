@@ -125,7 +125,7 @@ class Actions:
             if batch.running:
                 changed.wait_for(lambda: self._mark(batch) != mark)
                 return
-            if self._mark(batch) != mark or not state.pending:
+            if cancel.is_cancelled or self._mark(batch) != mark or not state.pending:
                 return
             if state.pause_requested:
                 conversation.pause_turn("user")
@@ -140,12 +140,12 @@ class Actions:
     def _settle(self, batch: _Batch) -> list[_Ready]:
         """Plan the open actions in order; ask, reject, or return those that may start."""
         ready: list[_Ready] = []
-        earlier = list(batch.running.values())
         with self._conversation.changed:
             open_items = self._conversation.state.open_tool_items()
-        for item in open_items:
-            if item["id"] in batch.running:
-                continue
+            earlier = list(batch.running.values())
+            # Of one moment: an action that ends from here on is not planned again.
+            waiting = [item for item in open_items if item["id"] not in batch.running]
+        for item in waiting:
             tool = self._tools.get(item["tool"])
             if tool is None:
                 gone = f"The tool {item['tool']!r} is no longer offered."
@@ -192,9 +192,8 @@ class Actions:
         conversation, item_id = self._conversation, action.item["id"]
         cancel.raise_if_cancelled()
         watched = (self._watch_files if _may_touch_any_file(action.intent) else no_watch)(cancel)
-        conversation.append(e.ItemUpdated(status="running"), item_id=item_id)
-        if action.intent.footprint.writes:
-            conversation.log.sync()
+        if not self._begins(action):
+            return
         started = conversation.clock.monotonic()
         output = LiveText(conversation, item_id, "output")
         context = ToolContext(conversation.id, item_id, cancel, output.write)
@@ -220,6 +219,14 @@ class Actions:
         if result.ends_turn and not result.is_error:
             batch.ending = result
 
+    def _begins(self, action: _Ready) -> bool:
+        """Log that it runs, unless a message of the user took its place meanwhile."""
+        running = e.ItemUpdated(status="running")
+        begins = self._conversation.append_to(action.item["id"], running)
+        if begins and action.intent.footprint.writes:
+            self._conversation.log.sync()
+        return begins
+
     def _finish(
         self,
         item: Json,
@@ -236,6 +243,8 @@ class Actions:
         ended |= {"content": list(result.content), "meta": dict(result.meta) or None}
         observation = e.ItemCompleted(item=ITEM.validate_python(ended))
         with conversation.changed:
+            if item["id"] not in conversation.state.open_items:
+                return
             # What was shown cannot run any more, so nobody needs to answer for it.
             events = [*withdrawn(conversation.state, "changed", item["id"]), observation]
             changes = observation.item.changes if observation.item.kind == "fileChange" else ()

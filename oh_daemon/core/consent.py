@@ -141,8 +141,8 @@ class Consent:
             choices=question.choices or None,
             created_at=conversation.clock.now(),
         )
-        conversation.append(e.InputRequested(input=asked))
-        conversation.log.sync()
+        if conversation.append_to(item["id"], e.InputRequested(input=asked)):
+            conversation.log.sync()
         return None
 
     def _pass_gate(
@@ -249,7 +249,7 @@ class Consent:
             reasons=verdict.reasons,
             digest=digest,
         )
-        self._conversation.append(decided, item_id=item["id"])
+        self._conversation.append_to(item["id"], decided)
 
     def _obey(
         self, item: Json, tool: Tool, intent: Intent, decision: Json
@@ -277,7 +277,7 @@ class Consent:
             risk=intent.risk,
             summary="edited by the user",
         )
-        self._conversation.append(updated, item_id=item["id"])
+        self._conversation.append_to(item["id"], updated)
         if RISK_ORDER[intent.risk] > RISK_ORDER[decision["asked"]["risk"]]:
             riskier = ("your version is riskier than what you were shown", *intent.reasons)
             self._ask(item, intent, digest, Verdict("ask", "edited", intent.risk, riskier))
@@ -302,11 +302,9 @@ class Consent:
             editable=intent.editable,
             created_at=conversation.clock.now(),
         )
-        conversation.append(
-            e.ItemUpdated(status="awaitingApproval"),
-            e.ApprovalRequested(approval=approval),
-            item_id=item["id"],
-        )
+        asks = e.ItemUpdated(status="awaitingApproval"), e.ApprovalRequested(approval=approval)
+        if not conversation.append_to(item["id"], *asks):
+            return  # A message of the user took its place.
         conversation.log.sync()
         if not self._policy.can_ask():
             why = "nobody can be asked: no client with a way to answer is connected"

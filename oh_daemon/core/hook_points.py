@@ -123,7 +123,7 @@ class HookPoints:
             risk=intent.risk,
             summary="rewritten by a hook",
         )
-        self._conversation.append(changed, item_id=item["id"])
+        self._conversation.append_to(item["id"], changed)
         return outcome
 
     def after_tool(

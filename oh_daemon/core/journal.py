@@ -90,9 +90,20 @@ class Journal:
                 for n, event in enumerate(events, 1)
             ]
             self.log.append(b"".join(lines))
-            for line in lines:
-                self._take_in(line[:-1])
+            records = [self._take_in(line[:-1]) for line in lines]
+            # Whoever is woken finds the state after all of them.
+            for waiter in tuple(self._waiters):
+                if any(_is_answered(*waiter, record) for record in records):
+                    self._waiters.remove(waiter)
             self.changed.notify_all()
+
+    def append_to(self, item_id: str, *events: Contract) -> bool:
+        """Append what concerns an action; False, and nothing, when it has ended meanwhile."""
+        with self.changed:
+            is_open = item_id in self.state.open_items
+            if is_open:
+                self.append(*events, item_id=item_id)
+            return is_open
 
     def _item_of(self, event: Contract) -> str | None:
         match event:
@@ -113,14 +124,12 @@ class Journal:
         text = record.model_dump_json(exclude_none=True, serialize_as_any=True)
         return self.masker.mask(text).encode("utf-8", "replace") + b"\n"
 
-    def _take_in(self, line: bytes) -> None:
+    def _take_in(self, line: bytes) -> Json:
         record = orjson.loads(line)
         apply(self.state, record)
         for listener in tuple(self.listeners):
             listener.on_record(self, line, record)
-        for waiter in tuple(self._waiters):
-            if _is_answered(*waiter, record):
-                self._waiters.remove(waiter)
+        return record
 
     def abandon_waiters(self, reason: DaemonError) -> None:
         """No record comes any more: tell why to those who still wait for one."""
@@ -165,8 +174,10 @@ class Journal:
         return turn is not None and bool(turn.get("paused"))
 
     def pause_turn(self, reason: PauseReason, cause: e.Cause | None = None) -> None:
-        """Put the open turn on hold; nothing of it is under way."""
+        """Put the open turn on hold, unless it is to end now; nothing of it is under way."""
         with self.changed:
+            if self.state.status == "interrupting":
+                return
             paused = self.status_event("paused", reason)
             self.append(e.TurnPaused(reason=reason), paused, cause=cause)
 

@@ -1,0 +1,143 @@
+"""What a user does while the agent's worker is between two looks at the conversation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import pytest
+from core_world import DEADLINE_S, Heard, at_work, new_conversation, text, tool
+from fake_llm import Json, call, calls, say
+
+from oh_daemon.contract.approvals import TrustSubject
+from oh_daemon.contract.errors import NetworkError
+from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.approval import Gate
+from oh_daemon.core.consent import Policy
+from oh_daemon.core.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec
+from oh_daemon.tools.function import FunctionTool
+
+# litellm's own use of pydantic warns.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+ASKING = {"mode": "ask", "approval": "askAlways", "model": "fake"}
+
+
+def echo(name: str) -> FunctionTool:
+    return tool(name, lambda: name, read_only=True)
+
+
+def ended(heard: Heard) -> list[str]:
+    """The tools whose calls have ended, once for each end."""
+    items = [event["item"] for event in heard.events if event["type"] == "item.completed"]
+    return [item["tool"] for item in items if item["kind"] == "toolCall"]
+
+
+def test_whoever_waits_for_the_end_of_a_turn_finds_the_conversation_at_rest():
+    conversation = new_conversation()
+    sent, seen = conversation.send(text("go")), list[str]()
+    done = conversation.turn_ended(sent["messageId"], sent["turnId"])
+    done.add_done_callback(lambda _: seen.append(conversation.state.status))
+    conversation.pause_turn("user")
+    assert (done.result()["status"], seen) == ("paused", ["paused"])
+
+
+def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
+    class Watchful(FunctionTool):
+        """Planned again while another call runs, it sees that one end first."""
+
+        def plan(self, args: Json) -> Intent:
+            if go_on.is_set() or "quick" not in ended(work.heard):
+                return super().plan(args)
+            go_on.set()
+            for thread in threading.enumerate():
+                if thread.name.startswith("tool-"):
+                    thread.join(DEADLINE_S)
+            return super().plan(args)
+
+    go_on = threading.Event()
+    first = Watchful(echo("first").spec, lambda: "first")
+    slow = tool("slow", lambda: go_on.wait(DEADLINE_S), read_only=True)
+    subject = TrustSubject(folder="/p")
+
+    def gates(spec: ToolSpec, _intent: Intent) -> list[Gate]:
+        return [Gate(subject, "Trust?", True, lambda _: None)] if spec.name == "first" else []
+
+    policy = Policy(can_ask=lambda: True, gates=gates)
+    script = [calls(call("first"), call("slow"), call("quick")), say("Done.")]
+    with at_work(script, first, slow, echo("quick"), policy=policy) as work:
+        work.conversation.send(text("go"))
+        work.heard.wait_for(lambda _: work.conversation.state.status == "waiting")
+        assert sorted(ended(work.heard)) == ["quick", "slow"]
+
+
+@pytest.mark.parametrize("approval", ["askAlways", "askRisky"])
+def test_a_message_takes_the_place_of_a_call_that_is_just_looked_at(approval: str):
+    """The second call is one to ask about, or one that may run at once."""
+    subject = TrustSubject(folder="/p")
+
+    def gates(spec: ToolSpec, _intent: Intent) -> list[Gate]:
+        if spec.name == "first":
+            return [Gate(subject, "Trust?", True, lambda _: None)]
+        if not sent:
+            sent.append(work.conversation.send(text("no, wait"))["disposition"])
+        return []
+
+    sent: list[str] = []
+    policy = Policy(can_ask=lambda: True, gates=gates)
+    script = [calls(call("first"), call("second")), say("Done.")]
+    tools, options = [echo("first"), echo("second")], {**ASKING, "approval": approval}
+    with at_work(script, *tools, policy=policy, options=options) as work:
+        assert work.run()["finalText"] == "Done."
+        assert (sent, ended(work.heard)) == (["steered"], ["first", "second"])
+        assert [item["reason"] for item in work.items("toolCall")] == ["superseded"] * 2
+        assert work.conversation.state.pending == {}
+
+
+def test_a_stop_is_a_stop_though_a_pause_was_asked_for_and_somebody_must_answer():
+    def gates(_spec: ToolSpec, _intent: Intent) -> list[Gate]:
+        if not stopped:
+            work.conversation.pause("step")
+            stopped.append(work.conversation.interrupt())
+        return []
+
+    stopped: list[Future[Json]] = []
+    policy = Policy(can_ask=lambda: True, gates=gates)
+    with at_work([call("echo")], echo("echo"), policy=policy, options=ASKING) as work:
+        assert work.run()["status"] == "interrupted"
+        assert stopped[0].result(DEADLINE_S)["status"] == "interrupted"
+        assert work.conversation.state.status == "idle"
+
+
+class Unreachable:
+    """A model whose network goes away in the very moment in which the user stops it."""
+
+    name = label = "fake"
+    context_window: int | None = None
+    warnings: tuple[str, ...] = ()
+    sees_images = edits_by_patch = False
+
+    def __init__(self, stop: Callable[[], object]) -> None:
+        self.stop = stop
+
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:  # noqa: ARG002 - the port's shape.
+        self.stop()
+        raise NetworkError("no way to the model")
+
+
+def test_a_stop_is_a_stop_though_the_network_fails_in_that_moment():
+    conversation, stopped = new_conversation(), list[Future[Json]]()
+    model = Unreachable(lambda: stopped.append(conversation.interrupt()))
+    agent = Agent(conversation, Runtime(model_for=lambda _: model, tools={}))
+    sent = conversation.send(text("go"))
+    done = conversation.turn_ended(sent["messageId"], sent["turnId"])
+    agent.start()
+    try:
+        assert done.result(DEADLINE_S)["status"] == "interrupted"
+        assert stopped[0].result(DEADLINE_S)["status"] == "interrupted"
+    finally:
+        agent.close(DEADLINE_S)
