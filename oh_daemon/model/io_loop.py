@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
-from functools import cache
-from typing import Any, TypeVar
+from functools import cache, partial
+from typing import Any, Never, TypeVar
 
 from oh_daemon.core.cancel import Cancelled, CancelToken
 
@@ -23,19 +23,33 @@ def run_on_loop(coroutine: Coroutine[Any, Any, T], cancel: CancelToken) -> T:
     """Block until the coroutine is done. Raises `Cancelled` without waiting for its cleanup."""
     with _STARTING:
         loop = _running_loop()
-    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    future = asyncio.run_coroutine_threadsafe(_outcome(coroutine), loop)
 
     def stop() -> None:
         future.cancel()
 
     forget = cancel.on_cancel(stop)
     try:
-        return future.result()
+        outcome = future.result()
     except CancelledError:
         raise Cancelled from None
     finally:
         forget()
         stop()
+    return outcome()
+
+
+async def _outcome(coroutine: Coroutine[Any, Any, T]) -> Callable[[], T]:
+    """Gives the result or raises the error: asyncio reports errors that nobody waits for."""
+    try:
+        result = await coroutine
+    except Exception as exc:  # noqa: BLE001 - raised where somebody waits for it.
+        return partial(_raise, exc)
+    return lambda: result
+
+
+def _raise(error: Exception) -> Never:
+    raise error
 
 
 @cache

@@ -71,6 +71,7 @@ LAST_RESORTS = {
     "core/consent": "judgement of a program: what breaks there is asked about",
     "core/risk": "a rating: what breaks there is high, so a person is asked",
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
+    "model/io_loop": "a model call: what it raises is raised again where somebody waits for it",
     "mcp_servers/server": "an MCP server: whatever it sends ends that server only",
     "fronts/lsp/rpc": "the request handler: a bug is an answer with a reference",
 }
