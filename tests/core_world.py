@@ -169,7 +169,7 @@ def at_work(
         offered: dict[str, Tool] = {each.spec.name: each for each in (*tools, FinishTool())}
         runtime = Runtime(
             model_for=models.__getitem__,
-            tools=offered,
+            tools=lambda: offered,
             policy=policy or Policy(),
             tool_choice=tool_choice,
             condenser=condenser,

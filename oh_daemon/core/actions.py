@@ -72,7 +72,7 @@ class Actions:
     def __init__(
         self,
         conversation: Conversation,
-        tools: Mapping[str, Tool],
+        tools: Callable[[], Mapping[str, Tool]],
         consent: Consent,
         context_for: ContextFor = no_context,
         watch_files: WatchFiles = no_watch,
@@ -146,7 +146,7 @@ class Actions:
             # Of one moment: an action that ends from here on is not planned again.
             waiting = [item for item in open_items if item["id"] not in batch.running]
         for item in waiting:
-            tool = self._tools.get(item["tool"])
+            tool = self._tools().get(item["tool"])
             if tool is None:
                 gone = f"The tool {item['tool']!r} is no longer offered."
                 self._finish(item, ToolResult.of(gone, is_error=True))

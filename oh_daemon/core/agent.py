@@ -61,7 +61,8 @@ class Runtime:
     """What a conversation's agent works with, composed once by the wiring."""
 
     model_for: Callable[[str], Model]
-    tools: Mapping[str, Tool]
+    tools: Callable[[], Mapping[str, Tool]]
+    """Those offered now, by name; replaced as a whole, so any thread may ask."""
     policy: Policy = field(default_factory=Policy)
     slots: Slots = field(default_factory=Slots)
     tool_choice: Literal["auto", "required"] = "auto"
@@ -93,8 +94,7 @@ class Agent:
         before = self._hooks.before_condensing
         self._condensing = Condensing(conversation, view, runtime.condenser, before)
         self.asides = Asides(conversation, self._model)
-        self._offered: list[Tool] = []
-        self._schemas: list[Json] = []
+        self._rendered: tuple[list[Tool], list[Json]] = [], []
         self._thread: threading.Thread | None = None
         self.on_idle: Callable[[], None] = lambda: None
         """Called on this thread, without a lock, whenever a turn has come to rest."""
@@ -275,14 +275,15 @@ class Agent:
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.state.cache_key,
         )
-        return Answering(conversation, self._runtime.tools, model).ask(request, cancel)
+        return Answering(conversation, self._runtime.tools(), model).ask(request, cancel)
 
     def _rendered_tools(self) -> list[Json]:
         """As the model is told of the tools; rendered again only when they are others."""
-        tools = list(self._runtime.tools.values())
-        if tools != self._offered:
-            self._offered, self._schemas = tools, [render_tool(tool.spec) for tool in tools]
-        return self._schemas
+        tools, (earlier, rendered) = list(self._runtime.tools().values()), self._rendered
+        if tools != earlier:
+            rendered = [render_tool(tool.spec) for tool in tools]
+            self._rendered = tools, rendered
+        return rendered
 
     def _model(self) -> Model:
         return self._runtime.model_for(self.conversation.state.options_now["model"])

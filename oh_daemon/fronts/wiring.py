@@ -157,7 +157,7 @@ class Workbench:
         self.memory = Memory(shared, folders)
         self._wanted = recipe.tool_filter
         self._own_tools, self._more_tools = tools, recipe.more_tools
-        self.tools: dict[str, Tool] = {}
+        self.tools: Mapping[str, Tool] = {}
         self.offer_tools((), by_patch=False)
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
@@ -167,8 +167,7 @@ class Workbench:
         found = choose_tools(tools, self._patching if by_patch else (), self._wanted)
         if found == self.tools:
             return False
-        self.tools.clear()
-        self.tools.update(found)
+        self.tools = found
         return True
 
     def _workspace_tools(self, shared: Shared, log: EventLog, folders: Folders) -> list[Tool]:
@@ -287,7 +286,7 @@ class Live:
         """The worker; its prompt is in the log, so the conversation must have begun."""
         runtime = Runtime(
             model_for=self._model_finder(),
-            tools=self.workbench.tools,
+            tools=lambda: self.workbench.tools,
             policy=policy_of(
                 self._shared, self._recipe, self.conversation, self.workbench.documents
             ),

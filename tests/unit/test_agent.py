@@ -315,7 +315,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
         work.agent.close(DEADLINE_S)
         conversation.is_closing = False
         model = work.agent._runtime.model_for
-        again = Agent(conversation, Runtime(model_for=model, tools={}))
+        again = Agent(conversation, Runtime(model_for=model, tools=dict))
         again.start()
         with conversation.changed:
             resumed = conversation.resume()
