@@ -132,7 +132,7 @@ class Unreachable:
 def test_a_stop_is_a_stop_though_the_network_fails_in_that_moment():
     conversation, stopped = new_conversation(), list[Future[Json]]()
     model = Unreachable(lambda: stopped.append(conversation.interrupt()))
-    agent = Agent(conversation, Runtime(model_for=lambda _: model, tools={}))
+    agent = Agent(conversation, Runtime(model_for=lambda _: model, tools=dict))
     sent = conversation.send(text("go"))
     done = conversation.turn_ended(sent["messageId"], sent["turnId"])
     agent.start()
