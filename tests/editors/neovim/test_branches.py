@@ -1,5 +1,6 @@
 """What is made of a conversation as a whole, and what stands beside it."""
 
+import os
 from pathlib import Path
 
 import mcp_server
@@ -64,11 +65,18 @@ def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(d
 
 
 def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) -> None:
-    was = desk.file.read_text("utf-8")
+    was, notes, gate = (
+        desk.file.read_text("utf-8"),
+        desk.project / "notes.txt",
+        desk.project.parent / "gate",
+    )
+    notes.write_text("one\n", "utf-8")
+    os.mkfifo(gate)
     desk.script(
         say("Hello."),
         call("edit", command="view", path="calc.py"),
         call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
+        call("terminal", command=f"touch begun; cat '{gate}'; echo agent >> notes.txt"),
         say("Mended."),
     )
     editor = desk.start(settings={"approval": "askNever"})
@@ -76,14 +84,25 @@ def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) ->
     editor.command("Oh hello")
     editor.wait_for_event("TurnFinished")
     editor.command("Oh mend it")
+    editor.wait("vim.uv.fs_stat(...)", str(desk.project / "begun"))
+    with gate.open("w"):  # Opens when the command does, and lets it go on.
+        editor.edit(notes)
+        editor.nvim.current.buffer[:] = ["mine"]
+        editor.command("write")
+        # An answer says that the daemon has heard of it.
+        ask = "request_sync('daemon/status', vim.empty_dict(), 30000)"
+        assert editor.lua(f"return vim.lsp.get_clients({{ name = 'oh' }})[1]:{ask}")["result"]
     editor.wait_for_chat("Mended.")
     editor.wait_for_status("idle")
+    assert notes.read_text("utf-8") == "mine\nagent\n"
     editor.lua(_CHOOSE_WANTED, "files too")
     editor.command("Oh rollback")
     editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('files go back')")
     assert "Hello." in editor.chat()
     editor.wait("not _G.chat_text():find('Mended.', 1, true)")
     assert desk.file.read_text("utf-8") == was
+    assert notes.read_text("utf-8") == "mine\n", "what the user saved meanwhile is theirs"
+    assert not (desk.project / "begun").exists()
     assert editor.draft() == "mend it "
 
 
