@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json
 
-_PATIENCE_S = 0.5
+_PATIENCE_S = 2.0
 """For each of connecting and answering: an interrupt waits for it."""
 
 
