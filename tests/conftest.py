@@ -1,6 +1,7 @@
 """What holds for every suite: the long loops, no skips in CI, and no process left behind."""
 
 import os
+import random
 import uuid
 from collections.abc import Generator
 from pathlib import Path
@@ -8,9 +9,12 @@ from typing import TypeVar
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
+SEED_VARIABLE = "OH_TEST_SEED"
+"""Whatever a test leaves to chance follows from it."""
 RUN_VARIABLE = "OH_TEST_RUN"
 """Every child inherits it, so what outlives the run can be told from everybody else's processes."""
 
@@ -21,10 +25,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _make_chance_repeatable(is_full=bool(config.getoption("--full")))
     # Scripts of the fake model say what is answered to which request, so nothing else may ask.
     os.environ["OH_DAEMON_TITLES"] = "false"
     if _is_controller(config):
         os.environ[RUN_VARIABLE] = uuid.uuid4().hex
+
+
+def pytest_report_header() -> str:
+    return f"{SEED_VARIABLE}={os.environ[SEED_VARIABLE]}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,14 +58,29 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not _is_controller(session.config):
         return
-    # The daemon promises to leave nothing behind two seconds after its end; xdist's workers are
-    # still ending here and are covered by the same wait.
-    _, survivors = psutil.wait_procs(_processes_of_this_run(), timeout=5)
+    # What is left behind for good is there after any time; xdist's workers are still ending here.
+    _, survivors = psutil.wait_procs(_processes_of_this_run(), timeout=60)
     for process in survivors:
         print(f"\nleft behind by a test: {process}")  # noqa: T201 - the session's last word.
         process.kill()
     if survivors and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _make_chance_repeatable(*, is_full: bool) -> None:
+    """Each run tries the same; new cases are looked for in the long one, which names its seed."""
+    os.environ.setdefault(
+        SEED_VARIABLE, str(random.SystemRandom().getrandbits(32) if is_full else 1)
+    )
+    # How long a case takes depends on what else the machine does.
+    patient = settings(
+        deadline=None,
+        database=None,
+        derandomize=not is_full,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.register_profile("patient", patient)
+    settings.load_profile("patient")
 
 
 def _is_controller(config: pytest.Config) -> bool:

@@ -13,7 +13,7 @@ from raw_client import RawClient
 from oh_daemon.contract.protocol import REQUESTS
 
 Spawn = Callable[..., RawClient]
-SEED = int(os.environ.get("OH_TEST_SEED") or int.from_bytes(os.urandom(4), "big"))
+SEED = int(os.environ["OH_TEST_SEED"])
 FRAMES_PER_EXAMPLE = 40
 LSP_METHODS = (
     *("initialize", "workspace/executeCommand", "workspace/didChangeWorkspaceFolders"),
@@ -51,9 +51,7 @@ MESSAGES = st.fixed_dictionaries(
 FRAMES = st.tuples(MESSAGES, st.booleans()) | st.binary(max_size=40) | VALUES
 
 relaxed = settings(
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

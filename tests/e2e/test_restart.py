@@ -61,9 +61,7 @@ class Agent:
 
 @pytest.mark.parametrize("n_rounds", [20, pytest.param(200, marks=pytest.mark.full)])
 def test_a_kill_at_any_moment_loses_nothing_that_was_shown(world: World, n_rounds: int) -> None:
-    seed = int.from_bytes(os.urandom(4))
-    print(f"seed {seed}")  # noqa: T201 - pytest shows it when the test fails.
-    source = random.Random(seed)
+    source = random.Random(os.environ["OH_TEST_SEED"])
     agent = Agent(world.project)
     world.llm = world.stack.enter_context(FakeLLM(agent.step))
     conversation = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
@@ -89,7 +90,7 @@ def test_no_disguise_lowers_the_risk(name: str) -> None:
     assert lowered == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=200))
 def test_any_text_gets_a_rating(text: str) -> None:
     assert rate(text).risk in RISK_ORDER
@@ -101,7 +102,7 @@ in do done while case esac git -c sed awk find -exec {} \ xargs bash sudo a=b * 
 _PIECES = st.sampled_from([*re.split(r"\s", _SYNTAX), "\n"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(_PIECES, max_size=14))
 def test_pieces_of_shell_in_any_order_get_a_rating_and_no_rule_breaks(pieces: list[str]) -> None:
     rating = rate(" ".join(pieces))
@@ -110,7 +111,7 @@ def test_pieces_of_shell_in_any_order_get_a_rating_and_no_rule_breaks(pieces: li
 
 @pytest.mark.full
 def test_a_hundred_thousand_texts_get_a_rating_each_in_little_time() -> None:
-    seed = random.randrange(1 << 32)
+    seed = os.environ["OH_TEST_SEED"]
     choose = random.Random(seed)
     words = [*re.split(r"\s+", _SYNTAX), "\n", "é", "\u202e"]
     took: list[float] = []
@@ -166,9 +167,7 @@ _BRACES = ["{", "}", ",", "..", "a", "z", "/", "-1", "03", "{}", "{a,b}", "{1..3
 
 
 def test_braces_are_expanded_as_bash_does() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")  # noqa: T201
-    choose = random.Random(seed)
+    choose = random.Random(os.environ["OH_TEST_SEED"])
     words = ["".join(choose.choices(_BRACES, k=choose.randint(1, 9))) for _ in range(3000)]
     script = "".join(f"printf '%s\\0' {word}; echo\n" for word in words)
     done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
