@@ -280,6 +280,7 @@ class FakeLLM:
         """What it says of its models, at GET /models; these requests are not recorded."""
         self._changed = threading.Condition()
         self._requests: list[Recorded] = []
+        self._over: set[str] = set()
         self._threads: list[threading.Thread] = []
         self._sockets: set[socket.socket] = set()
         self._gates: set[threading.Event] = set()
@@ -325,6 +326,11 @@ class FakeLLM:
         with self._changed:
             self._script = ()
             self._requests.clear()
+
+    def ignore(self, conversations: Sequence[str]) -> None:
+        """They are over: what is still on its way from them is no request."""
+        with self._changed:
+            self._over.update(conversations)
 
     def close(self) -> None:
         self._is_closed.set()
@@ -386,6 +392,8 @@ class FakeLLM:
             request = Recorded(index, method, path, headers, parsed, data, arrived)
             if method == "GET":
                 return request
+            if parsed.get("prompt_cache_key") in self._over:
+                return None
             self._requests.append(request)
             self._changed.notify_all()
         return request

@@ -72,9 +72,10 @@ class OrderingChecker:
                 known = self._conversations[params["conversationId"]]
                 if known.last_seq is not None and params["id"] not in known.asked:
                     self._violation("O5", f"{params['id']} is asked before it was requested")
-            case None if "result" in message:
-                request = self._requests.pop(json.dumps(message["id"]), None)
-                if request is not None and isinstance(message["result"], dict):
+            case None:
+                # Also one that was refused is over: its `clientRequestId` may be used again.
+                request = self._requests.pop(json.dumps(message.get("id")), None)
+                if request is not None and isinstance(message.get("result"), dict):
                     self._on_result(request, message["result"])
             case _:
                 pass

@@ -1,13 +1,25 @@
 """One world per test. In the modules that are marked `one_daemon` they share a daemon."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 from fake_llm import FakeLLM
 from world import Common, World
+
+HAS_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[HAS_FAILED] = item.stash.get(HAS_FAILED, False) or report.failed
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +39,8 @@ def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
         if marker("one_daemon") and not marker("own_daemon"):
             common: Common = request.getfixturevalue("common")
             world = World(project, common.home, common.llm, stack, common=common)
-            stack.callback(common.take_back, world)
+            has_failed = partial(request.node.stash.get, HAS_FAILED, False)
+            stack.callback(lambda: common.take_back(world, has_failed=has_failed()))
             yield world
             return
         home.mkdir()

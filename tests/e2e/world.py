@@ -50,9 +50,10 @@ class Common:
         _change_folders(client, added=[world.project])
         trust = {"folder": world.project.as_uri(), "trusted": "full"}
         client.request("workspace/setTrust", trust)
+        # What the settings start is told from here on.
+        client.forget()
         if settings is not None:
             _change_settings(client, settings)
-        client.forget()
         return client
 
     def _client(self, world: World, params: Json, block: Json) -> RawClient:
@@ -67,26 +68,42 @@ class Common:
             self.clients.pop(next(iter(self.clients))).close()
         return client
 
-    def take_back(self, world: World) -> None:
-        """Close what the test left open. One that it ended is started anew for the next."""
-        for path in self.home.iterdir():
+    def take_back(self, world: World, *, has_failed: bool) -> None:
+        """Close what the test left open. One that it ended is started anew for the next.
+
+        A daemon is lent again only when all that the test wanted of it is done.
+        """
+        # Last, since until then a turn may ask the model for more and read what is at home.
+        with ExitStack() as stack:
+            stack.callback(self._clean)
+            for key, client in list(self.clients.items()):
+                if client in world.daemons:
+                    del self.clients[key]
+                    unless_at_rest = stack.enter_context(ExitStack())
+                    unless_at_rest.callback(client.kill)
+                    if client.process.poll() is None and not has_failed:
+                        self.llm.ignore(_tidy(client, world.project))
+                        self.clients[key] = client
+                        unless_at_rest.pop_all()
+
+    def _clean(self) -> None:
+        self.llm.forget()
+        for path in (*self.home.iterdir(), *self.home.glob("state/mcp")):
             if path.name not in OF_THE_DAEMON:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for client in world.daemons:
-            if client in self.clients.values() and client.process.poll() is None:
-                _tidy(client, world.project)
-        # Last, since until here a turn may ask the model for more.
-        self.llm.forget()
 
 
-def _tidy(client: RawClient, project: Path) -> None:
-    for conversation in client.request("daemon/status")["conversations"]:
-        left = {"conversationId": conversation["id"], "ifRunning": "interrupt"}
+def _tidy(client: RawClient, project: Path) -> list[str]:
+    """The conversations that were open are closed, and nothing of the test's is left in it."""
+    found = [each["id"] for each in client.request("daemon/status")["conversations"]]
+    for conversation in found:
+        left = {"conversationId": conversation, "ifRunning": "interrupt"}
         client.request("conversation/close", left)
     _change_folders(client, removed=[project])
     _change_settings(client, NO_SETTINGS)
     # That ends the servers that the settings named.
     assert client.request("mcp/list") == {"servers": []}
+    return found
 
 
 def _change_folders(
