@@ -153,6 +153,7 @@ class EchoServer:
         for number in range(params["count"]):
             title = f"{number} ".ljust(params["size"], "x")
             self._publish("flood", {"type": "notice", "title": title})
+        sys.stderr.write(f"{self._seq['flood']} published\n")
         return {"queuedBytes": self._server.outbox.queued_bytes, "logged": self._seq["flood"]}
 
     def _stream(self, params: Json, _context: RequestContext) -> Json:
@@ -176,7 +177,7 @@ class EchoServer:
                 answer = self._server.client.request(
                     "test/question",
                     params,
-                    deadline_s=params.get("deadlineS", 10),
+                    deadline_s=params.get("deadlineS", 90),
                     cancel=context.cancel,
                 )
             except BaseException as error:  # noqa: BLE001 - `Cancelled` too.

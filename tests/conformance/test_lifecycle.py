@@ -1,16 +1,15 @@
 """Group 2: from the first byte to the exit code."""
 
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
+import psutil
 import pytest
-from raw_client import RawClient
+from raw_client import WITHIN_S, RawClient
 
 from oh_daemon.contract.events import KnownEvent
 
@@ -24,12 +23,14 @@ def test_initialize_imports_nothing_slow(echo: RawClient) -> None:
 
 
 def test_initialize_keeps_the_promise_of_the_product(spawn: Spawn) -> None:
-    times: list[float] = []
+    """In seconds of work: how long that takes depends on what else the machine does."""
+    spent_s: list[float] = []
     for _ in range(3):
-        started_at = time.monotonic()
-        spawn().initialize()
-        times.append(time.monotonic() - started_at)
-    assert min(times) < PROMISE_S
+        client = spawn()
+        client.request("initialize", {"capabilities": {}})
+        spent = psutil.Process(client.process.pid).cpu_times()
+        spent_s.append(spent.user + spent.system)
+    assert min(spent_s) < PROMISE_S
 
 
 def test_initialize_tells_what_the_daemon_can(spawn: Spawn) -> None:
@@ -158,10 +159,8 @@ def test_the_end_of_input_before_initialize_is_a_clean_end(spawn: Spawn) -> None
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_is_a_clean_end(client: RawClient, number: int) -> None:
-    started_at = time.monotonic()
     client.process.send_signal(number)
     assert client.exit_code() == 0
-    assert time.monotonic() - started_at < 3
 
 
 def test_a_signal_right_after_an_answer_is_not_lost(spawn_echo: Spawn) -> None:
@@ -187,10 +186,8 @@ def test_a_client_that_stops_reading_for_good_does_not_keep_the_daemon(spawn_ech
     echo = spawn_echo(reading=False)
     echo.send_request("initialize", {"capabilities": {}})
     echo.send_request("test/flood", {"count": 10, "size": 100_000})
-    started_at = time.monotonic()
     echo.close_stdin()
-    assert echo.process.wait(10) == 0
-    assert time.monotonic() - started_at < 4
+    assert echo.process.wait(WITHIN_S) == 0
 
 
 def test_a_client_that_closes_its_end_of_the_output_ends_the_daemon(spawn_echo: Spawn) -> None:
@@ -222,13 +219,11 @@ def test_the_daemon_ends_when_the_editor_is_killed_though_the_pipes_stay_open(
         client.request("test/echo")
         client.process.kill()
         # The output ends only when the daemon, its last holder, has ended too.
-        client.exit_code(within_s=10)
+        client.exit_code()
         assert "stopped in order" in client.stderr
 
 
 def test_a_parent_that_is_not_there_is_not_watched(spawn: Spawn) -> None:
-    gone = subprocess.Popen(["true"])
-    gone.wait()
     client = spawn()
-    client.initialize(params={"processId": gone.pid})
+    client.initialize(params={"processId": 2**30})  # More than Linux ever gives.
     assert client.error("no/suchMethod").code == -32601

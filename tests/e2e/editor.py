@@ -43,6 +43,8 @@ class Editor:
         self.habits: list[Callable[[Buffer], Json | None]] = []
         self.is_silent = False
         """It does not tell about changes."""
+        self.telling = threading.Thread()
+        """Tells about one later."""
         params = {"capabilities": {"general": general, **(capabilities or {})}}
         self.client = world.daemon(params=params, features=features)
         self.client.answer("editor/applyEdit", self._on_apply)
@@ -178,7 +180,8 @@ def late(editor: Editor) -> Callable[[Buffer], None]:
 
     def habit(buffer: Buffer) -> None:
         editor.is_silent = True
-        threading.Timer(0.3, lambda: editor.tell(buffer)).start()
+        editor.telling = threading.Timer(0.3, lambda: editor.tell(buffer))
+        editor.telling.start()
 
     return habit
 

@@ -1,10 +1,11 @@
 """Daemons with MCP servers, and servers that listen on a port."""
 
+import random
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import mcp_server
@@ -45,8 +46,11 @@ def offered(world: World) -> list[str]:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
+    """Below those that the system gives away by itself, so that it is free until it is used."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fake_llm import Step, call, calls, say
-from raw_client import NoAnswer, RawClient
+from raw_client import WITHIN_S, NoAnswer, RawClient
 from world import World, content_of, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon
@@ -244,7 +244,7 @@ def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
     opened = second.request("conversation/open", {"conversationId": conversation})
     assert opened["pending"] == [approval]
     assert opened["conversation"]["status"] == "paused"
-    asking.result(10)
+    asking.result(WITHIN_S)
     assert not (world.project / "made").exists()
     assert respond(second, approval, "allow-once") == {"resolved": True}
     second.request("conversation/resume", {"conversationId": conversation})

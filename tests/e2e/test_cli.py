@@ -231,7 +231,7 @@ def test_an_interrupt_ends_the_turn_and_exits_130(world: World, number: signal.S
     [request] = world.llm.wait_for_requests(1, 60)
     ran = end(process, number)
     assert ran.code == 130
-    assert request.closed.wait(60)
+    assert request.closed.wait(120)
     assert events(ran)[-1]["event"]["turn"]["status"] == "interrupted"
 
 

@@ -17,14 +17,15 @@ READ: Json = {
     "inputSchema": SCHEMA,
     "annotations": {"readOnlyHint": True},
 }
-CLOSE: Json = {"name": "ticket_close", "inputSchema": SCHEMA, "timeoutS": 0.2}
+CLOSE: Json = {"name": "ticket_close", "inputSchema": SCHEMA}
+BRIEF: Json = {"name": "ticket_wait", "inputSchema": SCHEMA, "timeoutS": 0.2}
 ASKED = {"approval": "askRisky"}
 
 
 def run(world: World, client: RawClient, *steps: Step, **params: Any) -> list[Json]:
-    """One conversation with both tools; its tool calls that ended."""
+    """One conversation with all tools; its tool calls that ended."""
     world.script(*steps, say("Done."))
-    world.start(client, clientTools=[READ, CLOSE], **params)
+    world.start(client, clientTools=[READ, CLOSE, BRIEF], **params)
     world.turn(client)
     return items(client, "toolCall")
 
@@ -83,10 +84,11 @@ def test_whatever_the_client_does_the_model_gets_one_result(world: World) -> Non
         (lambda _: {"content": "words"}, "is no tool result: content"),
         (lambda _: [1], "is no tool result: the result"),
         (fail, "the client did not run ticket_close: no network"),
-        (hang, "no answer to tool/call in 0.2 s; ticket_close may still be at work"),
+        (hang, "no answer to tool/call in 0.2 s; ticket_wait may still be at work"),
     ]
     client.answer("tool/call", lambda params: answers[params["arguments"]["id"]][0](params))
-    ended = run(world, client, *(call("ticket_close", id=n) for n in range(len(answers))))
+    tools = [*["ticket_close"] * (len(answers) - 1), "ticket_wait"]
+    ended = run(world, client, *(call(name, id=n) for n, name in enumerate(tools)))
     for item, (_, wanted) in zip(ended, answers, strict=True):
         assert wanted in content_of(item)
     assert [item["status"] for item in ended] == ["failed", "completed", *["failed"] * 4]

@@ -57,6 +57,7 @@ def test_a_second_window_sees_every_event_live_once_and_in_order(world: World) -
     ref = next(item for item in again["items"] if item["kind"] == "command")["outputRef"]
     output = second.request("output/read", {**named, "outputRef": ref, "limit": 10})
     assert output["text"] == "1\n2\n3\n4\n5\n"
+    second.wait_for(lambda message: message.get("method") == "conversation/changed")
     told = second.notifications("conversation/changed")
     assert [each["conversation"]["status"] for each in told] == ["idle"]
 

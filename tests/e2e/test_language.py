@@ -1,13 +1,14 @@
 """The user's own language servers at work for the agent, honest ones and others."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from editor import Editor
 from fake_llm import Step, call, say
 from language_server import FEATURES, LanguageServer, python_file
-from raw_client import NoAnswer, RpcError
+from raw_client import WITHIN_S, NoAnswer, RpcError
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
@@ -233,11 +234,11 @@ def test_an_edit_that_is_done_stays_done_when_the_wait_for_problems_is_interrupt
     world: World,
 ) -> None:
     editor, server = open_editor(world)
-    conversation = ""
+    started: Future[str] = Future()
 
     def interrupt(params: Json) -> Json:
         if editor.buffers[params["uris"][0]].text != USES:
-            params = {"conversationId": conversation}
+            params = {"conversationId": started.result(WITHIN_S)}
             editor.client.request("conversation/interrupt", params)
             raise NoAnswer
         return {"items": []}
@@ -246,6 +247,7 @@ def test_an_edit_that_is_done_stays_done_when_the_wait_for_problems_is_interrupt
     steps = call("edit", command="view", path="src/uses.py"), replace("load(x)", "1")
     world.script(*steps)
     conversation = world.start(editor.client)
+    started.set_result(conversation)
     assert world.turn(editor.client)["status"] == "interrupted"
     [edited] = items(editor.client, "fileChange")
     assert edited["status"] == "completed"

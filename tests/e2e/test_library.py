@@ -62,7 +62,7 @@ def test_all_names_of_the_issue_are_there_and_load_when_they_are_used() -> None:
     assert oh_daemon.__version__
     assert not hasattr(oh_daemon, "no_such_name")
     code = "import sys, oh_daemon; sys.exit('pydantic' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
 
 
 # Values
@@ -246,7 +246,7 @@ def test_send_message_returns_with_status_running_and_start_thread_lets_it_work(
         assert fake.requests == []
         conversation.start_thread()
         conversation.start_thread()
-        assert ended.wait(60)
+        assert ended.wait(120)
 
 
 def test_run_blocks_until_the_turn_has_ended_and_callbacks_have_seen_it(
@@ -303,7 +303,7 @@ def test_a_callback_may_use_the_conversation(fake: FakeLLM, llm: LLM) -> None:
         conversation.register_callback(on_record)
         conversation.send_message("go")
         conversation.start_thread()
-        assert done.wait(60)
+        assert done.wait(120)
     assert turns[0].final_text == "two"
 
 
@@ -333,7 +333,7 @@ def test_interrupt_stops_a_model_that_hangs_and_the_turn_can_be_resumed(
         conversation.send_message("go")
         [request] = fake.wait_for_requests(1)
         conversation.interrupt()
-        assert request.closed.wait(60)
+        assert request.closed.wait(120)
         assert conversation.state.status is Status.IDLE
         assert conversation.run().final_text == "after all"
 
@@ -378,7 +378,7 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
         )
         conversation.start_thread()
         conversation.send_message("go")
-        assert asked.wait(60)
+        assert asked.wait(120)
         [approval] = conversation.state.pending
         conversation.respond(approval, allow=False, feedback="not today")
         conversation.run("and then?")
@@ -522,7 +522,7 @@ def test_a_question_that_waited_is_put_to_the_program_that_reopens_the_conversat
     first = Conversation(agent, tmp_path, on_question=leave)
     first.start_thread()
     first.send_message("go")
-    assert is_closed.wait(60)
+    assert is_closed.wait(120)
     again = Conversation(
         agent, tmp_path, conversation_id=first.id, on_question=lambda question: question.prompt
     )
@@ -575,10 +575,10 @@ def test_history_and_state_can_be_read_after_the_end_and_nothing_can_be_sent(
 
 
 def test_an_unknown_conversation_is_refused_and_leaves_no_thread(llm: LLM, tmp_path: Path) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(ConversationNotFoundError):
         Conversation(Agent(llm=llm), tmp_path, conversation_id="nowhere")
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_conversation_messages_another_and_says_that_it_did(fake: FakeLLM, llm: LLM) -> None:
@@ -621,8 +621,8 @@ def test_a_program_answers_for_the_sub_agents_of_its_conversation(
         def answer(record: Any) -> None:
             if record.event.type == "approval.requested":
                 assert conversation.state.pending == (record.event.approval,)
-                conversation.respond(record.event.approval, allow=True)
                 asked.set()
+                conversation.respond(record.event.approval, allow=True)
 
         conversation.register_callback(answer)
         turn = conversation.run("go", timeout_s=120)

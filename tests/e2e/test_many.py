@@ -6,7 +6,7 @@ import time
 import pytest
 from fake_llm import call, first_user_text, hang, held, keyed, say
 from raw_client import RawClient
-from world import World
+from world import World, wait_for_status
 
 pytestmark = pytest.mark.one_daemon
 
@@ -60,13 +60,14 @@ def test_one_that_hangs_holds_up_neither_the_others_nor_the_protocol(world: Worl
     client = world.daemon()
     slow = [world.start(client, words) for words in ("slow model", "slow command")]
     world.start(client, "asks", options={"approval": "askAlways"})
-    client.wait_for_event("approval.requested")
+    wait_for_status(client, "waiting")
     client.wait_for_event(lambda params: params["event"].get("status") == "running")
     world.llm.wait_for_requests(3)
     quick = world.start(client, "quick")
     assert world.turn(client)["finalText"] == "Quick."
     again = world.send(client, quick, "again", wait="completed")
     assert again["finalText"] == "Quick again."
+    wait_for_status(client, "idle", nth=2)
     status = client.request("daemon/status")
     assert len(status["conversations"]) == 4
     assert sorted(load["status"] for load in status["conversations"]) == [
@@ -89,7 +90,7 @@ def test_a_conversation_answers_at_once_while_its_model_hangs_and_while_its_comm
     world: World,
 ) -> None:
     """None of these could be answered if a lock were held over the model or the tool."""
-    command = call("terminal", command="echo begun; read -t 1000 line", timeout_s=600)
+    command = call("terminal", command="echo begun; sleep 1000", timeout_s=600)
     world.script(hang(), command)
     client = world.daemon()
     conversation = world.start(client)

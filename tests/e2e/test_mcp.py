@@ -1,9 +1,9 @@
 """Tools of real MCP servers in a conversation, and servers that behave badly."""
 
 import mcp_server
-import psutil
 import pytest
 from fake_llm import call, say
+from faults.leftovers import wait_until_gone
 from mcp_world import Json, daemon, offered, stand, told
 from world import World, content_of, items, text
 
@@ -136,7 +136,7 @@ def test_a_server_that_never_answers_is_given_up_and_leaves_no_process(world: Wo
     error = told(client, lambda server: server["status"] == "failed")["error"]
     assert "did not start within 3 s" in error
     child = int(error.rpartition(": ")[2])
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie"
+    wait_until_gone([child])
 
 
 def test_what_is_no_message_is_passed_over(world: World) -> None:

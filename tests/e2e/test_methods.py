@@ -1,12 +1,13 @@
 """Every public method has an end-to-end test; the ones that have no file of their own are here."""
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_llm import call, error, hang, held, say
-from raw_client import RawClient, RpcError
+from raw_client import WITHIN_S, RawClient, RpcError
 from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
 
 from oh_daemon.contract.protocol import COMMANDS, METHODS
@@ -174,7 +175,7 @@ def test_events_deltas_and_lists_are_told(world: World) -> None:
     world.script(say("Hello, world.", n_chunks=4))
     client = world.daemon()
     conversation = world.start(client)
-    world.turn(client)
+    wait_for_status(client, "idle")
     [answer] = items(client, "agentMessage")
     deltas = [
         delta
@@ -212,6 +213,7 @@ def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(wor
     log.with_name("away").rename(log)
     client.request("conversation/resume", named)
     assert world.turn(client)["finalText"] == "Done."
+    client.wait_for(lambda m: m.get("params", {}).get("conversation", {}).get("status") == "idle")
     shown = [c["conversation"] for c in client.notifications("conversation/changed")]
     assert [(c["status"], c.get("statusReason")) for c in shown[-3:]] == [
         ("paused", "storage"),
@@ -224,7 +226,8 @@ def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(wor
 
 
 def test_progress_is_shown_per_turn_and_its_cancel_interrupts(world: World) -> None:
-    world.script(call("terminal", command="true"), hang())
+    gate = threading.Event()
+    world.script(held(call("terminal", command="true"), gate, after=0), hang())
     client = world.raw()
     client.answer("window/workDoneProgress/create", lambda _params: None)
     client.initialize(
@@ -237,8 +240,9 @@ def test_progress_is_shown_per_turn_and_its_cancel_interrupts(world: World) -> N
         },
     )
     world.start(client, "Do it")
-    world.llm.wait_for_requests(2)
     begun = client.wait_for(lambda message: message.get("method") == "$/progress")["params"]
+    gate.set()
+    world.llm.wait_for_requests(2)
     assert (begun["value"]["kind"], begun["value"]["title"]) == ("begin", "Do it")
     assert begun["value"]["cancellable"] is True
     client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
@@ -372,7 +376,7 @@ def assert_alive(client: RawClient) -> None:
 
 
 def test_output_of_a_running_command_is_streamed(world: World) -> None:
-    world.script(call("terminal", command="echo early; read line", timeout_s=0.5), say("Done."))
+    world.script(call("terminal", command="echo early; read line", timeout_s=600), say("Done."))
     client = world.daemon()
     world.start(client)
     world.turn(client)
@@ -386,6 +390,7 @@ def test_output_of_a_running_command_is_streamed(world: World) -> None:
     assert "early" in content_of(command)
 
 
+@pytest.mark.own_daemon
 def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(world: World) -> None:
     client = world.raw(reading=False)
     trust = [{"folder": world.project.as_uri(), "trusted": True}]
@@ -398,6 +403,9 @@ def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(wo
     message = {"content": text("x" * (1 << 20)), "run": False}
     send = {"command": "ohDaemon.send", "arguments": [message]}
     sent = [client.send_request("workspace/executeCommand", send) for _ in range(14)]
+    wait_for_words(world.home / "daemon.log", b"events wait", 1)
+    [log] = world.project.glob(".openhands/conversations/*/events.jsonl")
+    wait_for_words(log, b'"message.queued"', 14)
     client.read_on()
     client.result_of(sent[-1])
     gap = client.wait_for(lambda m: m.get("method") == "conversation/gap")["params"]
@@ -411,6 +419,14 @@ def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(wo
     assert found[: gap["toSeq"] - gap["fromSeq"] + 1] == list(
         range(gap["fromSeq"], gap["toSeq"] + 1)
     )
+
+
+def wait_for_words(file: Path, words: bytes, n: int) -> None:
+    """Nobody else can tell what a daemon does that is not listened to."""
+    deadline = time.monotonic() + WITHIN_S
+    while not file.exists() or file.read_bytes().count(words) < n:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
 
 
 def test_a_panel_shows_questions_itself_and_gets_no_events_it_does_not_want(world: World) -> None:

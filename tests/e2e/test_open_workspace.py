@@ -32,9 +32,9 @@ def file(world: World, data: str | bytes, name: str = "a.txt") -> Path:
 def run(world: World, editor: Editor, *steps: Step, **params: Any) -> list[Json]:
     """One turn of these steps; returns the edits and views that ended, in order."""
     world.script(*steps, say("Done."))
-    n_before = len(tool_items(editor))
+    n_before, n_ended = len(tool_items(editor)), n_turns(editor)
     world.start(editor.client, **params)
-    editor.client.wait_for_event("turn.completed", nth=n_turns(editor) + 1)
+    editor.client.wait_for_event("turn.completed", nth=n_ended + 1)
     return tool_items(editor)[n_before:]
 
 
@@ -171,6 +171,7 @@ def test_a_change_that_is_told_late_or_never_still_counts_once(world: World) -> 
     editor.habits = [late(editor)]
     _, first = run(world, editor, view(), replace("one", "1"))
     assert first["status"] == "completed"
+    editor.telling.join()
     editor.is_silent = True
     _, second, seen = run(world, editor, view(), replace("two", "2"), view())
     assert second["status"] == "completed"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fake_llm import call, calls, say
-from raw_client import NoAnswer, RawClient
+from raw_client import WITHIN_S, NoAnswer, RawClient
 from world import KEY, World, content_of, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon
@@ -237,7 +237,7 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
     opened = second.request("conversation/open", named)
     assert opened["pending"] == [question]
     assert opened["conversation"]["status"] == "paused"
-    assert asked.result(10) == question
+    assert asked.result(WITHIN_S) == question
     if by_message:
         world.send(second, conversation, "8080")
     else:

@@ -1,6 +1,7 @@
 """A symbol renamed by the user's language server: one action, several files, all or none."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from editor import Buffer, Editor, refuse
 from fake_llm import Step, call, say
 from language_server import FEATURES, LanguageServer, python_file
+from raw_client import WITHIN_S
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
@@ -160,15 +162,15 @@ def test_a_rename_that_is_interrupted_while_the_editor_edits_leaves_nothing_behi
     world: World,
 ) -> None:
     project = Project(world)
-    conversation = ""
+    started: Future[str] = Future()
 
     def interrupt(_buffer: Buffer) -> Json:
-        params = {"conversationId": conversation}
+        params = {"conversationId": started.result(WITHIN_S)}
         project.editor.client.request("conversation/interrupt", params)
         return {"applied": False, "failureReason": "rejected"}
 
     project.editor.habits = [interrupt]
-    conversation = project.start(RENAME)
+    started.set_result(project.start(RENAME))
     world.turn(project.editor.client)
     [cut] = items(project.editor.client, "fileChange")
     assert cut["status"] == "cancelled"

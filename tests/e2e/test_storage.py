@@ -174,7 +174,7 @@ def test_opening_removes_what_a_kill_inside_a_write_left_beside_the_file(world: 
     trust = [{"folder": world.project.as_uri(), "trusted": True}]
     client.initialize([world.project], trust=trust)
     conversation = world.start(client)
-    client.process.wait(60)
+    client.exit_code()
     assert path.read_text() == "old\n"
     assert len(list(world.project.glob(".oh-*.tmp"))) == 1
     world.daemon().request("conversation/open", {"conversationId": conversation})

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fake_llm import Step, call, calls, hang, held, say
-from raw_client import RawClient
+from raw_client import WITHIN_S, RawClient
 from world import World, content_of, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon
@@ -96,16 +96,18 @@ def test_interrupt_closes_the_socket_of_a_model_that_hangs(world: World) -> None
     conversation = world.start(client)
     [request] = world.llm.wait_for_requests(1)
     client.request("conversation/interrupt", {"conversationId": conversation})
-    assert request.closed.wait(10)
+    assert request.closed.wait(WITHIN_S)
 
 
 def test_a_message_while_running_steers_the_turn(world: World) -> None:
-    world.script(call("terminal", command="read line; echo got-$line", timeout_s=0.2), say("Yes."))
+    until_steered = "until [ -e steered ]; do sleep 0.05; done"
+    world.script(call("terminal", command=until_steered, timeout_s=600), say("Yes."))
     client = world.daemon()
     conversation = world.start(client)
     client.wait_for_event(lambda p: p["event"].get("status") == "running")
     params = {"conversationId": conversation, "content": text("and be quick")}
     assert client.request("conversation/sendMessage", params)["disposition"] == "steered"
+    (world.project / "steered").touch()
     world.turn(client)
     last = world.llm.requests[-1].body["messages"]
     assert any(m["role"] == "user" and "and be quick" in str(m["content"]) for m in last)

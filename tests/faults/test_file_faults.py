@@ -55,7 +55,7 @@ def kill_at(call: str, number: int, path: Path) -> int:
     inject = f"inject={call}:signal=KILL:when={number}"
     argv = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject,
             sys.executable, "-B", "-c", REPLACE, str(path))  # fmt: skip
-    return subprocess.run(argv, check=False, stderr=subprocess.DEVNULL, timeout=60).returncode
+    return subprocess.run(argv, check=False, stderr=subprocess.DEVNULL, timeout=300).returncode
 
 
 def check_kill(path: Path, call: str, number: int) -> bool:

@@ -57,7 +57,7 @@ def test_a_turn_and_a_close_do_not_wait_for_a_title_that_never_comes() -> None:
         assert work.run(TASK)["status"] == "completed"
         [asked] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
         work.agent.close()
-        assert asked.closed.wait(30)
+        assert asked.closed.wait(120)
         assert (titles(work), work.conversation.state.usage["requests"]) == ([FIRST_LINE], 1)
 
 
@@ -65,7 +65,7 @@ def test_a_title_that_is_refused_leaves_the_first_line_and_the_turn_alone() -> N
     with at_work(beside(error(401), say("Done.")), titles=True) as work:
         assert work.run(TASK)["finalText"] == "Done."
         [asked] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
-        assert asked.answered.wait(30)
+        assert asked.answered.wait(120)
         assert work.conversation.state.title == FIRST_LINE
         assert "error.raised" not in [r["event"]["type"] for r in records(work.conversation)]
 
@@ -118,7 +118,7 @@ def test_a_side_question_is_answered_while_a_turn_runs_and_ends_with_the_convers
             work.llm.wait_for_requests(3)
             gate.set()
             work.agent.close()
-            assert asking.result(60)
+            assert asking.result(120)
 
 
 def _ask_until_cancelled(work: Work) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from core_world import PROMPT, Work, at_work, text, tool, types
+from core_world import DEADLINE_S, PROMPT, Work, at_work, text, tool, types
 from fake_llm import Json, Recorded, Step, call, error, hang, say
 
 from oh_daemon.contract.settings import Condenser
@@ -162,7 +162,7 @@ def test_an_interrupt_during_the_summary_leaves_the_history_as_it_was():
                 for event in heard.events
             )
         )
-        work.conversation.interrupt().result(10)
+        work.conversation.interrupt().result(DEADLINE_S)
         assert condensations(work)[0]["status"] == "cancelled"
         messages = View(PROMPT).messages(work.conversation.state.items)
     assert [m["content"] for m in messages[:2]] == [PROMPT, TASK]

@@ -262,7 +262,7 @@ def test_two_agents_take_turns_at_one_file_and_lose_nothing(desk: Desk) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert failures == []
     assert sorted(desk.on_disk.split()) == sorted(
         ["start", *(f"{name}{number}" for name in "xy" for number in range(20))]

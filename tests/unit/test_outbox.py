@@ -14,7 +14,7 @@ from oh_daemon.fronts.lsp.outbox import (
     Outbox,
 )
 
-WITHIN_S = 20.0
+WITHIN_S = 90.0
 TEXT = DeltaStream("c", "t", "i", "text")
 
 

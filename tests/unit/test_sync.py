@@ -10,7 +10,7 @@ from oh_daemon.core.editor_ports import OpenDocument
 from oh_daemon.fronts.lsp.sync import MAX_DOCUMENT_BYTES, Documents
 from oh_daemon.workspace.files import sha256_of
 
-WITHIN_S = 20.0
+WITHIN_S = 90.0
 
 
 class Client:
