@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.events import Decision
-from oh_daemon.contract.items import ConversationState, FileChange, Hunk
+from oh_daemon.contract.items import ConversationState, FileChange, Hunk, NamedHunk
 from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
 
 Trust = Literal["full", "readOnly", "none"]
@@ -74,14 +74,6 @@ class ChangesDiffResult(Contract):
     new_text: str | None = None
     patch: str
     hunks: tuple[Hunk, ...]
-
-
-class NamedHunk(Hunk):
-    uri: str
-
-    @property
-    def hunk(self) -> Hunk:
-        return Hunk.model_validate(self.model_dump(exclude={"uri"}))
 
 
 class ReviewParams(OfConversation):

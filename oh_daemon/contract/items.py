@@ -102,6 +102,16 @@ class Hunk(Contract):
     new_lines: int
 
 
+class NamedHunk(Hunk):
+    """With the file it is in."""
+
+    uri: str
+
+    @property
+    def hunk(self) -> Hunk:
+        return Hunk.model_validate(self.model_dump(exclude={"uri"}))
+
+
 class ModelCall(Contract):
     """The model's tool call as it must be replayed; clients ignore it."""
 

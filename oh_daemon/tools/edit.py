@@ -34,6 +34,7 @@ from oh_daemon.workspace.text_changes import (
 
 _MAX_LINE_CHARS = 2000
 MAX_LABEL_CHARS = 40  # Neovim prints the label, and a longer one makes it ask for Enter.
+LEFT_OUT = "The user left this out of your edit; do not do it again unless asked:"
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
 # Controls of writing direction, invisible spaces and tags; the joiner of emoji is not one of them.
 _HIDDEN = re.compile(
@@ -173,8 +174,7 @@ class EditTool:
             return None
         whole, part = (self._documents.plan(path, each) for each in (wanted.change, wanted))
         patch, _, _ = unified(part.after or "", whole.after or "", path.name)
-        told = f"The user left this out of your edit; do not do it again unless asked:\n{patch}"
-        return told if patch else None
+        return f"{LEFT_OUT}\n{patch}" if patch else None
 
     def _render_done(self, done: EditDone, command: str, path: Path) -> str:
         change = done.change

@@ -7,23 +7,23 @@ it happens, or nothing: a section that does not fit is told with what the file h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oh_daemon.contract.approvals import FileChangeSubject
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
-from oh_daemon.contract.items import FileChange, Location
+from oh_daemon.contract.items import FileChange, Location, NamedHunk
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.tools.edit import MAX_LABEL_CHARS, checked_text, hidden_reason
+from oh_daemon.tools.edit import LEFT_OUT, MAX_LABEL_CHARS, checked_text, hidden_reason
 from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.joint_edit import change_all
-from oh_daemon.workspace.patch import Section, parse_patch
-from oh_daemon.workspace.paths import shown
-from oh_daemon.workspace.review import Wanted
-from oh_daemon.workspace.text_changes import Create, Remove, applied, unified
+from oh_daemon.workspace.patch import Hunks, Section, parse_patch
+from oh_daemon.workspace.paths import shown, uri_from_path
+from oh_daemon.workspace.review import Part, Wanted, hunks_of
+from oh_daemon.workspace.text_changes import Create, Remove, applied, unified, with_newlines
 
 NAME = "apply_patch"
 _MAX_FILES = 100
@@ -80,7 +80,8 @@ class PatchTool:
         self._watch = watch
 
     def plan(self, args: Json) -> Intent:
-        steps = self._steps(args)
+        steps = self._taken(self._steps(args), args)
+        hunks = () if "hunks" in args else tuple(h for step in steps for h in self._hunks(step))
         describe = self._documents.history.describe
         changes = tuple(_shown(s, describe(s.path, s.before, s.after)) for s in steps)
         protected = [step.is_protected for step in steps]
@@ -88,7 +89,8 @@ class PatchTool:
         reasons = tuple(dict.fromkeys(filter(None, (*protected, *hidden))))
         return Intent(
             title=f"Patch {self._named(steps)}",
-            subject=FileChangeSubject(changes=changes),
+            subject=FileChangeSubject(changes=changes, hunks=hunks if len(hunks) > 1 else None),
+            editable=len(hunks) > 1,
             risk="high" if reasons else "medium",
             reasons=reasons,
             footprint=Footprint(writes=True, paths=frozenset(str(step.path) for step in steps)),
@@ -102,7 +104,8 @@ class PatchTool:
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        steps = {step.path: step for step in self._steps(args)}
+        asked = self._steps(args)
+        steps = {step.path: step for step in self._taken(asked, args)}
         label = f"oh: patch {self._named([*steps.values()])}"[:MAX_LABEL_CHARS]
         news = self._watch([*steps], context.cancel)
         wanted = {path: step.change for path, step in steps.items()}
@@ -113,7 +116,9 @@ class PatchTool:
             for path, change in zip(done, changes, strict=True)
         ]
         return ToolResult.of(
-            "\n".join(filter(None, (*rows, news()))), changes=tuple(changes), undo_label=label
+            "\n".join(filter(None, (*rows, _left_out(asked, steps), news()))),
+            changes=tuple(changes),
+            undo_label=label,
         )
 
     def _told(self, path: Path, change: FileChange) -> str:
@@ -144,6 +149,33 @@ class PatchTool:
         if len(steps) > _MAX_FILES:
             raise ToolError(f"the patch changes {len(steps)} files, and {_MAX_FILES} may")
         return sorted(steps, key=lambda step: isinstance(step.change, Remove))
+
+    def _taken(self, steps: Sequence[_Step], args: Json) -> list[_Step]:
+        """The steps with only those hunks that the user left in them."""
+        if "hunks" not in args:
+            return list(steps)
+        chosen = [NamedHunk.model_validate(hunk) for hunk in args["hunks"]]
+        offered = {step.path: self._hunks(step) for step in steps}
+        if not all(any(hunk in hunks for hunks in offered.values()) for hunk in chosen):
+            raise StaleDocumentError("a text changed since the user chose from this patch")
+        taken: list[_Step] = []
+        for step in steps:
+            hunks = [hunk for hunk in offered[step.path] if hunk in chosen]
+            if hunks == offered[step.path]:
+                taken.append(step)
+            elif hunks and isinstance(step.change, Hunks):
+                part = Part(step.change, tuple(hunk.hunk for hunk in hunks))
+                after = self._documents.plan(step.path, part).after
+                taken.append(replace(step, change=part, after=after))
+        return taken
+
+    def _hunks(self, step: _Step) -> list[NamedHunk]:
+        """What the user may choose from; what moves, or has no text, is no choice."""
+        if step.moved is not None:
+            return []
+        uri = uri_from_path(self._folders.as_opened(step.path))
+        found = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
+        return [NamedHunk.model_validate({**hunk.model_dump(), "uri": uri}) for hunk in found]
 
     def _planned(self, section: Section) -> list[_Step]:
         if section.op == "Add":
@@ -187,6 +219,15 @@ def _shown(step: _Step, change: FileChange) -> FileChange:
     patch, added, removed = unified(before, step.after, new)
     update = {"patch": head + patch, "added": added, "removed": removed}
     return change.model_copy(update=update)
+
+
+def _left_out(asked: Sequence[_Step], taken: Mapping[Path, _Step]) -> str | None:
+    """What the model is told of hunks that the user did not want."""
+    patches: list[str] = []
+    for step in asked:
+        after = taken[step.path].after if step.path in taken else step.before
+        patches.append(unified(after or "", step.after or "", step.path.name)[0])
+    return "\n".join((LEFT_OUT, *filter(None, patches))) if any(patches) else None
 
 
 def _joined(problems: Sequence[ToolError]) -> ToolError:

@@ -70,7 +70,7 @@ class Rewrite:
 class Part:
     """Of a change only these hunks; the user left out the others."""
 
-    change: Replace | Insert
+    change: Replace | Insert | Hunks
     hunks: tuple[Hunk, ...]
 
     @property

@@ -44,13 +44,14 @@ class Desk:
         self.documents.read(path)
         return path
 
-    def plan(self, *lines: str) -> Intent:
-        return self.tool.plan({"input": "\n".join(("*** Begin Patch", *lines, "*** End Patch"))})
-
-    def patch(self, *lines: str) -> ToolResult:
-        self.plan(*lines)
+    def plan(self, *lines: str, **more: object) -> Intent:
         text = "\n".join(("*** Begin Patch", *lines, "*** End Patch"))
-        return self.tool.run({"input": text}, CONTEXT)
+        return self.tool.plan({"input": text, **more})
+
+    def patch(self, *lines: str, **more: object) -> ToolResult:
+        self.plan(*lines, **more)
+        text = "\n".join(("*** Begin Patch", *lines, "*** End Patch"))
+        return self.tool.run({"input": text, **more}, CONTEXT)
 
     def undo(self, name: str) -> ToolResult:
         self.edit.plan({"command": "undo", "path": name})
@@ -107,6 +108,42 @@ def test_a_patch_adds_changes_moves_and_deletes_to_the_byte(desk: Desk) -> None:
         *(("gone.py", "delete", 0, 1), ("old.py", "delete", 0, 0)),
     ]
     assert "Deleted gone.py: +0 -1 lines." in told(result)
+
+
+def test_of_a_patch_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -> None:
+    path = desk.seen("a.py", BOM_CRLF)
+    desk.seen("gone.py", b"gone\n")
+    desk.seen("old.py", b"old\n")
+    lines = (
+        *("*** Update File: a.py", "@@", "-one", "+1", "@@", "-three", "+3"),
+        *("*** Delete File: gone.py", "*** Add File: made.py", "+made", "*** Add File: not.py"),
+        *("+not", "*** Update File: old.py", "*** Move to: new.py"),
+    )
+    whole = desk.plan(*lines)
+    assert isinstance(whole.subject, FileChangeSubject)
+    assert whole.editable
+    asked = [hunk.model_dump(mode="json") for hunk in whole.subject.hunks or ()]
+    names = ("a.py", "a.py", "made.py", "not.py", "gone.py")
+    assert [hunk["uri"] for hunk in asked] == [(desk.root / name).as_uri() for name in names]
+    kept = asked[1:3]
+    part = desk.plan(*lines, hunks=kept)
+    assert isinstance(part.subject, FileChangeSubject)
+    assert (part.editable, part.subject.hunks) == (False, None)
+    assert ops(part.subject.changes)[:2] == [("a.py", "modify", 1, 1), ("made.py", "add", 1, 0)]
+    path.write_bytes(BOM_CRLF + b" and more")
+    with pytest.raises(ToolError):
+        desk.patch(*lines, hunks=kept)
+    path.write_bytes(BOM_CRLF)
+    result = desk.patch(*lines, hunks=kept)
+    assert desk.files() == {
+        "a.py": BOM_CRLF.replace(b"three", b"3"),
+        "gone.py": b"gone\n",
+        "made.py": b"made\n",
+        "new.py": b"old\n",
+    }
+    text = told(result).partition("The user left this out of your edit")[2]
+    assert all(each in text for each in ("-one\n+1\n", "-gone\n", "+not\n"))
+    assert not any(each in text for each in ("+3\n", "+made\n"))
 
 
 def test_what_a_patch_did_can_be_undone_file_by_file(desk: Desk) -> None:

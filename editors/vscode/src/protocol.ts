@@ -333,7 +333,7 @@ export interface CommandSubject {
 export interface FileChangeSubject {
   kind: "fileChange";
   changes: readonly FileChange[];
-  hunks?: readonly Hunk[];
+  hunks?: readonly (NamedHunk | Hunk)[];
 }
 
 /** One file before and after; the texts themselves lie in blobs, by their hash. */
@@ -354,6 +354,15 @@ export interface FileForm {
   encoding?: string;
   bom?: boolean;
   mode?: number;
+}
+
+/** With the file it is in. */
+export interface NamedHunk {
+  oldStart: number;
+  oldLines: number;
+  newStart: number;
+  newLines: number;
+  uri: string;
 }
 
 /** Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's. */
@@ -413,14 +422,6 @@ export interface AcceptParams {
   conversationId: string;
   uris?: readonly string[];
   hunks?: readonly NamedHunk[];
-}
-
-export interface NamedHunk {
-  oldStart: number;
-  oldLines: number;
-  newStart: number;
-  newLines: number;
-  uri: string;
 }
 
 /** Take changes back through the editor, around what the user changed since. */

@@ -22,6 +22,12 @@ def _edit(*numbers: int) -> Step:
     return call("edit", command="replace", path="notes.txt", edits=edits)
 
 
+def _patch(*numbers: int, more: tuple[str, ...] = ()) -> Step:
+    changes = (each for n in numbers for each in ("@@", f"-line {n}", f"+agent {n}"))
+    lines = ("*** Begin Patch", "*** Update File: notes.txt", *changes, *more, "*** End Patch")
+    return call("apply_patch", input="\n".join(lines))
+
+
 def _lines(**changed: str) -> list[str]:
     return [changed.get(f"l{n}", line) for n, line in enumerate(LINES)]
 
@@ -163,12 +169,15 @@ def test_an_edit_that_no_longer_fits_is_shown_as_the_diff_has_it_and_refused(des
     assert "it changed since you read it" in desk.prompts()
 
 
-def test_rejecting_all_changes_of_an_edit_rejects_it(desk: Desk) -> None:
+def test_rejecting_all_changes_of_a_patch_rejects_it_and_of_files_some_are_left_out(
+    desk: Desk,
+) -> None:
     path = desk.project / "notes.txt"
     path.write_text("\n".join(LINES) + "\n", "utf-8")
-    desk.script(call("edit", command="view", path="notes.txt"), _edit(3, 20), say("I see."))
-    editor = desk.start()
-    editor.edit(path)
+    two, three = _patch(3, 20), _patch(3, 20, more=("*** Add File: other.py", "+x = 1"))
+    desk.script(call("edit", command="view", path="notes.txt"), two, three, say("I see."))
+    editor = desk.start(settings={"llm": {"editsByPatch": True}})
+    buffer = editor.edit(path)
     editor.command("Oh rename two lines")
     editor.wait_for_event("ApprovalRequested")
     editor.command("Oh diff")
@@ -180,9 +189,24 @@ def test_rejecting_all_changes_of_an_edit_rejects_it(desk: Desk) -> None:
     assert "every change of it is left out" in editor.messages()
     assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
     editor.lua("_G.answer('not here')")
-    editor.wait_for_event("TurnFinished")
+
+    # The next one has a file more; the choice in one file stays while the other one is shown.
+    _wait_for_list(editor, "? notes.txt +2 -2 to allow", "? other.py +1 -0 to allow")
     assert "The user rejected this: not here" in desk.prompts()
     assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
+    editor.type("]cr]f")
+    editor.wait("vim.fn.getline(1) == 'x = 1'")
+    editor.type("r")
+    editor.wait("vim.fn.getline(1) ~= 'x = 1'")
+    editor.type("[f")
+    editor.wait("vim.fn.getline(4) == 'agent 3'")
+    assert "2 of 3 changes left out" in editor.lua(_TAB)[2][0]
+    editor.type("A")
+    editor.wait_for_event("TurnFinished")
+    assert buffer[:] == _lines(l3="agent 3")
+    assert not (desk.project / "other.py").exists()
+    assert "-line 20\\n+agent 20" in desk.prompts()
+    assert "+x = 1" in desk.prompts()
 
 
 def test_the_changed_places_go_to_the_quickfix_list(desk: Desk) -> None:

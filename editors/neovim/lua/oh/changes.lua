@@ -68,7 +68,7 @@ function M.sides(conversation, change, on_sides)
   if change.approval then
     local before, after, fits = patch.sides(change.patch or "", language.lines_of(change.uri))
     on_sides(
-      fits and proposal.sides(change.approval, before, after)
+      fits and proposal.sides(change.approval, change.uri, before, after)
         or { before = before, after = after, hunks = {}, fits = false }
     )
     return

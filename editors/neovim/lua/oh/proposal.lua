@@ -59,16 +59,17 @@ end
 
 --- The file as it is, and as it would be without what is left out; each hunk is where it is there.
 ---@param approval table
+---@param uri string
 ---@param before string[]
 ---@param whole string[] What the whole edit would make of it.
 ---@return oh.Sides
-function M.sides(approval, before, whole)
+function M.sides(approval, uri, before, whole)
   local hunks, verdicts = offered(approval)
-  if #hunks == 0 then
-    return { before = before, after = whole, hunks = {}, fits = true }
-  end
+  local mine = vim.iter(ipairs(hunks)):filter(function(_, hunk)
+    return hunk.uri == nil or hunk.uri == uri
+  end)
   local after, placed, at = {}, {}, 1
-  for index, hunk in ipairs(hunks) do
+  for index, hunk in mine do
     vim.list_extend(after, before, at, hunk.oldStart)
     at = hunk.oldStart + hunk.oldLines + 1
     local start = #after
@@ -79,6 +80,9 @@ function M.sides(approval, before, whole)
     end
     local place = { newStart = start, newLines = #after - start, verdict = verdicts[index] }
     table.insert(placed, vim.tbl_extend("force", hunk, place, { index = index }))
+  end
+  if #placed == 0 then
+    return { before = before, after = whole, hunks = {}, fits = true }
   end
   vim.list_extend(after, before, at)
   return { before = before, after = after, hunks = placed, fits = true }

@@ -296,7 +296,7 @@
 ---@class (exact) oh.protocol.FileChangeSubject
 ---@field kind "fileChange"
 ---@field changes oh.protocol.FileChange[]
----@field hunks? oh.protocol.Hunk[]
+---@field hunks? (oh.protocol.NamedHunk | oh.protocol.Hunk)[]
 
 --- One file before and after; the texts themselves lie in blobs, by their hash.
 ---@class (exact) oh.protocol.FileChange
@@ -315,6 +315,14 @@
 ---@field encoding? string
 ---@field bom? boolean
 ---@field mode? integer
+
+--- With the file it is in.
+---@class (exact) oh.protocol.NamedHunk
+---@field oldStart integer
+---@field oldLines integer
+---@field newStart integer
+---@field newLines integer
+---@field uri string
 
 --- Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's.
 ---@class (exact) oh.protocol.Hunk
@@ -365,13 +373,6 @@
 ---@field conversationId string
 ---@field uris? string[]
 ---@field hunks? oh.protocol.NamedHunk[]
-
----@class (exact) oh.protocol.NamedHunk
----@field oldStart integer
----@field oldLines integer
----@field newStart integer
----@field newLines integer
----@field uri string
 
 --- Take changes back through the editor, around what the user changed since.
 ---@class (exact) oh.protocol.RevertParams
