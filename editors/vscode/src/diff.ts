@@ -2,7 +2,7 @@
  * A text of before or after lies in the log by its hash, so a tab also has it after a reload. */
 
 import { createHash } from "node:crypto";
-import { commands, type Disposable, TabInputTextDiff, type TextDocumentContentProvider, Uri, window, workspace } from "vscode";
+import { commands, type Disposable, EventEmitter, type Tab, TabInputTextDiff, type TextDocumentContentProvider, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
 import { patched } from "./patch";
 import type { FileChange } from "./protocol";
@@ -15,6 +15,8 @@ interface Stored { conversationId: string; sha256?: string }
 export class Diffs implements TextDocumentContentProvider, Disposable {
   private readonly proposals = new Map<string, string>();
   private readonly registration: Disposable;
+  private readonly changed = new EventEmitter<Uri>();
+  readonly onDidChange = this.changed.event;
 
   constructor(private readonly agent: Agent) {
     this.registration = workspace.registerTextDocumentContentProvider(DIFF_SCHEME, this);
@@ -36,18 +38,21 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
 
   /** What an approval asks for; made from its patch and the text as it is now. */
   async openProposal(approvalId: string, change: FileChange): Promise<void> {
+    const proposed = await this.propose(approvalId, change);
     const file = Uri.parse(change.uri);
     const name = workspace.asRelativePath(file);
-    const text = patched(await readNow(file), change.patch ?? "");
-    if (text === undefined) {
+    if (!proposed) {
       void window.showInformationMessage(`${name} has changed since, so only the diff in the panel is left.`);
       return;
     }
-    const proposed = file.with({ scheme: DIFF_SCHEME, query: `approval=${approvalId}` });
-    this.proposals.set(proposed.toString(), text);
     // What has no text yet has no file to show either.
     const now = change.op === "add" ? file.with({ scheme: DIFF_SCHEME }) : file;
     await showDiff(now, proposed, `${name} (proposed)`);
+  }
+
+  /** The user chose from what is asked for: where it is open it is shown so. */
+  async changeProposal(approvalId: string, change: FileChange): Promise<void> {
+    if (proposalTabs(approvalId).length > 0) await this.propose(approvalId, change);
   }
 
   /** One edit that is done, between its own two texts. */
@@ -68,15 +73,23 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
 
   /** The question is answered: what showed it goes. */
   async closeProposal(approvalId: string): Promise<void> {
-    const isOfIt = (uri: Uri) => uri.scheme === DIFF_SCHEME && uri.query === `approval=${approvalId}`;
-    const tabs = window.tabGroups.all.flatMap(({ tabs }) => tabs);
-    const shown = tabs.filter(({ input }) => input instanceof TabInputTextDiff && isOfIt(input.modified));
+    const shown = proposalTabs(approvalId);
     if (shown.length > 0) await window.tabGroups.close(shown, true);
-    for (const uri of this.proposals.keys()) if (isOfIt(Uri.parse(uri))) this.proposals.delete(uri);
+    for (const uri of this.proposals.keys()) if (isProposed(Uri.parse(uri), approvalId)) this.proposals.delete(uri);
   }
 
   dispose(): void {
-    this.registration.dispose();
+    for (const each of [this.registration, this.changed]) each.dispose();
+  }
+
+  /** Undefined when the change fits the file no more. */
+  private async propose(approvalId: string, change: FileChange): Promise<Uri | undefined> {
+    const text = patched(await readNow(Uri.parse(change.uri)), change.patch ?? "");
+    if (text === undefined) return undefined;
+    const proposed = proposedUri(approvalId, change);
+    this.proposals.set(proposed.toString(), text);
+    this.changed.fire(proposed);
+    return proposed;
   }
 
   /** The file itself is the right side while it is as the agent left it, so that one can go on in it. */
@@ -86,6 +99,19 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     const isAsLeft = change.sha256After !== undefined && hash(await readNow(file)) === change.sha256After;
     return [stored(change.sha256Before), isAsLeft ? file : stored(change.sha256After)];
   }
+}
+
+function proposedUri(approvalId: string, { uri }: FileChange): Uri {
+  return Uri.parse(uri).with({ scheme: DIFF_SCHEME, query: `approval=${approvalId}` });
+}
+
+function isProposed(uri: Uri, approvalId: string): boolean {
+  return uri.scheme === DIFF_SCHEME && uri.query === `approval=${approvalId}`;
+}
+
+function proposalTabs(approvalId: string): Tab[] {
+  const tabs = window.tabGroups.all.flatMap(({ tabs }) => tabs);
+  return tabs.filter(({ input }) => input instanceof TabInputTextDiff && isProposed(input.modified, approvalId));
 }
 
 function storedUri(file: Uri, { conversationId, sha256 }: Stored): Uri {

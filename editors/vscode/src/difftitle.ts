@@ -2,6 +2,7 @@
 
 import { commands, type Disposable, TabInputTextDiff, type Tab, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
+import type { Approvals } from "./approvals";
 import { DIFF_SCHEME } from "./diff";
 import type { Notification } from "./messages";
 
@@ -16,13 +17,17 @@ export class DiffTitle implements Disposable {
   private readonly listeners: Disposable[];
   private nAsked = 0;
 
-  constructor(private readonly agent: Agent) {
+  constructor(
+    private readonly agent: Agent,
+    private readonly approvals: Approvals,
+  ) {
     const changed = () => void this.refresh();
     this.listeners = [
       window.tabGroups.onDidChangeTabs(changed),
       window.tabGroups.onDidChangeTabGroups(changed),
       agent.onNotification((notification) => touches(notification) && changed()),
       agent.onState(changed),
+      approvals.onCount(changed),
     ];
   }
 
@@ -46,7 +51,10 @@ export class DiffTitle implements Disposable {
     const mine = ++this.nAsked;
     const shown = shownDiff();
     const kind = shown && (shown.kind === "proposal" || (await this.waiting(shown)) !== undefined) ? shown.kind : "";
-    if (mine === this.nAsked) await commands.executeCommand("setContext", "oh.diffShown", kind);
+    if (mine !== this.nAsked) return;
+    const hasChoice = shown?.kind === "proposal" && this.approvals.canChoose(shown.approvalId);
+    await commands.executeCommand("setContext", "oh.diffShown", kind);
+    await commands.executeCommand("setContext", "oh.hunksShown", hasChoice);
   }
 
   /** The file as the daemon names it, if something of it waits for review. */

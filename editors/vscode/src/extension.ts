@@ -19,7 +19,7 @@ export function activate(context: ExtensionContext): void {
   const diffs = new Diffs(agent);
   const panel = new Panel(context, agent, diffs, editors);
   const approvals = new Approvals(agent, diffs, panel);
-  const diffTitle = new DiffTitle(agent);
+  const diffTitle = new DiffTitle(agent, approvals);
   context.subscriptions.push(
     log, agent, editors, diffs, panel, approvals, diffTitle,
     new StatusItem(agent, approvals),

@@ -24,6 +24,10 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
       await diffs.openProposal(approvalId, change);
       return null;
     },
+    "host/changeProposal": async ({ approvalId, change }) => {
+      await diffs.changeProposal(approvalId, change);
+      return null;
+    },
     "host/openDone": async ({ conversationId, change }) => {
       await diffs.openDone(conversationId, change);
       return null;

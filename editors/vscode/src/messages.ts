@@ -1,5 +1,6 @@
 /** What travels between the extension and its panel; `protocol.ts` has what the daemon adds to it. */
 
+import type { LeftOut } from "./proposal";
 import type {
   CommandItem, ErrorInfo, FileChange, FileChangeItem, Notifications, Part, PlanItem, Range, Requests, ToolCallItem,
 } from "./protocol";
@@ -18,6 +19,8 @@ export interface Suggestion {
 export interface HostRequests {
   "host/openFile": [{ uri: string; range?: Range }, null];
   "host/openProposal": [{ approvalId: string; change: FileChange }, null];
+  /** Shows it where it is open. */
+  "host/changeProposal": [{ approvalId: string; change: FileChange }, null];
   "host/openDone": [{ conversationId: string; change: FileChange }, null];
   "host/openTurn": [{ conversationId: string; changes: readonly FileChange[] }, null];
   "host/openOutput": [{ conversationId: string; outputRef: string }, null];
@@ -48,6 +51,8 @@ export interface PanelMemory {
   options?: Record<string, string>;
   /** None while the end is in sight. */
   place?: Place;
+  /** By the approval that waits. */
+  leftOut?: Record<string, LeftOut>;
 }
 
 export type ToPanel =
@@ -58,6 +63,7 @@ export type ToPanel =
   | { type: "attach"; part: Part }
   | { type: "show"; what: "new" | "list" | "input" }
   | { type: "open"; conversationId: string }
+  | { type: "leaveOut"; approvalId: string; hunks: LeftOut }
   /** A key of the editor stands for this button of the question. */
   | { type: "press"; optionId: string };
 

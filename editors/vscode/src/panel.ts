@@ -10,6 +10,7 @@ import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { hostHandlers } from "./host";
 import type { FromPanel, HostRequests, Notification, PanelMemory, ToPanel } from "./messages";
+import { type LeftOut, remembered } from "./proposal";
 import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
 
 const BATCH_MS = 16;
@@ -60,6 +61,17 @@ export class Panel implements WebviewViewProvider, Disposable {
   /** The approval or question that the user has before them here. */
   get askedId(): string | undefined {
     return this.isReady ? this.asked : undefined;
+  }
+
+  /** What the user chose from an edit that waits, here or in its diff. */
+  leftOut(approvalId: string): LeftOut {
+    return this.memory.leftOut?.[approvalId] ?? [];
+  }
+
+  async leaveOut(approvalId: string, hunks: LeftOut): Promise<void> {
+    const leftOut = remembered(this.memory.leftOut, approvalId, hunks);
+    await this.context.workspaceState.update(MEMORY, { ...this.memory, leftOut });
+    this.post({ type: "leaveOut", approvalId, hunks });
   }
 
   showBadge(count: number): void {

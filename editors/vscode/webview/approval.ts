@@ -1,48 +1,83 @@
 /** The question that waits longest: exactly what is asked, its risk, and the answers the daemon offers. */
 
-import type { Approval, Subject } from "../src/protocol";
+import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
+import type { Approval, ApprovalOption, Subject } from "../src/protocol";
 import { fileDiff, fileName } from "./diff";
 import { h, icon } from "./dom";
 import { run } from "./host";
+import { proposalView } from "./proposal";
 
 /** A click or key meant for something else must not answer a question that has just appeared. */
 export const INERT_MS = 400;
 
 const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
-/** `by` names the sub-agent that asks, if it is one. */
-export function approvalCard(approval: Approval, folders: readonly string[], by?: string): HTMLElement {
+/** `by` names the sub-agent that asks, if it is one; `onLeaveOut` gets what the user leaves out of an edit. */
+export interface Asked { folders: readonly string[]; by: string | undefined; onLeaveOut: (hunks: LeftOut) => void }
+export interface ApprovalCard { element: HTMLElement; leaveOut: (hunks: LeftOut) => void }
+
+export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: Asked): ApprovalCard {
+  const proposal = proposalOf(approval);
+  let leftOut: LeftOut = [];
+  let isInert = true;
+  const view = proposal && proposalView(approval.id, proposal, (hunk) => onLeaveOut(toggled(leftOut, hunk)));
+  const subject = view ? { element: view.element, edited: () => editedSubject(approval, leftOut) } : subjectView(approval, folders);
   const note = h("input.note-input", { type: "text", placeholder: "Note to the agent (optional)", "aria-label": "Note to the agent" });
-  const subject = subjectView(approval, folders);
-  const answer = (optionId: string) => {
-    const edited = subject.edited();
-    const feedback = note.value.trim();
-    run("approval/respond", {
-      approvalId: approval.id,
-      digest: approval.digest,
-      optionId,
-      ...(feedback !== "" && { feedback }),
-      ...(edited && { editedSubject: edited }),
-    });
+  const answers = answersOf(approval, note, subject.edited);
+  const title = h("h2");
+  const draw = () => {
+    const chosen = countWords(proposal, leftOut);
+    const isEmpty = leftOut.length === proposal?.hunks.length;
+    title.textContent = isEmpty ? "Every change is left out" : chosen !== undefined ? `Make ${chosen}?` : headline(approval.subject);
+    for (const { option, button } of answers) {
+      const isPossible = canAnswer(option, proposal, leftOut);
+      button.disabled = isInert || !isPossible;
+      button.hidden = !isPossible && option.scope !== "once";
+      button.textContent = chosen !== undefined && option.id === "allow-once" ? `Allow ${chosen}` : option.label;
+    }
   };
-  // The two answers of every day come first, those that last behind them.
-  const options = [...approval.options].sort((a, b) => Number(a.scope !== "once") - Number(b.scope !== "once"));
-  const buttons = options.map((option) =>
-    h(option.id === "allow-once" ? "button.primary" : "button.secondary",
-      { disabled: true, "data-option": option.id, title: KEYS[option.id], onclick: () => answer(option.id) }, option.label));
   setTimeout(() => {
-    for (const button of buttons) button.disabled = false;
+    isInert = false;
+    draw();
   }, INERT_MS);
-  return h("section.approval", { role: "group", "aria-label": `Approval: ${approval.title}`, "data-id": approval.id },
+  draw();
+  const element = h("section.approval", { role: "group", "aria-label": `Approval: ${approval.title}`, "data-id": approval.id },
     h("div.approval-head", {},
-      icon("hand"), h("h2", {}, headline(approval.subject)), h("span.count"),
+      icon("hand"), title, h("span.count"),
       h("span.risk", { "data-risk": approval.risk }, approval.risk === "unknown" ? "risk unknown" : `${approval.risk} risk`)),
     by !== undefined && h("p.why", {}, `Asked by the sub-agent ${by}`),
     approval.reason !== undefined && h("p.why", {}, approval.reason),
     subject.element,
     approval.description !== undefined && h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),
     note,
-    h("div.actions", {}, ...buttons));
+    h("div.actions", {}, ...answers.map(({ button }) => button)));
+  const leaveOut = (hunks: LeftOut) => {
+    leftOut = hunks;
+    view?.show(hunks);
+    draw();
+  };
+  return { element, leaveOut };
+}
+
+/** The two answers of every day come first, those that last behind them. */
+function answersOf(approval: Approval, note: HTMLInputElement, edited: SubjectView["edited"]): { option: ApprovalOption; button: HTMLButtonElement }[] {
+  const answer = ({ id, effect }: ApprovalOption) => {
+    const editedSubject = effect === "allow" ? edited() : undefined;
+    const feedback = note.value.trim();
+    run("approval/respond", {
+      approvalId: approval.id,
+      digest: approval.digest,
+      optionId: id,
+      ...(feedback !== "" && { feedback }),
+      ...(editedSubject && { editedSubject }),
+    });
+  };
+  const options = [...approval.options].sort((a, b) => Number(a.scope !== "once") - Number(b.scope !== "once"));
+  return options.map((option) => ({
+    option,
+    button: h(option.id === "allow-once" ? "button.primary" : "button.secondary",
+      { "data-option": option.id, title: KEYS[option.id], onclick: () => answer(option) }),
+  }));
 }
 
 function headline(subject: Subject): string {

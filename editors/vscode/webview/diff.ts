@@ -4,12 +4,12 @@ import type { ChangesDiffResult, FileChange, Hunk } from "../src/protocol";
 import { h } from "./dom";
 import { run } from "./host";
 
-const CONTEXT_LINES = 2;
+export const CONTEXT_LINES = 2;
 
 /** `onOpen` opens the change in the editor's own diff. */
-export function fileDiff(change: FileChange, onOpen: () => void): HTMLElement {
+export function fileDiff(change: FileChange, onOpen: () => void, body: readonly HTMLElement[] = [diffRows(change)]): HTMLElement {
   const name = fileName(change.uri);
-  return h("div.diff", {}, h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), ...facts(change, onOpen)), diffRows(change));
+  return h("div.diff", {}, h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), ...facts(change, onOpen)), ...body);
 }
 
 /** What stands behind a file's name: how much, whether it is saved, and the way to the editor's diff. */

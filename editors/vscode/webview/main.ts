@@ -1,8 +1,9 @@
 /** The panel: takes what the extension sends, folds it into the store, and draws what changed, once a frame. */
 
 import type { DaemonState, Notification, PanelMemory, Place, ToPanel } from "../src/messages";
-import type { ErrorInfo, Option, Part } from "../src/protocol";
-import { approvalCard } from "./approval";
+import { type LeftOut, remembered } from "../src/proposal";
+import type { Approval, ErrorInfo, InputRequest, Option, Part } from "../src/protocol";
+import { type ApprovalCard, approvalCard } from "./approval";
 import { Aside } from "./aside";
 import { Branches } from "./branch";
 import { textOf } from "./cards";
@@ -115,6 +116,8 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
       return show(message.what);
     case "open":
       return void open(message.conversationId);
+    case "leaveOut":
+      return leaveOut(message.approvalId, message.hunks);
     case "press":
       return approvalBox.querySelector<HTMLButtonElement>(`[data-option="${message.optionId}"]`)?.click();
   }
@@ -342,6 +345,7 @@ function resume(): void {
 }
 
 let shownState = "";
+let shownApproval: ApprovalCard | undefined;
 
 function drawState(isList: boolean): void {
   const retry = store?.retry;
@@ -380,11 +384,24 @@ function drawApproval(): void {
   if (approvalBox.dataset.key !== (first?.id ?? "")) {
     approvalBox.dataset.key = first?.id ?? "";
     tellAsked(first?.id);
-    if (!first) approvalBox.replaceChildren();
-    else approvalBox.replaceChildren("prompt" in first ? questionCard(first) : approvalCard(first, store?.info.folders ?? [], store?.askedBy(first)));
+    shownApproval = undefined;
+    approvalBox.replaceChildren(...(first ? [questionOf(first)] : []));
   }
   const count = approvalBox.querySelector(".count");
   if (count) count.textContent = pending.length > 1 ? `1 of ${pending.length}` : "";
+}
+
+function questionOf(asked: Approval | InputRequest): HTMLElement {
+  if ("prompt" in asked) return questionCard(asked);
+  shownApproval = approvalCard(asked, { folders: store?.info.folders ?? [], by: store?.askedBy(asked), onLeaveOut: (hunks) => leaveOut(asked.id, hunks) });
+  shownApproval.leaveOut(memory.leftOut?.[asked.id] ?? []);
+  return shownApproval.element;
+}
+
+/** Kept until the question is answered: the panel may be hidden or the window reloaded before. */
+function leaveOut(approvalId: string, hunks: LeftOut): void {
+  keep({ leftOut: remembered(memory.leftOut, approvalId, hunks) });
+  if (approvalBox.dataset.key === approvalId) shownApproval?.leaveOut(hunks);
 }
 
 function drawPickers(): void {

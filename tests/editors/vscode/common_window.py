@@ -21,6 +21,9 @@ from window import VSCode, opened_window
 
 CALC = "def add(a, b):\n    return a - b\n"
 FIRST_OPTIONS = {"mode": "ask", "approval": "askRisky"}
+PATCHES = "patches"
+"""A model that is offered `apply_patch`, for a conversation that has started."""
+MODEL_OF_PATCHES = {"model": "openai/fake", "llm": {"editsByPatch": True}}
 NAME_OF_NONE = "no conversation has this name"
 
 
@@ -40,6 +43,7 @@ class CommonWindow:
             folder = self.make_folder()
             llm = self.stack.enter_context(FakeLLM())
             server = Server.with_model(folder / "home", self.extensions, llm.url)
+            server.settings = {"ohDaemon.profiles": {PATCHES: MODEL_OF_PATCHES}}
             opened = opened_window(server, make_project(folder), llm)
             self.vscode = await self.stack.enter_async_context(opened)
             await self.vscode.open()

@@ -1,8 +1,11 @@
 """Questions in the panel: exact, inert at first, answered once, and never lost."""
 
+import json
+
 import pytest
+from common_window import PATCHES
 from fake_llm import call, say
-from playwright.async_api import expect
+from playwright.async_api import Locator, expect
 from window import VSCode
 
 pytestmark = pytest.mark.one_window
@@ -10,6 +13,19 @@ pytestmark = pytest.mark.one_window
 TOUCH = call("terminal", command="touch made", security_risk="low", summary="Make the file")
 VIEW = call("edit", command="view", path="calc.py")
 EDIT = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
+LINES = "".join(f"line {n}\n" for n in range(1, 31))
+VIEW_LINES = call("edit", command="view", path="lines.txt")
+PATCH = """*** Begin Patch
+*** Update File: lines.txt
+@@
+-line 5
++agent 5
+@@
+-line 20
++agent 20
+*** Add File: made.txt
++made
+*** End Patch"""
 WATCH_BUTTONS = """() => {
   window.wasInert = new Promise((resolve) => {
     new MutationObserver(() => {
@@ -75,3 +91,102 @@ async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSC
     await vscode.page.get_by_role("button", name="Allow Once").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
     assert "a + b" in (vscode.project / "calc.py").read_text()
+
+
+async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscode: VSCode) -> None:
+    """In the panel by key, and in the diff at the cursor; that is kept over a reload."""
+    lines = vscode.project / "lines.txt"
+    lines.write_text(LINES)
+    edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (2, 11, 29)]
+    edit = call("edit", command="replace", path="lines.txt", edits=edits)
+    vscode.script(VIEW_LINES, edit, say("As you wish."))
+    await vscode.open(file="lines.txt")
+    await vscode.say("Change the lines")
+    allow = vscode.approval.locator('[data-option="allow-once"]')
+    await expect(vscode.approval.locator(".one-hunk")).to_have_count(3)
+    await expect(allow).to_have_text("Allow once")
+    await change(vscode, "Leave out change 2 of 3").press("Enter")
+    await expect(change(vscode, "Take change 2 of 3")).to_be_focused()
+    await expect(vscode.approval.get_by_role("heading")).to_have_text("Make 2 of 3 changes?")
+    await expect(allow).to_have_text("Allow 2 of 3 changes")
+    # An answer that lasts is one to the whole edit.
+    await expect(vscode.approval.locator('[data-option="allow-conversation"]')).to_be_hidden()
+
+    await vscode.approval.get_by_role("button", name="Open diff").click()
+    proposed = vscode.page.locator(
+        ".monaco-diff-editor .editor.modified .lines-content > .view-lines"
+    )
+    await expect(proposed).to_contain_text("agent\u00a02")
+    await expect(proposed).not_to_contain_text("agent\u00a011")
+    await proposed.click()
+    await vscode.page.keyboard.press("Control+End")
+    await expect(proposed).to_contain_text("agent\u00a029")
+    await vscode.page.get_by_role("button", name="Leave Out or Take the Change").click()
+    await expect(allow).to_have_text("Allow 1 of 3 changes")
+    await expect(proposed).not_to_contain_text("agent\u00a029")
+    await change(vscode, "Take change 3 of 3").press("Enter")
+    await expect(proposed).to_contain_text("agent\u00a029")
+
+    approval_id = await vscode.approval.get_attribute("data-id")
+    await vscode.expect_kept(f'"leftOut":{{"{approval_id}":[1]}}')
+    await vscode.reload()
+    await expect(allow).to_have_text("Allow 2 of 3 changes")
+    # It counts for an answer in the diff too, while the panel is out of sight.
+    await vscode.approval.get_by_role("button", name="Open diff").click()
+    await vscode.page.keyboard.press("Control+b")
+    await expect(vscode.approval).to_have_count(0)
+    await vscode.page.get_by_role("button", name="Allow Once").click()
+    await expect(vscode.page.locator(".monaco-diff-editor")).to_have_count(0)
+    await vscode.page.keyboard.press("Control+b")
+    await vscode.show_agent()
+    await vscode.panel.get_by_role("button", name="Resume").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text("As you wish.")
+    changed = LINES.replace("line 2\n", "agent 2\n").replace("line 29\n", "agent 29\n")
+    assert lines.read_text() == changed
+    assert "-line 11\\n+agent 11" in left_out(vscode)
+    assert allowed_lines(vscode) == [1, 28]
+
+
+async def test_of_a_patch_whole_files_and_single_changes_are_left_out(vscode: VSCode) -> None:
+    lines = vscode.project / "lines.txt"
+    lines.write_text(LINES)
+    vscode.script(say("Hello."), VIEW_LINES, call("apply_patch", input=PATCH), say("As you wish."))
+    await vscode.open(file="lines.txt")
+    await vscode.say("Hello")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Hello.")
+    await vscode.choose("model", PATCHES)
+    await vscode.say("Change the lines")
+    for n in (1, 2, 3):
+        await change(vscode, f"Leave out change {n} of 3").click()
+    heading, allow = (
+        vscode.approval.get_by_role("heading"),
+        vscode.approval.locator('[data-option="allow-once"]'),
+    )
+    await expect(heading).to_have_text("Every change is left out")
+    await expect(allow).to_be_disabled()
+    await change(vscode, "Take change 2 of 3 in lines.txt").click()
+    await expect(allow).to_have_text("Allow 1 of 3 changes")
+    await allow.click()
+    await expect(vscode.panel.locator(".agent").last).to_have_text("As you wish.")
+    assert lines.read_text() == LINES.replace("line 20\n", "agent 20\n")
+    assert not (vscode.project / "made.txt").exists()
+    assert all(each in left_out(vscode) for each in ("-line 5\\n+agent 5", "+made"))
+    assert allowed_lines(vscode) == [19]
+
+
+def change(vscode: VSCode, name: str) -> Locator:
+    return vscode.approval.get_by_role("button", name=name)
+
+
+def left_out(vscode: VSCode) -> str:
+    """What the model was told."""
+    told = str(vscode.llm.requests[-1].body["messages"][-1])
+    return told.partition("The user left this out of your edit")[2]
+
+
+def allowed_lines(vscode: VSCode) -> list[int]:
+    """What the log has of the answer."""
+    [log] = vscode.project.glob(".openhands/conversations/*/events.jsonl")
+    answers = [line for line in log.read_text().split("\n") if '"approval.resolved"' in line]
+    [answer] = [json.loads(line)["event"] for line in answers]
+    return [hunk["oldStart"] for hunk in answer["editedSubject"]["hunks"]]

@@ -50,6 +50,15 @@ DISCOUNT = call(
     old_text="int(cents * 0.9)",
     new_text="round(cents * 0.85)",
 )
+CLEANUP = call(
+    "edit",
+    command="replace",
+    path="prices.py",
+    edits=[
+        {"old_text": "What an order costs.", "new_text": "What an order costs, in cents."},
+        {"old_text": "cents < 10_000", "new_text": "cents < LARGE_ORDER"},
+    ],
+)
 SCRIPT = (
     reason(
         "The tests say more than the message.",
@@ -201,6 +210,14 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     await look(vscode, "contrast", ("contrast-dark", "contrast-light"))
     await vscode.set_width(280)
     await look(vscode, "narrow")
+    vscode.script(CLEANUP)
+    await vscode.choose("mode", "ask")
+    await vscode.answer("reject")
+    await vscode.approval.get_by_role("button", name="Leave out change 1 of 2").click()
+    await expect(vscode.approval.get_by_role("heading")).to_have_text("Make 1 of 2 changes?")
+    await look(vscode, "hunks", ("contrast-dark", "contrast-light"))
+    await vscode.set_width(420)
+    await look(vscode, "hunks")
 
 
 async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> None:

@@ -1,0 +1,113 @@
+/** What the user chose from an edit that waits: any of its hunks can be left out before it is written. */
+
+import type { Approval, ApprovalOption, FileChange, Hunk, NamedHunk, Subject } from "./protocol";
+
+const MAX_REMEMBERED = 20;
+
+/** By the number of the hunk. */
+export type LeftOut = readonly number[];
+
+/** A line of a patch, and which hunk it belongs to; those around the changes, and heads, belong to none. */
+export interface Row { line: string; sign: "" | " " | "-" | "+"; hunk?: number | undefined }
+
+export interface Proposal { changes: readonly FileChange[]; hunks: readonly (Hunk | NamedHunk)[] }
+
+/** Undefined when the edit is decided as a whole. */
+export function proposalOf({ editable, subject }: Approval): Proposal | undefined {
+  if (!editable || subject.kind !== "fileChange" || !subject.hunks) return undefined;
+  return { changes: subject.changes, hunks: subject.hunks };
+}
+
+export function toggled(leftOut: LeftOut, hunk: number): LeftOut {
+  return leftOut.includes(hunk) ? leftOut.filter((each) => each !== hunk) : [...leftOut, hunk];
+}
+
+/** "2 of 3 changes"; undefined when it is all of them. */
+export function countWords(proposal: Proposal | undefined, leftOut: LeftOut): string | undefined {
+  if (!proposal || leftOut.length === 0) return undefined;
+  const n = proposal.hunks.length;
+  return `${n - leftOut.length} of ${n} changes`;
+}
+
+/** An answer that lasts is one to the whole edit, and without any change there is nothing to allow. */
+export function canAnswer({ effect, scope }: ApprovalOption, proposal: Proposal | undefined, leftOut: LeftOut): boolean {
+  const isWhole = !proposal || leftOut.length === 0;
+  return effect === "reject" || isWhole || (scope === "once" && leftOut.length < proposal.hunks.length);
+}
+
+/** What is remembered; of edits that are answered long since it is forgotten. */
+export function remembered(all: Record<string, LeftOut> | undefined, approvalId: string, leftOut: LeftOut): Record<string, LeftOut> {
+  const others = Object.entries(all ?? {}).filter(([id]) => id !== approvalId);
+  return Object.fromEntries([...others.slice(-MAX_REMEMBERED), [approvalId, leftOut]]);
+}
+
+/** The subject without what is left out; undefined when nothing is. */
+export function editedSubject(approval: Approval, leftOut: LeftOut): Subject | undefined {
+  const { subject } = approval;
+  const proposal = proposalOf(approval);
+  if (leftOut.length === 0 || !proposal || subject.kind !== "fileChange") return undefined;
+  return { ...subject, hunks: proposal.hunks.filter((_, i) => !leftOut.includes(i)) };
+}
+
+/** The change of one file without what is left out: the old lines are there instead. */
+export function changeWithout(change: FileChange, { hunks }: Proposal, leftOut: LeftOut): FileChange {
+  const isOut = ({ hunk }: Row) => hunk !== undefined && leftOut.includes(hunk);
+  const kept = rowsOf(change, hunks).filter((row) => row.sign !== "+" || !isOut(row));
+  const lines = kept.map((row) => (isOut(row) ? row.line.replace(/^-/, " ") : row.line));
+  return { ...change, patch: lines.join("\n") };
+}
+
+/** An edit of several files says of each hunk where it is. */
+export function isOf(hunk: Hunk | NamedHunk, change: FileChange): boolean {
+  return !("uri" in hunk) || hunk.uri === change.uri;
+}
+
+export interface Cursor { change: FileChange; line: number; side: "before" | "after" }
+
+/** The hunk at the line, or the nearest one, of the file as it is or as it would be. */
+export function hunkNear({ change, line, side }: Cursor, { hunks }: Proposal, leftOut: LeftOut): number | undefined {
+  let moved = 0;
+  let nearest: { hunk: number; distance: number } | undefined;
+  for (const [hunk, each] of hunks.entries()) {
+    if (!isOf(each, change)) continue;
+    const { oldStart, oldLines, newLines } = each;
+    const n = side === "before" || leftOut.includes(hunk) ? oldLines : newLines;
+    const start = oldStart + moved;
+    const distance = Math.max(start - line, line - (start + n - 1), 0);
+    if (!nearest || distance < nearest.distance) nearest = { hunk, distance };
+    moved += n - oldLines;
+  }
+  return nearest?.hunk;
+}
+
+/** A hunk counts lines from 0, the head of a patch from 1. */
+export function rowsOf(change: FileChange, hunks: Proposal["hunks"]): Row[] {
+  const rows: Row[] = [];
+  let [old, now] = [-1, -1];
+  const hunkAt = (side: "old" | "new", line: number) => {
+    const found = hunks.findIndex((hunk) => {
+      const start = hunk[`${side}Start`];
+      return isOf(hunk, change) && line >= start && line < start + hunk[`${side}Lines`];
+    });
+    return found < 0 ? undefined : found;
+  };
+  for (const line of (change.patch ?? "").replace(/\n$/, "").split("\n")) {
+    const head = /^@@ -(\d+)(,0)?\S* \+(\d+)(,0)?/.exec(line);
+    const last = rows.at(-1);
+    if (head) [old, now] = [startOf(head[1], head[2]), startOf(head[3], head[4])];
+    if (head || old < 0) rows.push({ line, sign: "" });
+    // Git's mark for a file that does not end in a newline belongs to the line above it.
+    else if (line.startsWith("\\") && last) rows.push({ ...last, line });
+    else if (line.startsWith("-")) rows.push({ line, sign: "-", hunk: hunkAt("old", old++) });
+    else if (line.startsWith("+")) rows.push({ line, sign: "+", hunk: hunkAt("new", now++) });
+    else {
+      rows.push({ line, sign: " " });
+      [old, now] = [old + 1, now + 1];
+    }
+  }
+  return rows;
+}
+
+function startOf(line: string | undefined, isEmpty: string | undefined): number {
+  return Number(line) - (isEmpty === undefined ? 1 : 0);
+}

@@ -1,0 +1,69 @@
+/** An edit that waits, change by change: each can be left out before anything is written. */
+
+import { changeWithout, isOf, type LeftOut, type Proposal, type Row, rowsOf } from "../src/proposal";
+import type { FileChange } from "../src/protocol";
+import { formatCount } from "../src/words";
+import { CONTEXT_LINES, fileDiff, fileName } from "./diff";
+import { h } from "./dom";
+import { run } from "./host";
+
+const KINDS = { "-": "span.del", "+": "span.add", " ": "span.same", "": "span.same" } as const;
+
+export interface ProposalView { element: HTMLElement; show: (leftOut: LeftOut) => void }
+
+/** `onChoose` gets the number of the hunk that is to change sides. */
+export function proposalView(approvalId: string, proposal: Proposal, onChoose: (hunk: number) => void): ProposalView {
+  let leftOut: LeftOut = [];
+  const tell = (method: "host/openProposal" | "host/changeProposal", change: FileChange) =>
+    run(method, { approvalId, change: changeWithout(change, proposal, leftOut) });
+  const parts: Part[] = [];
+  const files = proposal.changes.map((change) => {
+    const mine = partsOf(change, proposal, onChoose);
+    parts.push(...mine);
+    const open = () => tell("host/openProposal", change);
+    // What moves is decided with the rest, as a whole.
+    return mine.length > 0 ? fileDiff(change, open, mine.map(({ element }) => element)) : fileDiff(change, open);
+  });
+  const show = (chosen: LeftOut) => {
+    leftOut = chosen;
+    for (const { hunk, title, element, toggle } of parts) {
+      const isOut = leftOut.includes(hunk);
+      element.dataset.state = isOut ? "out" : "in";
+      toggle.textContent = isOut ? "Take" : "Leave out";
+      toggle.setAttribute("aria-label", `${toggle.textContent} ${title}`);
+    }
+    for (const change of proposal.changes) tell("host/changeProposal", change);
+  };
+  return { element: h("div.proposal", {}, ...files), show };
+}
+
+interface Part { hunk: number; title: string; element: HTMLElement; toggle: HTMLElement }
+
+function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: number) => void): Part[] {
+  const rows = rowsOf(change, hunks);
+  return hunks.flatMap((each, hunk) => {
+    if (!isOf(each, change)) return [];
+    const title = `change ${hunk + 1} of ${hunks.length} in ${fileName(change.uri)}`;
+    const toggle = h("button.quiet", { onclick: () => onChoose(hunk) });
+    const lines = around(rows, hunk);
+    const element = h("div.one-hunk", { role: "group", "aria-label": title },
+      h("div.hunk-head", {}, h("span", {}, `Line ${each.oldStart + 1}`, h("span.out", {}, ", left out")), toggle),
+      // Of a diff that is cut for its size the rest is not here to be shown.
+      lines.length > 0
+        ? h("pre.rows", { tabindex: 0, role: "group", "aria-label": title }, ...lines.map(({ line, sign }) => h(KINDS[sign], {}, `${line}\n`)))
+        : h("p.note", {}, `${formatCount(each.newLines, "line")} instead of ${each.oldLines}; too long to be shown`));
+    return [{ hunk, title, element, toggle }];
+  });
+}
+
+/** The rows of a hunk with a little of what is around it, like those of the review. */
+function around(rows: readonly Row[], hunk: number): readonly Row[] {
+  const first = rows.findIndex((row) => row.hunk === hunk);
+  if (first < 0) return [];
+  const end = rows.findLastIndex((row) => row.hunk === hunk) + 1;
+  const isContext = (row: Row | undefined) => row?.sign === " ";
+  let [from, to] = [first, end];
+  while (from > first - CONTEXT_LINES && isContext(rows[from - 1])) from--;
+  while (to < end + CONTEXT_LINES && isContext(rows[to])) to++;
+  return rows.slice(from, to);
+}
