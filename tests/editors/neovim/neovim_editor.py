@@ -27,6 +27,21 @@ vim.api.nvim_create_autocmd("User", { pattern = "Oh*", callback = function(args)
   table.insert(_G.events, { name = args.match, data = args.data })
 end })
 """
+_DELAY = """
+local wanted = ...
+local client = vim.lsp.get_clients({ name = "oh" })[1]
+local request = client.request
+client.request = function(self, method, params, on_answer, ...)
+  if method ~= wanted then
+    return request(self, method, params, on_answer, ...)
+  end
+  client.request = request
+  return request(self, method, params, function(...)
+    local answer = { ... }
+    _G.arrive = function() on_answer(unpack(answer)) end
+  end, ...)
+end
+"""
 _SCREEN = """
 vim.cmd("redraw!")
 local rows = {}
@@ -113,6 +128,10 @@ class Neovim:
         value = self.lua(code, *args)
         assert value, f"never held: {expression} {args}\n{self.chat()}\n{self.messages()}"
         return value
+
+    def delay(self, method: str) -> None:
+        """The daemon's next answer to this arrives when `_G.arrive` is called."""
+        self.lua(_DELAY, method)
 
     def wait_for_chat(self, text: str) -> None:
         """Wait until the chat shows this text somewhere."""

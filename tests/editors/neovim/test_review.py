@@ -228,3 +228,24 @@ def test_the_changed_places_go_to_the_quickfix_list(desk: Desk) -> None:
     editor.type("]cgf")
     editor.wait("vim.fn.expand('%:t') == 'notes.txt'")
     assert editor.nvim.current.window.cursor[0] == 23
+
+
+def test_an_older_answer_does_not_take_the_place_of_a_newer_one(desk: Desk) -> None:
+    editor, _ = _after_a_turn(desk, _edit(2), call("edit", **OTHER))
+    editor.command("Oh diff")
+    _wait_for_list(editor, "● notes.txt +1 -1 to review", "● other.py +1 -0 to review")
+    editor.delay("changes/list")
+    editor.lua("""
+    local data = { conversation = require("oh").conversation().id }
+    data.event = { type = "changes.reviewed" }
+    vim.api.nvim_exec_autocmds("User", { pattern = "OhEvent", data = data })
+    """)
+    editor.wait("_G.arrive ~= nil")
+    editor.type("A")
+    rows = ("● other.py +1 -0 to review", "✓ notes.txt +0 -0 accepted")
+    _wait_for_list(editor, *rows)
+    editor.lua("_G.arrive()")
+    # Whatever was asked because of it is answered by now.
+    editor.command("Oh changes")
+    editor.wait("#vim.fn.getqflist() == 1")
+    _wait_for_list(editor, *rows)

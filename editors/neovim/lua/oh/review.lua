@@ -15,6 +15,7 @@ local M = {}
 ---@field sides? oh.Sides
 ---@field private group integer
 ---@field private is_scheduled boolean
+---@field private n_asked integer How often the daemon was asked what there is.
 local Review = {}
 Review.__index = Review
 
@@ -53,7 +54,7 @@ end
 ---@param n_files integer
 ---@return oh.Review
 function M.create(conversation, n_files)
-  local self = setmetatable({ conversation = conversation, changes = {} }, Review)
+  local self = setmetatable({ conversation = conversation, changes = {}, n_asked = 0 }, Review)
   local name = conversation.id:sub(1, 12)
   self.group = vim.api.nvim_create_augroup("oh.review" .. name, { clear = true })
   self.tab = difftab.create(name, conversation.daemon.root, n_files, function()
@@ -100,8 +101,11 @@ function Review:refresh()
   self.is_scheduled = true
   vim.schedule(function()
     self.is_scheduled = false
+    self.n_asked = self.n_asked + 1
+    local mine = self.n_asked
     changes.list(self.conversation, function(found)
-      if self.tab:is_open() then
+      -- The daemon may answer an older question later.
+      if mine == self.n_asked and self.tab:is_open() then
         self:take(found)
       end
     end)
