@@ -21,9 +21,21 @@ export async function showMcpServers(agent: Agent): Promise<void> {
   list.placeholder = "What the agent's further tools come from";
   list.matchOnDetail = true;
   list.buttons = [SETTINGS];
-  const act = (work: Promise<McpServers>) => work.then(({ servers }) => show(list, servers)).catch(complain);
+  let nTold = 0;
+  // What was told while an answer was on its way may be newer than the answer.
+  const settle = async (work: Promise<McpServers>): Promise<void> => {
+    const before = nTold;
+    const { servers } = await work;
+    if (before === nTold) show(list, servers);
+    else await settle(agent.request("mcp/list", {}));
+  };
+  const act = (work: Promise<McpServers>) => settle(work).catch(complain);
   const listeners: Disposable[] = [
-    agent.onNotification(({ method, params }) => method === "mcp/statusChanged" && show(list, params.servers)),
+    agent.onNotification(({ method, params }) => {
+      if (method !== "mcp/statusChanged") return;
+      nTold++;
+      show(list, params.servers);
+    }),
     list.onDidTriggerButton(openSetting),
     list.onDidTriggerItemButton(({ item, button }) => item.server !== undefined && act(pressed(agent, item.server, button))),
     list.onDidAccept(() => list.selectedItems[0] && list.selectedItems[0].server === undefined && openSetting()),

@@ -67,6 +67,7 @@ def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
     assert not (desk.project / "made").exists()
     editor.command("Oh approve")
     editor.wait_for_chat("Made.")
+    editor.wait_for_status("idle")
     assert (desk.project / "made").exists()
 
     # A message alone starts the daemon anew as well.

@@ -48,6 +48,7 @@ def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(d
     assert "never mind" not in editor.chat()
     editor.command("Oh mend it")
     editor.wait_for_chat("It adds now.")
+    editor.wait_for_status("idle")
     asked = [
         str(m["content"]) for m in desk.llm.requests[-1].body["messages"] if m["role"] == "user"
     ]

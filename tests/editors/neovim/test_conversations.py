@@ -177,7 +177,7 @@ def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None
     first.wait_for_status("idle")
     daemon = first.daemon()
     first.quit()
-    daemon.wait(20)
+    daemon.wait(60)
     second.command("Oh and now?")
     second.wait_for_chat("Mine now.")
     assert "elsewhere" not in second.lua(f"return {state}")

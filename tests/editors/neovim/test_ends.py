@@ -17,7 +17,7 @@ def test_quitting_leaves_no_process(desk: Desk) -> None:
     started = editor.processes()
     assert len(started) > 2
     editor.quit()
-    _, survivors = psutil.wait_procs(started, timeout=20)
+    _, survivors = psutil.wait_procs(started, timeout=60)
     assert survivors == []
 
 

@@ -24,7 +24,7 @@ def test_commands_and_files_are_offered_while_a_message_is_written(desk: Desk) -
     assert editor.nvim.current.buffer[:] == ["/fix the sign in @calc.py"]
     editor.type("<C-s>")
     editor.wait_for_event("TurnFinished")
-    assert "## You\n\n@calc.py\n/fix the sign in @calc.py" in editor.chat()
+    editor.wait_for_chat("## You\n\n@calc.py\n/fix the sign in @calc.py")
     assert "Find the cause before you change anything" in desk.prompts()
     assert "calc.py" in desk.prompts()
 
@@ -52,6 +52,7 @@ def test_older_messages_come_back_also_in_another_editor(desk: Desk) -> None:
     editor.command("Oh")
     editor.type("second message<Esc><CR>")
     editor.wait_for_chat("Two.")
+    editor.wait_for_status("idle")
     editor.quit()
 
     editor = desk.start()

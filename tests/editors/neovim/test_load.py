@@ -18,7 +18,8 @@ def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Des
     editor.wait_for_event("TurnFinished")
     started = editor.processes()
     editor.quit()
-    psutil.wait_procs(started, timeout=30)
+    _, survivors = psutil.wait_procs(started, timeout=60)
+    assert survivors == []
     [log] = (desk.project / ".openhands/conversations").glob("*/events.jsonl")
     grow(log, N_EVENTS)
 

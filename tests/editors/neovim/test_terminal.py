@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -40,16 +40,24 @@ class Terminal:
 
     def wait_for(self, text: str) -> str:
         """Look at the screen until it shows this."""
+        return self.wait_until(lambda screen: text in screen, text)
+
+    def wait_until(self, holds: Callable[[str], bool], meaning: str) -> str:
         deadline = time.monotonic() + _DEADLINE_S
+        screen = ""
         while time.monotonic() < deadline:
             screen = self._run("capture-pane", "-p")
-            if text in screen:
+            if holds(screen):
                 return screen
-        raise AssertionError(f"{text!r} never came:\n{self._run('capture-pane', '-p')}")
+        raise AssertionError(f"never came: {meaning}\n{screen}")
 
     def _run(self, *arguments: str) -> str:
         done = subprocess.run([*self._tmux, *arguments], check=True, capture_output=True, text=True)
         return done.stdout
+
+
+def separators(screen: str) -> set[int]:
+    return {line.index("│") for line in screen.splitlines() if "│" in line}
 
 
 @pytest.fixture
@@ -92,7 +100,7 @@ def test_a_change_is_typed_allowed_by_key_and_left_behind_cleanly(
     left_behind = [terminal.process, *terminal.process.children(recursive=True)]
     assert len(left_behind) > 3
     terminal.keys(":qa!", "Enter")
-    _, survivors = psutil.wait_procs(left_behind, timeout=20)
+    _, survivors = psutil.wait_procs(left_behind, timeout=60)
     assert survivors == []
 
 
@@ -105,10 +113,10 @@ def test_the_chat_keeps_its_part_of_a_screen_that_becomes_smaller(
     terminal.keys(":Oh count", "Enter")
     terminal.wait_for("running")
     terminal.resize(60, 20)
+    terminal.wait_until(lambda screen: separators(screen) == {60 - 24 - 1}, "the smaller chat")
     gate.set()
     screen = terminal.wait_for("ten")
     assert "def add(a, b):" in screen, "the code is still there"
-    separators = {line.index("│") for line in screen.splitlines() if "│" in line}
-    assert separators == {60 - 24 - 1}
+    assert separators(screen) == {60 - 24 - 1}
     terminal.keys(":qa", "Enter")
     terminal.wait_for_end()

@@ -19,7 +19,7 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await vscode.open()
     await vscode.choose("mode", "full")
     await vscode.say("begin")
-    await expect(vscode.panel.locator(".agent")).to_have_text("Ready.")
+    await vscode.expect_answers("Ready.")
     await vscode.close_and_grow(vscode.server.daemon(), N_EVENTS)
 
     await vscode.open()

@@ -30,6 +30,7 @@ async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_clo
     gate.set()
     await expect(other.panel.locator(".agent")).to_have_text("Half of it. The rest.")
 
+    await vscode.expect_answers("Half of it. The rest.")
     await vscode.page.goto("about:blank")
     await expect_ended(daemon)
     await expect(other.panel.locator(".follow")).to_be_hidden()
