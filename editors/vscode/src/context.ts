@@ -25,7 +25,7 @@ export class EditorContext implements Disposable {
       languages.onDidChangeDiagnostics(changed),
       agent.onState(() => {
         this.sent = "";
-        this.onChange();
+        void this.send();
       }),
     );
     this.remember();
@@ -60,16 +60,18 @@ export class EditorContext implements Disposable {
 
   private onChange(): void {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.send(), DEBOUNCE_MS);
+    this.timer = setTimeout(() => void this.send(), DEBOUNCE_MS);
   }
 
-  private send(): void {
+  /** At once, unless it is known already: a message means where the user is when they send it. */
+  async send(): Promise<void> {
+    clearTimeout(this.timer);
     if (this.agent.state.kind !== "running") return;
     const context = this.describe();
     const text = JSON.stringify(context);
     if (text === this.sent) return;
     this.sent = text;
-    void this.agent.notify("editor/contextChanged", context);
+    await this.agent.notify("editor/contextChanged", context);
   }
 
   private describe(): ContextChangedParams {

@@ -21,6 +21,7 @@ const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
   "conversation/queue", "conversation/setOption", "conversation/condense", "conversation/ask", "usage/read", "command/list", "context/search", "approval/respond", "input/respond", "attachment/put", "output/read",
   "changes/list", "changes/diff", "changes/accept", "changes/revert", "model/list", "config/read",
 ]);
+const SENDING: ReadonlySet<string> = new Set<keyof Requests>(["conversation/start", "conversation/sendMessage"]);
 
 export class Panel implements WebviewViewProvider, Disposable {
   private view: WebviewView | undefined;
@@ -38,7 +39,7 @@ export class Panel implements WebviewViewProvider, Disposable {
     private readonly context: ExtensionContext,
     private readonly agent: Agent,
     diffs: Diffs,
-    editors: EditorContext,
+    private readonly editors: EditorContext,
   ) {
     this.host = hostHandlers(agent, diffs, editors);
     this.listeners = [
@@ -146,6 +147,7 @@ export class Panel implements WebviewViewProvider, Disposable {
       return handler(params);
     }
     if (!DAEMON_METHODS.has(method)) throw new Error(`the panel may not call ${method}`);
+    if (SENDING.has(method)) await this.editors.send();
     const result = await this.agent.request(method as keyof Requests, params as Requests[keyof Requests][0]);
     this.flush();
     return method === "conversation/open" ? this.withLiveText(result as OpenResult) : result;

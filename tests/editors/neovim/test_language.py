@@ -94,14 +94,14 @@ def test_the_agent_is_told_what_the_user_looks_at(desk: Desk) -> None:
 
     editor.wait_for_status("idle")
     editor.lua("vim.keymap.set('x', '<F2>', '<Cmd>Oh and this?<CR>')")
-    editor.type("G0v5l")
-    selection = "(require('oh.daemon').known().context.selection)"
-    editor.wait(f"{selection}.text == ...", 'x = "ü')
-    span = {"start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 7}}
-    assert editor.lua(f"return {selection}.range") == span
-    editor.type("<F2>")
+    # All at once: the message is about what is selected then.
+    editor.type("G0v5l<F2>")
     editor.wait_for_event("TurnFinished", nth=2)
     assert "more.py lines 10-10" in desk.prompts()
+    selection = "(require('oh.daemon').known().context.selection)"
+    assert editor.lua(f"return {selection}.text") == 'x = "ü'
+    span = {"start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 7}}
+    assert editor.lua(f"return {selection}.range") == span
 
 
 def test_code_actions_are_in_the_menu_and_start_a_conversation(desk: Desk) -> None:

@@ -57,8 +57,9 @@ async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
     vscode.script(say("One."), say("Two."))
     await vscode.open(file="app.ts")
     await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
+    await vscode.input.fill("what is this?")
     await vscode.page.locator(".editor-instance .view-line").nth(1).click(click_count=3)
-    await vscode.say("what is this?")
+    await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("One.")
     told = json.dumps(vscode.llm.requests[0].body["messages"][-1])
     assert "app.ts lines 2-3" in told

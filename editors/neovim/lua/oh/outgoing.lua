@@ -17,6 +17,8 @@ local held = setmetatable({}, { __mode = "k" })
 ---@param delivery "auto"|"queue"|"interrupt"
 function M.send(daemon, content, delivery)
   local message = { content = content, delivery = delivery }
+  -- It means where the user is now.
+  require("oh.context").tell(daemon)
   local conversation = daemon.current
   if held[daemon] then
     table.insert(held[daemon], message)
