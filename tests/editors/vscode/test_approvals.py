@@ -97,7 +97,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     """In the panel by key, and in the diff at the cursor; that is kept over a reload."""
     lines = vscode.project / "lines.txt"
     lines.write_text(LINES)
-    edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (2, 11, 29)]
+    edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (3, 11, 29)]
     edit = call("edit", command="replace", path="lines.txt", edits=edits)
     vscode.script(VIEW_LINES, edit, say("As you wish."))
     await vscode.open(file="lines.txt")
@@ -105,8 +105,8 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     allow = vscode.approval.locator('[data-option="allow-once"]')
     await expect(vscode.approval.locator(".one-hunk")).to_have_count(3)
     await expect(allow).to_have_text("Allow once")
-    await change(vscode, "Leave out change 2 of 3").press("Enter")
-    await expect(change(vscode, "Take change 2 of 3")).to_be_focused()
+    await change(vscode, "Leave out change 3 of 3").press("Enter")
+    await expect(change(vscode, "Take change 3 of 3")).to_be_focused()
     await expect(vscode.approval.get_by_role("heading")).to_have_text("Make 2 of 3 changes?")
     await expect(allow).to_have_text("Allow 2 of 3 changes")
     # An answer that lasts is one to the whole edit.
@@ -116,23 +116,24 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     proposed = vscode.page.locator(
         ".monaco-diff-editor .editor.modified .lines-content > .view-lines"
     )
-    await expect(proposed).to_contain_text("agent\u00a02")
-    await expect(proposed).not_to_contain_text("agent\u00a011")
+    await expect(proposed).to_contain_text("agent\u00a03")
+    await expect(proposed).not_to_contain_text("agent\u00a029")
     await proposed.click()
-    await vscode.page.keyboard.press("Control+End")
-    await expect(proposed).to_contain_text("agent\u00a029")
+    await vscode.page.keyboard.press("Control+Home")
     await vscode.page.get_by_role("button", name="Leave Out or Take the Change").click()
     await expect(allow).to_have_text("Allow 1 of 3 changes")
-    await expect(proposed).not_to_contain_text("agent\u00a029")
+    await expect(proposed).not_to_contain_text("agent\u00a03")
     await change(vscode, "Take change 3 of 3").press("Enter")
     await expect(proposed).to_contain_text("agent\u00a029")
 
     approval_id = await vscode.approval.get_attribute("data-id")
-    await vscode.expect_kept(f'"leftOut":{{"{approval_id}":[1]}}')
+    await vscode.expect_kept(f'"leftOut":{{"{approval_id}":[0]}}')
     await vscode.reload()
     await expect(allow).to_have_text("Allow 2 of 3 changes")
     # It counts for an answer in the diff too, while the panel is out of sight.
+    await expect(allow).to_be_enabled()
     await vscode.approval.get_by_role("button", name="Open diff").click()
+    await expect(proposed).to_contain_text("agent\u00a029")
     await vscode.page.keyboard.press("Control+b")
     await expect(vscode.approval).to_have_count(0)
     await vscode.page.get_by_role("button", name="Allow Once").click()
@@ -141,10 +142,10 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await vscode.show_agent()
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("As you wish.")
-    changed = LINES.replace("line 2\n", "agent 2\n").replace("line 29\n", "agent 29\n")
+    changed = LINES.replace("line 11\n", "agent 11\n").replace("line 29\n", "agent 29\n")
     assert lines.read_text() == changed
-    assert "-line 11\\n+agent 11" in left_out(vscode)
-    assert allowed_lines(vscode) == [1, 28]
+    assert "-line 3\\n+agent 3" in left_out(vscode)
+    assert allowed_lines(vscode) == [10, 28]
 
 
 async def test_of_a_patch_whole_files_and_single_changes_are_left_out(vscode: VSCode) -> None:
