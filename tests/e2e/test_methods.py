@@ -213,7 +213,10 @@ def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(wor
     log.with_name("away").rename(log)
     client.request("conversation/resume", named)
     assert world.turn(client)["finalText"] == "Done."
-    client.wait_for(lambda m: m.get("params", {}).get("conversation", {}).get("status") == "idle")
+    # As it was when it began, and now.
+    client.wait_for(
+        lambda m: m.get("params", {}).get("conversation", {}).get("status") == "idle", nth=2
+    )
     shown = [c["conversation"] for c in client.notifications("conversation/changed")]
     assert [(c["status"], c.get("statusReason")) for c in shown[-3:]] == [
         ("paused", "storage"),
