@@ -42,7 +42,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     const file = Uri.parse(change.uri);
     const name = workspace.asRelativePath(file);
     if (!proposed) {
-      void window.showInformationMessage(`${name} has changed since, so only the diff in the panel is left.`);
+      void window.showInformationMessage(`${name} has changed since, or the change is too long: see the diff in the panel.`);
       return;
     }
     // What has no text yet has no file to show either.

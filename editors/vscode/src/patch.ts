@@ -6,8 +6,10 @@ interface Hunk { start: number; before: string[]; after: string[] }
 export function patched(text: string, patch: string): string | undefined {
   const lines = text.split(/(?<=\n)/);
   const result: string[] = [];
+  const hunks = hunksOf(patch);
+  if (!hunks) return undefined;
   let at = 0;
-  for (const hunk of hunksOf(patch)) {
+  for (const hunk of hunks) {
     const from = findHunk(lines, hunk.before, Math.max(at, hunk.start));
     if (from === undefined || from < at) return undefined;
     const ending = lines[from]?.endsWith("\r\n") ? "\r\n" : "\n";
@@ -17,7 +19,8 @@ export function patched(text: string, patch: string): string | undefined {
   return [...result, ...lines.slice(at)].join("");
 }
 
-function hunksOf(patch: string): Hunk[] {
+/** Undefined for a patch that was cut: its last line is none of a diff. */
+function hunksOf(patch: string): Hunk[] | undefined {
   const hunks: Hunk[] = [];
   for (const line of patch.split("\n")) {
     const head = /^@@ -(\d+)/.exec(line);
@@ -30,7 +33,8 @@ function hunksOf(patch: string): Hunk[] {
     const sign = line[0];
     if (sign === "\\") dropLastNewline(hunk);
     else if (sign === " ") for (const side of [hunk.before, hunk.after]) side.push(`${line.slice(1)}\n`);
-    else (sign === "-" ? hunk.before : hunk.after).push(`${line.slice(1)}\n`);
+    else if (sign === "-" || sign === "+") (sign === "-" ? hunk.before : hunk.after).push(`${line.slice(1)}\n`);
+    else return undefined;
   }
   return hunks;
 }

@@ -93,6 +93,19 @@ async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSC
     assert "a + b" in (vscode.project / "calc.py").read_text()
 
 
+async def test_a_diff_that_is_cut_is_not_opened_by_half(vscode: VSCode) -> None:
+    long = "".join(f"line {n:06}\n" for n in range(4_000))
+    vscode.script(VIEW, call("edit", command="create", path="long.txt", text=long), say("No."))
+    await vscode.open(file="calc.py")
+    await vscode.say("Write it")
+    await vscode.approval.get_by_role("button", name="Open diff").click()
+    toast = vscode.page.locator(".notification-toast")
+    await expect(toast).to_contain_text("long.txt has changed since, or the change is too long")
+    await expect(vscode.page.locator(".monaco-diff-editor")).to_have_count(0)
+    await vscode.approval.get_by_role("button", name="Reject").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text("No.")
+
+
 async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscode: VSCode) -> None:
     """In the panel by key, and in the diff at the cursor; that is kept over a reload."""
     lines = vscode.project / "lines.txt"
