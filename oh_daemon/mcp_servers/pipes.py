@@ -31,8 +31,6 @@ async def piped(
     """
     import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
 
-    to_session, from_process = anyio.create_memory_object_stream[Any](0)
-    to_process, from_session = anyio.create_memory_object_stream[Any](0)
     pipes = [os.pipe() for _ in range(3)]
     (their_in, our_in), (our_out, their_out), (our_err, their_err) = pipes
     try:
@@ -46,6 +44,8 @@ async def piped(
             os.close(descriptor)
     writer = await open_writer(our_in)
     (out, out_pipe), (err, err_pipe) = await open_reader(our_out), await open_reader(our_err)
+    to_session, from_process = anyio.create_memory_object_stream[Any](0)
+    to_process, from_session = anyio.create_memory_object_stream[Any](0)
     talking = [
         asyncio.create_task(read_messages(out, to_session)),
         asyncio.create_task(write_messages(writer, from_session)),

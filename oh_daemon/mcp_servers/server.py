@@ -64,6 +64,8 @@ class Server:
         self._on_change = on_change
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()
+        """Held by who starts or stops it: of two at once each ends what was begun before."""
         self._ended = asyncio.Event()
         self._has_run = False
         self._seen: dict[str, str] = {}
@@ -71,14 +73,16 @@ class Server:
 
     async def start(self) -> None:
         """Begin to connect; `info` tells what becomes of it."""
-        await self.stop()
-        self._begin()
+        async with self._changing:
+            await self._stop()
+            self._begin()
 
     async def authenticate(self) -> str | None:
         """Start anew, and let the user sign in; the result is where, or None if nowhere."""
-        await self.stop()
-        page = self._sign_in.begin()
-        self._begin()
+        async with self._changing:
+            await self._stop()
+            page = self._sign_in.begin()
+            self._begin()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.settings.start_timeout_s):
                 return await asyncio.shield(page)
@@ -91,6 +95,10 @@ class Server:
 
     async def stop(self) -> None:
         """End it and whatever it started."""
+        async with self._changing:
+            await self._stop()
+
+    async def _stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

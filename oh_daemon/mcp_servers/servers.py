@@ -58,14 +58,14 @@ class McpServers:
     def begin(self) -> None:
         """Start what the settings name, end what they no longer name; does not wait for them."""
         wanted = dict(self._settings())
-        with self._changed:
-            known = {name: server.settings for name, server in self._servers.items()}
+        known = {name: server.settings for name, server in self._servers.copy().items()}
         if wanted != known:
             self.run_on_loop(self._keep_step(wanted), CancelToken())
 
     async def _keep_step(self, wanted: Mapping[str, McpServerSettings]) -> None:
-        for name in [n for n, s in self._servers.items() if wanted.get(n) != s.settings]:
-            await self._servers.pop(name).stop()
+        # Looked at anew after each: another caller may be at the same.
+        while old := [n for n, s in self._servers.items() if wanted.get(n) != s.settings]:
+            await self._servers.pop(old[0]).stop()
         for name in wanted.keys() - self._servers.keys():
             server = Server(name, wanted[name], self._surroundings, self._tell)
             self._servers[name] = server
@@ -74,7 +74,8 @@ class McpServers:
 
     def infos(self) -> tuple[McpServerInfo, ...]:
         """How each stands, by name."""
-        return tuple(self._servers[name].info for name in sorted(self._servers))
+        servers = self._servers.copy()
+        return tuple(servers[name].info for name in sorted(servers))
 
     def tools(self, cancel: CancelToken) -> list[McpTool]:
         """Those of the servers that run, once none is starting any more, sorted by name."""
