@@ -247,7 +247,9 @@ class Bash:
             exit_code = command.exit_code
             self._screen.settle()
             if exit_code is not None:
-                self._command, state = None, "done"
+                state = "done"
+                if self._command is command:  # Another one may have begun meanwhile.
+                    self._command = None
         seconds = time.monotonic() - command.started
         return CommandOutcome(state, capture.finish(), self.cwd, seconds, exit_code, note, late)
 

@@ -50,6 +50,29 @@ def begin(shell: Bash, command: str) -> None:
     assert has_written.wait(DEADLINE_S)
 
 
+class Impatient(CancelToken):
+    """Begins the next command as soon as the first has ended, before its output is taken."""
+
+    def __init__(self, shells: Shells) -> None:
+        super().__init__()
+        self._shell = shells.open()
+
+    @property
+    def is_cancelled(self) -> bool:
+        last = self._shell.last
+        if last is not None and last.text == "echo one" and not self._shell.is_running:
+            self._shell.begin("echo two")
+        return False
+
+
+def test_a_command_that_begins_before_the_last_ones_output_was_taken_is_not_lost(shells: Shells):
+    shell = shells.open()
+    shell.run("echo one", timeout_s=60, cancel=Impatient(shells))
+    assert not shell.is_idle
+    outcome = shell.wait(timeout_s=60, cancel=CancelToken())
+    assert (outcome.state, outcome.exit_code) == ("done", 0)
+
+
 ENDINGS = {
     "one line": ("echo hi", "hi\n", 0),
     "several lines": ("for x in a b; do\n  echo $x\ndone\nfalse", "a\nb\n", 1),
