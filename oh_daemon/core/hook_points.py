@@ -31,7 +31,8 @@ class HookPoints:
     def __init__(self, conversation: Conversation, hooks: Hooks) -> None:
         self._conversation = conversation
         self._hooks = hooks
-        self._n_seen = len(conversation.state.items)
+        self._seen = {item["id"] for item in conversation.state.items}
+        """By their ids, since a rollback takes items away."""
         self._has_begun = False
         self._continued_turn = ""
         """The turn that a hook kept from resting."""
@@ -42,13 +43,13 @@ class HookPoints:
 
     def take_messages(self, cancel: CancelToken) -> Rest | None:
         """Show the new messages to hooks; a refused one ends the turn, and no model gets it."""
-        items = self._conversation.state.items
-        new = [item for item in items[self._n_seen :] if item["kind"] == "userMessage"]
+        messages = (i for i in self._conversation.state.items if i["kind"] == "userMessage")
+        new = [item for item in messages if item["id"] not in self._seen]
         if not self._has_begun:
             self._has_begun = True
-            source = "resume" if self._n_seen else "startup"
+            source = "resume" if self._seen else "startup"
             self._fire("SessionStart", {"source": source}, cancel, source)
-        self._n_seen = len(items)
+        self._seen.update(item["id"] for item in new)
         for item in new:
             outcome = self._fire("UserPromptSubmit", {"prompt": _text_of(item)}, cancel)
             why = outcome.reason if outcome.decision == "deny" else outcome.stop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -10,11 +11,15 @@ import pytest
 from core_world import DEADLINE_S, Heard, at_work, new_conversation, text, tool
 from fake_llm import Json, call, calls, say
 
+from oh_daemon.contract import events as e
 from oh_daemon.contract.approvals import TrustSubject
 from oh_daemon.contract.errors import NetworkError
+from oh_daemon.contract.hooks import HookCommand, HookGroup
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.approval import Gate
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
+from oh_daemon.core.hooks import HookRun, Hooks
 from oh_daemon.core.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec
 from oh_daemon.tools.function import FunctionTool
 
@@ -141,3 +146,21 @@ def test_a_stop_is_a_stop_though_the_network_fails_in_that_moment():
         assert stopped[0].result(DEADLINE_S)["status"] == "interrupted"
     finally:
         agent.close(DEADLINE_S)
+
+
+def test_hooks_see_a_message_also_after_a_rollback():
+    def run(_hooks: object, told: str, _cancel: CancelToken) -> list[HookRun]:
+        prompts.append(json.loads(told)["prompt"])
+        return [HookRun("h", 0, "", "")]
+
+    prompts: list[str] = []
+    table = {"UserPromptSubmit": (HookGroup(hooks=(HookCommand(type="command", command="h"),)),)}
+    policy = Policy(hooks=Hooks(table=lambda: table, run=run))
+    with at_work([call("echo"), say("Done."), say("Done.")], echo("echo"), policy=policy) as work:
+        work.run("first")
+        rolled_back = e.ConversationRolledBack(
+            to_seq=1, to_item_id=work.conversation.state.items[0]["id"], files="keep"
+        )
+        work.conversation.append(rolled_back)
+        work.run("second")
+    assert prompts == ["first", "second"]
