@@ -348,17 +348,19 @@ class _Callbacks:
     """Delivers events on a thread of its own, so that a callback may use the conversation."""
 
     def __init__(self) -> None:
-        self._callbacks: tuple[EventCallback, ...] = ()
+        self._callbacks: dict[object, EventCallback] = {}
+        """Each by a key of its own: one may be added twice."""
         self._is_mine = threading.local()
         self._thread = ThreadPoolExecutor(
             1, "callbacks", initializer=lambda: setattr(self._is_mine, "yes", True)
         )
 
     def add(self, callback: EventCallback) -> Callable[[], None]:
-        self._callbacks = (*self._callbacks, callback)
+        key = object()
+        self._callbacks[key] = callback
 
         def remove() -> None:
-            self._callbacks = tuple(each for each in self._callbacks if each is not callback)
+            self._callbacks.pop(key, None)
 
         return remove
 
@@ -366,7 +368,7 @@ class _Callbacks:
         # Of sub-agents a program hears what it must answer; all else is in their own history.
         if journal.state.parent_id is not None and record["event"]["type"] not in _ASKING:
             return
-        for callback in self._callbacks:
+        for callback in tuple(self._callbacks.values()):
             self.submit(callback, Record.model_validate(record))
 
     def submit(self, callback: Callable[[Any], object], value: object) -> None:
