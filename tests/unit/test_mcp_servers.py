@@ -25,7 +25,7 @@ class World:
         around = Surroundings(self._spawner, os.environ, Masker(), cwd)
         self.servers = McpServers(self._ask, lambda: self.wanted, around)
 
-    def _ask(self, coroutine: Coroutine[Any, Any, Any], _cancel: object) -> Any:
+    def _ask(self, coroutine: Coroutine[Any, Any, Any], cancel: object) -> Any:  # noqa: ARG002 - the port's shape.
         self.asked.append(coroutine)
 
     async def together(self) -> None:
