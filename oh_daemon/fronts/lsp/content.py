@@ -10,7 +10,7 @@ from oh_daemon.contract.content import Part
 from oh_daemon.core.ports import EventLog
 from oh_daemon.core.state import State
 from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
-from oh_daemon.fronts.lsp.daemon import Daemon, then
+from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.mentions import has_mentions, with_transcripts
 from oh_daemon.fronts.wiring import Live
 
@@ -39,7 +39,7 @@ def prepared(
         require_sight(content, daemon.shared.model_for(name))
         return resolved(daemon, content, folders, live.conversation.log)
 
-    return then(daemon.in_turn(live.id, work), act)
+    return daemon.in_turn.run(live.id, work, act)
 
 
 def resolved(

@@ -1,18 +1,17 @@
 """What the handlers of one connection work with, and how they reach a conversation.
 
 Everything that touches the disk runs on `workers`; requests about a conversation that is just being
-opened wait for it, so that a client may send them without waiting itself.
+opened wait for it (`in_turn`), so that a client may send them without waiting itself.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.core.journal import Journal
@@ -21,6 +20,7 @@ from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import Attachments
 from oh_daemon.fronts.lsp.client_tools import ClientTools
+from oh_daemon.fronts.lsp.in_turn import InTurn
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.rpc import RequestContext
@@ -30,12 +30,10 @@ from oh_daemon.fronts.wiring import Live, Shared
 from oh_daemon.workspace.names import FileNames
 from oh_daemon.workspace.paths import path_from_uri
 
-T = TypeVar("T")
-
 
 @dataclass(slots=True)
 class Daemon:
-    """One per process. Fields are fixed; `lock` guards `opening`."""
+    """One per process. Fields are fixed."""
 
     shared: Shared
     conversations: Conversations
@@ -48,13 +46,12 @@ class Daemon:
     workers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="opener")
     )
+    in_turn: InTurn = field(init=False)
     file_names: FileNames = field(init=False)
     started_at: float = field(default_factory=time.monotonic)
-    opening: dict[str, Future[Any]] = field(default_factory=dict[str, "Future[Any]"])
-    """The last that is under way about a conversation as a whole, by id."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        self.in_turn = InTurn(self.workers)
         self.file_names = FileNames(self.shared.spawner)
 
     def folders(self, named: tuple[str, ...] | None = None) -> list[Path]:
@@ -77,25 +74,6 @@ class Daemon:
         self.shared.spawner.close()
         self.shared.commit.close()
 
-    def in_turn(self, conversation_id: str, work: Callable[[], T]) -> Future[T]:
-        """Open, change or close it on a worker thread; requests that come meanwhile wait for it."""
-        with self.lock:
-            before = self.opening.get(conversation_id)
-            done = self.workers.submit(work) if before is None else self._after(before, work)
-            self.opening[conversation_id] = done
-        done.add_done_callback(lambda _done: self._forget(conversation_id, done))
-        return done
-
-    def _after(self, before: Future[Any], work: Callable[[], Any]) -> Future[Any]:
-        done: Future[Any] = Future()
-        before.add_done_callback(lambda _before: _settle(done, lambda: self.workers.submit(work)))
-        return done
-
-    def _forget(self, conversation_id: str, done: Future[Any]) -> None:
-        with self.lock:
-            if self.opening.get(conversation_id) is done:
-                self.opening.pop(conversation_id)
-
 
 Handler = Callable[[Daemon, Any, RequestContext], Any]
 """What a method does with its valid params: a `rpc.Method` that knows the daemon."""
@@ -112,15 +90,20 @@ def on_open(
     """
 
     def call(daemon: Daemon, params: Any, context: RequestContext) -> Any:
-        def on_live(_opened: object = None) -> Any:
+        def on_live(failure: BaseException | None = None) -> Any:
             followed = daemon.conversations.find_followed(params.conversation_id)
             if followed is not None and on_followed is not None:
                 return on_followed(daemon, followed, params, context)
+            if (
+                failure is not None
+                and daemon.conversations.find_live(params.conversation_id) is None
+            ):
+                raise failure
             live = daemon.conversations.live(params.conversation_id)
             return handler(daemon, live, params, context)
 
-        opening = daemon.opening.get(params.conversation_id)
-        return on_live() if opening is None else then(opening, on_live)
+        waiting = daemon.in_turn.wait(params.conversation_id, on_live)
+        return on_live() if waiting is None else waiting
 
     return call
 
@@ -141,33 +124,6 @@ def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:
         return daemon.workers.submit(handler, daemon, params, daemon.folders())
 
     return call
-
-
-def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
-    """`act` on the result of a future, on the thread that completes it; futures are followed."""
-    done: Future[Any] = Future()
-    first.add_done_callback(lambda finished: _settle(done, lambda: act(finished.result())))
-    return done
-
-
-def on_own_thread(name: str, compute: Callable[[], Any]) -> Future[Any]:
-    """For what may take as long as a model's answer: the workers stay free."""
-    done: Future[Any] = Future()
-    threading.Thread(target=_settle, args=(done, compute), name=name, daemon=True).start()
-    return done
-
-
-def _settle(done: Future[Any], compute: Callable[[], Any]) -> None:
-    try:
-        result = compute()
-    except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits.
-        done.set_exception(exc)
-        return
-    if isinstance(result, Future):
-        future = cast("Future[Any]", result)
-        future.add_done_callback(lambda second: _settle(done, second.result))
-    else:
-        done.set_result(result)
 
 
 def once_durable(live: Live, result: Json) -> Future[Json]:

@@ -43,7 +43,7 @@ def _on_files(act: Callable[[Live, Any], Any]) -> Handler:
     @on_open
     def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
         context.hold(live.id)
-        return daemon.in_turn(live.id, lambda: act(live, params))
+        return daemon.in_turn.run(live.id, lambda: act(live, params))
 
     return call
 

@@ -33,7 +33,8 @@ from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import check_images
 from oh_daemon.fronts.lsp.content import prepared, resolved
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable, then
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable
+from oh_daemon.fronts.lsp.in_turn import then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.store.memory_log import MemoryLog
@@ -84,12 +85,12 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         options = conversations.options_of(live.conversation)
         return {"conversation": describe(live.conversation), "options": options}
 
-    return then(daemon.in_turn(conversation_id, make), begun)
+    return daemon.in_turn.run(conversation_id, make, begun)
 
 
 def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestContext) -> Any:
     def end(_interrupted: object = None) -> Future[Json]:
-        return daemon.in_turn(live.id, work)
+        return daemon.in_turn.run(live.id, work)
 
     def work() -> Json:
         daemon.conversations.close(live.id)
@@ -122,7 +123,7 @@ def update(daemon: Daemon, params: m.UpdateParams, context: RequestContext) -> A
     def work() -> m.UpdateResult:
         return m.UpdateResult(conversation=daemon.conversations.update(params, folders))
 
-    return daemon.in_turn(params.conversation_id, work)
+    return daemon.in_turn.run(params.conversation_id, work)
 
 
 def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> Any:
@@ -136,7 +137,7 @@ def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> 
             daemon.publisher.on_deleted(gone)
         return {}
 
-    return daemon.in_turn(conversation_id, work)
+    return daemon.in_turn.run(conversation_id, work)
 
 
 @on_open

@@ -29,7 +29,6 @@ from oh_daemon.fronts.lsp.daemon import (
     on_journal,
     on_worker,
     parse_folder,
-    then,
 )
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.sub_agents import sub_agents_of
@@ -44,10 +43,6 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
     conversation_id, folders = params.conversation_id, daemon.folders()
     conversations, publisher = daemon.conversations, daemon.publisher
     daemon.client_tools.take(conversation_id, params.client_tools)
-    opening = daemon.in_turn(
-        conversation_id,
-        lambda: conversations.open_or_follow(conversation_id, folders, publisher.on_over),
-    )
 
     def opened(found: Live | Followed) -> bytes:
         journal = found.conversation if isinstance(found, Live) else found
@@ -65,7 +60,11 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
             publisher.subscribe(journal)
             return _frozen(result)
 
-    return then(opening, opened)
+    return daemon.in_turn.run(
+        conversation_id,
+        lambda: conversations.open_or_follow(conversation_id, folders, publisher.on_over),
+        opened,
+    )
 
 
 def _replay(journal: Journal, params: m.OpenParams) -> Json:

@@ -12,7 +12,8 @@ from oh_daemon.contract.errors import InvalidStateError, RequestCancelledError
 from oh_daemon.core.bill import Bill
 from oh_daemon.core.cancel import Cancelled
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_own_thread, on_worker
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
+from oh_daemon.fronts.lsp.in_turn import on_own_thread
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 

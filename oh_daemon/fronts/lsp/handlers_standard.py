@@ -247,8 +247,8 @@ def _command_params(daemon: Daemon, method: str, given: object) -> Json:
 
 def _newest(daemon: Daemon) -> Json:
     """The conversation that changed last; one that is just being opened did."""
-    if daemon.opening:
-        return {"conversationId": list(daemon.opening)[-1]}
+    if opening := daemon.in_turn.ids():
+        return {"conversationId": opening[-1]}
     infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
     newest = max(infos, key=lambda info: info.updated_at, default=None)
     return {} if newest is None else {"conversationId": newest.id}

@@ -17,7 +17,7 @@ def list_(
     daemon: Daemon, params: m.TerminalListParams, context: RequestContext
 ) -> Future[m.TerminalListResult] | m.TerminalListResult:
     conversation_id = params.conversation_id
-    is_opening = conversation_id in daemon.opening
+    is_opening = conversation_id in daemon.in_turn.ids()
     if is_opening or daemon.conversations.find_live(conversation_id):
         return _listed(daemon, params, context)
     return m.TerminalListResult(terminals=())

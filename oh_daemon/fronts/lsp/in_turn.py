@@ -1,0 +1,120 @@
+"""Futures of one connection: chained, on a thread of their own, or in turn by conversation.
+
+Invariant of `InTurn`: what is done to one conversation as a whole, and each request that came
+meanwhile, happens in the order in which it came.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A piece of work, and what follows from it; without one, from the work before."""
+
+    work: Callable[[], Any] | None
+    act: Callable[[Future[Any]], Any]
+    done: Future[Any] = field(default_factory=Future[Any])
+
+
+class InTurn:
+    """Thread-safe."""
+
+    def __init__(self, workers: Executor) -> None:
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._steps: dict[str, deque[_Step]] = {}
+        """What is still to be done, by id of each conversation that something is under way for."""
+        self._threads: dict[str, int] = {}
+
+    def ids(self) -> list[str]:
+        """The conversations that something is under way for, the newest last."""
+        with self._lock:
+            return list(self._steps)
+
+    def run(
+        self, conversation_id: str, work: Callable[[], T], act: Callable[[T], Any] | None = None
+    ) -> Future[Any]:
+        """Open, change or close it on a worker thread, then `act` on the result there.
+
+        Called from an `act`, it comes before all that waits.
+        """
+        step = _Step(work, lambda ended: act(ended.result()) if act else ended.result())
+        with self._lock:
+            steps = self._steps.get(conversation_id)
+            if steps is None:
+                self._steps[conversation_id] = deque([step])
+                self._workers.submit(self._work_off, conversation_id)
+            elif self._threads.get(conversation_id) == threading.get_ident():
+                steps.appendleft(step)
+            else:
+                steps.append(step)
+        return step.done
+
+    def wait(
+        self, conversation_id: str, act: Callable[[BaseException | None], Any]
+    ) -> Future[Any] | None:
+        """`act` after all that is under way, on what the last work failed of, if it did.
+
+        None when nothing is under way.
+        """
+        step = _Step(None, lambda ended: act(ended.exception()))
+        with self._lock:
+            steps = self._steps.get(conversation_id)
+            if steps is None:
+                return None
+            steps.append(step)
+        return step.done
+
+    def _work_off(self, conversation_id: str) -> None:
+        with self._lock:
+            self._threads[conversation_id] = threading.get_ident()
+        ended: Future[Any] = Future()
+        while (step := self._next(conversation_id)) is not None:
+            if step.work is not None:
+                ended = Future()
+                settle(ended, step.work)
+            settle(step.done, partial(step.act, ended))
+
+    def _next(self, conversation_id: str) -> _Step | None:
+        with self._lock:
+            if steps := self._steps[conversation_id]:
+                return steps.popleft()
+            del self._steps[conversation_id], self._threads[conversation_id]
+            return None
+
+
+def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
+    """`act` on the result of a future, on the thread that completes it; futures are followed."""
+    done: Future[Any] = Future()
+    first.add_done_callback(lambda finished: settle(done, lambda: act(finished.result())))
+    return done
+
+
+def on_own_thread(name: str, compute: Callable[[], Any]) -> Future[Any]:
+    """For what may take as long as a model's answer: the workers stay free."""
+    done: Future[Any] = Future()
+    threading.Thread(target=settle, args=(done, compute), name=name, daemon=True).start()
+    return done
+
+
+def settle(done: Future[Any], compute: Callable[[], Any]) -> None:
+    try:
+        result = compute()
+    except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits.
+        done.set_exception(exc)
+        return
+    if isinstance(result, Future):
+        future = cast("Future[Any]", result)
+        future.add_done_callback(lambda second: settle(done, second.result))
+    else:
+        done.set_result(result)

@@ -1,0 +1,77 @@
+"""Requests about one conversation keep their order, whatever the threads do."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from oh_daemon.fronts.lsp.in_turn import InTurn
+
+WITHIN_S = 30
+
+
+@pytest.fixture
+def in_turn() -> Iterator[InTurn]:
+    with ThreadPoolExecutor(4) as workers:
+        yield InTurn(workers)
+
+
+def waited(answer: Future[object] | None) -> Future[object]:
+    assert answer is not None
+    return answer
+
+
+def test_a_request_does_not_overtake_what_follows_from_the_one_before(in_turn: InTurn) -> None:
+    heard: list[str] = []
+    is_acting, may_go_on = threading.Event(), threading.Event()
+
+    def send_with_an_image(_image: object) -> None:
+        is_acting.set()
+        assert may_go_on.wait(WITHIN_S)
+        heard.append("image")
+
+    first = in_turn.run("c", lambda: None, send_with_an_image)
+    assert is_acting.wait(WITHIN_S)
+    second = waited(in_turn.wait("c", lambda _failure: heard.append("words")))
+    may_go_on.set()
+    first.result(WITHIN_S)
+    second.result(WITHIN_S)
+    assert heard == ["image", "words"]
+
+
+def test_what_an_act_starts_comes_before_all_that_waits(in_turn: InTurn) -> None:
+    heard: list[str] = []
+    is_open = threading.Event()
+    opening = in_turn.run("c", lambda: is_open.wait(WITHIN_S))
+    image = waited(in_turn.wait("c", lambda _: in_turn.run("c", lambda: "image", heard.append)))
+    words = waited(in_turn.wait("c", lambda _: heard.append("words")))
+    is_open.set()
+    for each in (opening, image, words):
+        each.result(WITHIN_S)
+    assert heard == ["image", "words"]
+
+
+def test_a_failure_is_told_to_what_waits_and_nothing_stays_under_way(in_turn: InTurn) -> None:
+    is_asked = threading.Event()
+
+    def fail() -> None:
+        assert is_asked.wait(WITHIN_S)
+        raise ValueError("no log")
+
+    opening = in_turn.run("c", fail)
+    told = waited(in_turn.wait("c", repr))
+    assert in_turn.ids() == ["c"]
+    is_asked.set()
+    with pytest.raises(ValueError, match="no log"):
+        opening.result(WITHIN_S)
+    assert told.result(WITHIN_S) == "ValueError('no log')"
+    in_turn.run("c", lambda: "again").result(WITHIN_S)
+
+
+def test_conversations_do_not_wait_for_each_other(in_turn: InTurn) -> None:
+    gate = threading.Event()
+    one = in_turn.run("c", lambda: gate.wait(WITHIN_S))
+    assert in_turn.run("d", lambda: "d").result(WITHIN_S) == "d"
+    gate.set()
+    assert one.result(WITHIN_S)
