@@ -7,7 +7,7 @@ only passed on; whether the text came out right is checked by the caller, by its
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,23 +48,33 @@ class ClientEditor:
         """
         lost = self._synced.lost_uri(path)
         if lost is not None and self._has_read:
-            self._read_again(lost)
+            self._read(lost, lambda read: self._follow(lost, read), CancelToken())
         return self._synced.document(path)
 
-    def _read_again(self, uri: str) -> None:
-        is_done = threading.Event()
+    def _follow(self, uri: str, read: ReadDocumentResult | None) -> None:
+        self._synced.follow(uri, (read and read.version) or 0, read and read.text)
+
+    def _read(
+        self, uri: str, take: Callable[[ReadDocumentResult | None], None], cancel: CancelToken
+    ) -> None:
+        """`take` what the client shows, None when it says nothing of use, on the main loop.
+
+        So the changes that follow apply to just this text.
+        """
+        is_over = threading.Event()
 
         def on_answer(answer: ClientAnswer) -> None:
-            # On the main loop, so that the changes that follow apply to just this text.
             try:
                 read = ReadDocumentResult.model_validate(answer.result)
-                self._synced.follow(uri, read.version or 0, read.text)
             except ValueError:
-                self._synced.follow(uri, 0, None)
-            is_done.set()
+                read = None
+            take(read)
+            is_over.set()
 
         withdraw = self._client.request_async("editor/readDocument", {"uri": uri}, on_answer)
-        is_done.wait(READ_DEADLINE_S)
+        forget = cancel.on_cancel(is_over.set)
+        is_over.wait(READ_DEADLINE_S)
+        forget()
         withdraw()
 
     def wait_for_text(
@@ -75,10 +85,12 @@ class ClientEditor:
         if arrived is not None or not self._has_read or not timeout_s:
             return arrived
         uri = self._synced.uri_of(path)
-        shown = _object(self._ask("editor/readDocument", {"uri": uri}, cancel).result)
-        text, version = shown.get("text"), shown.get("version")
-        if isinstance(text, str) and isinstance(version, int):
-            self._synced.adopt(uri, text, version)
+
+        def adopt(read: ReadDocumentResult | None) -> None:
+            if read is not None and read.version is not None:
+                self._synced.adopt(uri, read.text, read.version)
+
+        self._read(uri, adopt, cancel)
         return self._synced.wait_for_text(path, sha256, timeout_s=0, cancel=cancel)
 
     def apply_edit(
