@@ -158,8 +158,9 @@ class Conversations:
             self._followed[conversation_id] = followed
 
         def over() -> None:
-            self.leave(conversation_id)
-            on_over(followed)
+            if self.find_followed(conversation_id) is followed:
+                self.leave(conversation_id)
+                on_over(followed)
 
         followed.start(over)
         return followed

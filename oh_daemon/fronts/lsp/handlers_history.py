@@ -60,9 +60,17 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
             publisher.subscribe(journal)
             return _frozen(result)
 
+    def over(followed: Followed) -> None:
+        daemon.in_turn.run(conversation_id, lambda: closed_elsewhere(followed))
+
+    def closed_elsewhere(followed: Followed) -> None:
+        # It may have been opened here meanwhile.
+        if conversations.find_live(conversation_id) is None:
+            publisher.on_over(followed)
+
     return daemon.in_turn.run(
         conversation_id,
-        lambda: conversations.open_or_follow(conversation_id, folders, publisher.on_over),
+        lambda: conversations.open_or_follow(conversation_id, folders, over),
         opened,
     )
 
