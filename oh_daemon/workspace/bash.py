@@ -40,6 +40,8 @@ _MARK_DEADLINE_S = 0.5
 _DRAIN_S = 0.05
 _TOP_FD = 241
 _INTERRUPT_S = 0.75
+_LAST_CHANCE_S = 1.0
+"""For a shell with nothing in front of it any more, on a machine that is busy."""
 _INTERRUPTS = (signal.SIGINT, 0, 0, 0, signal.SIGTERM, 0, 0, 0, signal.SIGKILL, 0, 0, 0)
 """To the program in front, 0 being none; bash is told again too, for it may miss it as it forks."""
 
@@ -260,8 +262,9 @@ class Bash:
             reaper.send_signal(self._in_front(), number)
             if self._ends_within(command, _INTERRUPT_S / len(_INTERRUPTS)):
                 return
-        self.kill(0)
-        self._ends_within(command, _MARK_DEADLINE_S)
+        if not self._ends_within(command, _LAST_CHANCE_S):
+            self.kill(0)
+            self._ends_within(command, _MARK_DEADLINE_S)
 
     def _ends_within(self, command: Command, timeout_s: float) -> bool:
         with self._changed:
