@@ -49,7 +49,7 @@ SETTINGS = {
     # Else a file that an earlier test had open would come back with its caret and its scroll.
     "workbench.editor.restoreViewState": False,
 }
-CLEAR_KEY = "Control+Alt+F9"
+CLEAR_KEY, CLEARED_KEY = "Control+Alt+F9", "Control+Alt+F8"
 KEYBINDINGS = [
     {
         "key": CLEAR_KEY.lower().replace("control", "ctrl"),
@@ -60,13 +60,18 @@ KEYBINDINGS = [
                 "workbench.action.terminal.killAll",
                 "workbench.action.closePanel",
                 *["workbench.action.revertAndCloseActiveEditor"] * 8,
-                # They run one after the other, so what this shows says that the others are done.
-                "workbench.action.quickOpen",
+                # They run one after the other, so what this shows says that the others are done;
+                # it stays, also when something else takes the focus late.
+                "workbench.action.openRawDefaultSettings",
             ]
         },
-    }
+    },
+    {
+        "key": CLEARED_KEY.lower().replace("control", "ctrl"),
+        "command": "workbench.action.closeAllEditors",
+    },
 ]
-"""A key of the tests alone, that leaves the workbench as it was when the window opened."""
+"""Keys of the tests alone: together they leave the workbench as it was when the window opened."""
 
 
 @dataclass

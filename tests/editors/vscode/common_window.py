@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from code_server import CLEAR_KEY, Server
+from code_server import CLEAR_KEY, CLEARED_KEY, Server
 from fake_llm import FakeLLM
 from playwright.async_api import expect
 from window import VSCode, opened_window
@@ -86,12 +86,10 @@ async def clear(vscode: VSCode) -> None:
 
 async def clear_workbench(vscode: VSCode) -> None:
     """No editor, no terminal, no notification."""
-    last_shown = vscode.page.locator(".quick-input-widget")
-    await last_shown.wait_for(state="hidden")
+    await expect(vscode.page.locator(".quick-input-widget")).to_be_hidden()
     await vscode.page.keyboard.press(CLEAR_KEY)
-    await last_shown.wait_for()
-    await vscode.page.keyboard.press("Escape")
-    await last_shown.wait_for(state="hidden")
+    await vscode.page.locator(".tab", has_text="defaultSettings.json").wait_for()
+    await vscode.page.keyboard.press(CLEARED_KEY)
     await expect(vscode.page.locator(".tab, .xterm, .notification-toast")).to_have_count(0)
 
 
