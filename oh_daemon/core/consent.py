@@ -107,7 +107,7 @@ class Consent:
     def _answers(self, item: Json) -> _Answers:
         with self._conversation.changed:
             state = self._conversation.state
-            waits = any(asked["itemId"] == item["id"] for asked in state.approvals.values())
+            waits = any(asked["itemId"] == item["id"] for asked in state.pending.values())
             return _Answers(dict(state.decisions.get(item["id"], {})), waits)
 
     def _ask_hooks(
@@ -123,14 +123,11 @@ class Consent:
 
     def _question(self, item: Json, intent: Intent, question: Question) -> Intent | None:
         """Put a question once; whoever answers ends the item. With nobody there it runs."""
-        conversation = self._conversation
-        with conversation.changed:
-            state = conversation.state
-            is_put = any(asked["itemId"] == item["id"] for asked in state.questions.values())
-            if is_put or item["id"] not in state.open_items:
-                return None
+        if self._answers(item).waits:
+            return None
         if not self._policy.can_answer(question):
             return intent
+        conversation = self._conversation
         asked = InputRequest(
             id=new_id(),
             conversation_id=conversation.id,
