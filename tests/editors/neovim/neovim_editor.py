@@ -7,12 +7,13 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 import pynvim
+from processes import argv
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]
@@ -196,7 +197,7 @@ class Neovim:
     def daemon(self) -> psutil.Process:
         # Only what Neovim itself has started: a child of the daemon is like it for a moment.
         started = psutil.Process(self.pid).children()
-        [daemon] = [p for p in started if "oh_daemon" in _argv(p)]
+        [daemon] = [p for p in started if "oh_daemon" in argv(p)]
         return daemon
 
     def quit(self) -> None:
@@ -206,10 +207,3 @@ class Neovim:
             with contextlib.suppress(OSError, EOFError):
                 self.nvim.command("qa!")
             self.nvim.close()
-
-
-def _argv(process: psutil.Process) -> Sequence[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return ()

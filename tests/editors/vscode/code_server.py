@@ -18,6 +18,7 @@ import playwright
 import psutil
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as WaitedTooLongError
+from processes import argv
 
 HOST = Path(__file__).parent / "host/node_modules/code-server"
 NODE = str(Path(playwright.__file__).parent / "driver/node")
@@ -160,14 +161,6 @@ class Server:
         self._reader.join(timeout=WAIT_MS / 1000)
         assert self.process.stdout
         self.process.stdout.close()
-
-
-def argv(process: psutil.Process) -> list[str]:
-    """Nothing for one that has ended meanwhile."""
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 def install_extension(home: Path, extensions: Path, package: Path = EXTENSION / "oh.vsix") -> None:

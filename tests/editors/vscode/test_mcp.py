@@ -2,9 +2,10 @@
 
 import mcp_server
 import pytest
-from code_server import Server, argv
+from code_server import Server
 from fake_llm import call, say
 from playwright.async_api import Locator, expect
+from processes import argv
 from window import VSCode, expect_ended
 
 SERVER = "mcp_server.py"
