@@ -20,12 +20,7 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     vscode: VSCode,
 ) -> None:
     vscode.script(say("One."), say("Two."))
-    await vscode.open()
-    await vscode.say("first")
-    await vscode.expect_answers("One.")
-    await vscode.start_anew()
-    await vscode.say("second")
-    await vscode.expect_answers("Two.")
+    await vscode.hold(("first", "One."), ("second", "Two."))
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     titles = vscode.panel.locator(".row-title")
     await expect(titles).to_have_text(["second", "first"])
@@ -66,12 +61,7 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
 
 async def test_a_message_goes_where_the_user_wanted_to_be_last(vscode: VSCode) -> None:
     vscode.script(say("One."), say("Two."), say("Three."), say("Four."))
-    await vscode.open()
-    await vscode.say("first")
-    await vscode.expect_answers("One.")
-    await vscode.start_anew()
-    await vscode.say("second")
-    await vscode.expect_answers("Two.")
+    await vscode.hold(("first", "One."), ("second", "Two."))
     titles = vscode.panel.locator(".row-title")
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     await expect(titles).to_have_text(["second", "first"])

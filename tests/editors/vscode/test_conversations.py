@@ -21,12 +21,7 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     vscode.script(
         say("First answer."), say("Second answer."), long, say("Third answer."), say("It counted.")
     )
-    await vscode.open()
-    await vscode.say("the first task")
-    await vscode.expect_answers("First answer.")
-    await vscode.start_anew()
-    await vscode.say("another one")
-    await vscode.expect_answers("Second answer.")
+    await vscode.hold(("the first task", "First answer."), ("another one", "Second answer."))
 
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     await expect(vscode.panel.locator(".row-title")).to_have_text(["another one", "the first task"])

@@ -182,6 +182,15 @@ class VSCode:
         """Waits until the buttons take clicks."""
         await self.approval.locator(f'[data-option="{option}"]').click()
 
+    async def hold(self, *conversations: tuple[str, str]) -> None:
+        """What is said in each, and the answer that ends its turn; the last stays open."""
+        await self.open()
+        for n, (words, answer) in enumerate(conversations):
+            if n > 0:
+                await self.start_anew()
+            await self.say(words)
+            await self.expect_answers(answer)
+
     async def expect_status(self, text: str) -> None:
         await expect(self.panel.locator(".status")).to_have_text(text)
 
