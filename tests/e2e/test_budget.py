@@ -3,6 +3,7 @@
 from typing import Any
 
 from fake_llm import Step, say, with_usage
+from noon import where_it_is_noon
 from raw_client import RawClient
 from world import World, items, wait_for_status
 
@@ -45,6 +46,7 @@ def test_a_conversation_stops_at_its_limit_and_goes_on_when_that_is_raised(world
 
 
 def test_a_day_has_one_limit_for_all_daemons_of_the_user(world: World) -> None:
+    world.variables["TZ"] = where_it_is_noon()
     world.script(paid("One.", 0.6), paid("Two.", 0.6))
     settings = {"maxCostUsdPerDay": 1.0, "titles": False}
     first, second = (world.daemon(settings=settings) for _ in range(2))

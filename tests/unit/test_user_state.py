@@ -1,9 +1,12 @@
 """The user's lasting decisions: kept for a folder, and none lost when several come at once."""
 
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+
+from noon import where_it_is_noon
 
 from oh_daemon.store.user_state import UserState
 
@@ -39,13 +42,24 @@ for number in range(50):
     state.spend(0.25)
     state.add_grant(Path("/w"), f"{sys.argv[2]}-{number}")
 """
+READ = """
+import sys
+from pathlib import Path
+from oh_daemon.store.user_state import UserState
+state = UserState(Path(sys.argv[1]))
+print(state.spend(0), state.spend(0.5))
+"""
 
 
 def test_what_two_daemons_spend_at_the_same_time_is_all_counted(tmp_path: Path) -> None:
     path = tmp_path / "decisions.json"
+    env = {**os.environ, "TZ": where_it_is_noon()}
     daemons = [
         subprocess.Popen(
-            [sys.executable, "-c", SPEND, str(path), name], stdin=subprocess.PIPE, text=True
+            [sys.executable, "-c", SPEND, str(path), name],
+            stdin=subprocess.PIPE,
+            text=True,
+            env=env,
         )
         for name in "ab"
     ]
@@ -54,9 +68,9 @@ def test_what_two_daemons_spend_at_the_same_time_is_all_counted(tmp_path: Path) 
         daemon.stdin.write("go\n")
         daemon.stdin.flush()
     assert [daemon.communicate(timeout=120) and daemon.returncode for daemon in daemons] == [0, 0]
+    read = [sys.executable, "-c", READ, str(path)]
+    assert subprocess.check_output(read, text=True, env=env) == "25.0 25.5\n"
     state = UserState(path)
-    assert state.spend(0) == 25.0
-    assert state.spend(0.5) == 25.5
     every = (f"{name}-{number}" for name in "ab" for number in range(50))
     assert [key for key in every if not state.is_granted(Path("/w"), key)] == []
     assert state.trusted_folders() == {}

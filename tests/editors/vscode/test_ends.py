@@ -64,7 +64,9 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
 
 
 async def test_a_closed_window_leaves_no_process(vscode: VSCode) -> None:
-    vscode.script(call("terminal", command="setsid sleep 1234 & echo begun; sleep 300"))
+    # It gets away before it says so.
+    away = "setsid bash -c 'echo begun; exec sleep 1234' & sleep 300"
+    vscode.script(call("terminal", command=away))
     await vscode.open()
     await vscode.choose("mode", "full")
     await vscode.say("wait")
