@@ -241,8 +241,9 @@ class Spawner:
         self._answers.put(OSError(errno.EAGAIN, "the reaper ended"))
         with self._lock:
             self._socket = self._reaper = None
-        while self._running:
-            _, process = self._running.popitem()
+            # What is started from here on belongs to the next reaper.
+            left, self._running = self._running, {}
+        for process in left.values():
             process.signal_tree(signal.SIGKILL)
             process.exit_code.set_result(-signal.SIGKILL)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -174,10 +175,22 @@ def test_nobody_survives_the_kill_of_the_daemon(tmp_path: Path) -> None:
 
 def test_a_killed_reaper_hangs_nobody_and_is_replaced(spawner: Spawner, tmp_path: Path) -> None:
     process = spawner.spawn(["sleep", "1000"], cwd=tmp_path, env=ENV, fds=[])
+    successors = queue.SimpleQueue[Process]()
+    read, write = os.pipe()
+
+    def start_next(_ended: object) -> None:
+        successors.put(spawner.spawn(["cat"], cwd=tmp_path, env=ENV, fds=[read]))
+        os.close(read)
+
+    # At once, while what the reaper left is still being cleared away.
+    process.exit_code.add_done_callback(start_next)
     os.kill(_reaper_pid(spawner), signal.SIGKILL)
     assert process.wait(DEADLINE_S) == -signal.SIGKILL
+    successor = successors.get(timeout=DEADLINE_S)
     done = spawner.run(["echo", "again"], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
     assert done.stdout == b"again\n"
+    os.close(write)
+    assert successor.wait(DEADLINE_S) == 0
 
 
 def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_path: Path) -> None:
