@@ -69,7 +69,10 @@ KEYBINDINGS = [
     },
     {
         "key": CLEARED_KEY.lower().replace("control", "ctrl"),
-        "command": "workbench.action.closeAllEditors",
+        "command": "runCommands",
+        "args": {
+            "commands": ["notifications.clearAll", "workbench.action.closeAllEditors"],
+        },
     },
 ]
 """Keys of the tests alone: together they leave the workbench as it was when the window opened."""
