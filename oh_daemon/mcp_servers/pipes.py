@@ -10,9 +10,10 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from oh_daemon.contract.errors import ToolError
 from oh_daemon.workspace.spawner import Process
 
 MAX_LINE_BYTES = 8 << 20
@@ -34,7 +35,7 @@ async def piped(
     pipes = [os.pipe() for _ in range(3)]
     (their_in, our_in), (our_out, their_out), (our_err, their_err) = pipes
     try:
-        process = await asyncio.to_thread(spawn, (their_in, their_out, their_err))
+        process = await _started(spawn, (their_in, their_out, their_err))
     except BaseException:
         for descriptor in (our_in, our_out, our_err):
             os.close(descriptor)
@@ -62,6 +63,18 @@ async def piped(
             task.cancel()
         out_pipe.close()
         err_pipe.close()
+
+
+async def _started(spawn: Spawn, descriptors: Sequence[int]) -> Process:
+    starting = asyncio.ensure_future(asyncio.to_thread(spawn, descriptors))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # Until it has started they are in use; closed now, they might soon be those of other files.
+        with suppress(ToolError):
+            process = await starting
+            await asyncio.to_thread(process.kill_tree)
+        raise
 
 
 def _end(process: Process) -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+import threading
+from collections import deque
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.core.secrets import Masker
 from oh_daemon.mcp_servers.connections import Surroundings
+from oh_daemon.mcp_servers.pipes import piped
 from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.workspace.spawner import Process, Spawner
+
+WITHIN_S = 90
+SILENT = McpServerSettings(command="sleep", args=("1000",))
 
 
 class World:
     """Servers that never get ready, and a loop on which requests wait for each other."""
 
     def __init__(self, cwd: Path) -> None:
-        self.wanted = {name: McpServerSettings(command="cat") for name in ("a", "b")}
+        self.wanted = {"a": SILENT, "b": SILENT}
         self.asked: list[Coroutine[Any, Any, Any]] = []
         self._spawner = Spawner()
         around = Surroundings(self._spawner, os.environ, Masker(), cwd)
@@ -48,7 +54,7 @@ def test_two_conversations_may_find_other_settings_at_once(tmp_path: Path) -> No
         world = World(tmp_path)
         world.servers.begin()
         await world.together()
-        world.wanted = {"c": McpServerSettings(command="cat")}
+        world.wanted = {"c": SILENT}
         world.servers.begin()
         world.servers.begin()
         await world.together()
@@ -74,3 +80,35 @@ def test_a_server_that_is_restarted_twice_at_once_runs_once(tmp_path: Path) -> N
         await world.close()
 
     asyncio.run(check())
+
+
+def test_one_that_is_stopped_while_it_starts_gets_its_own_pipes_and_is_ended(
+    tmp_path: Path,
+) -> None:
+    begins, is_stopped = threading.Event(), threading.Event()
+    started: list[Process] = []
+    spawner = Spawner()
+
+    def spawn(fds: Sequence[int]) -> Process:
+        begins.set()
+        assert is_stopped.wait(WITHIN_S)
+        argv, env = ["sleep", "1000"], {"PATH": os.environ["PATH"]}
+        started.append(spawner.spawn(argv, cwd=tmp_path, env=env, fds=list(fds)))
+        return started[0]
+
+    async def start() -> None:
+        async with piped(spawn, deque[str](), lambda: None):
+            raise AssertionError("it was stopped before")
+
+    async def check() -> None:
+        starting = asyncio.create_task(start())
+        await asyncio.to_thread(begins.wait, WITHIN_S)
+        starting.cancel()
+        await asyncio.sleep(0)
+        is_stopped.set()
+        await asyncio.wait([starting])
+        assert starting.cancelled()
+
+    asyncio.run(check())
+    assert started[0].exit_code.done()
+    spawner.close()
