@@ -8,44 +8,70 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oh_daemon.fronts.lsp.client_facts import ClientFacts
     from oh_daemon.fronts.lsp.lifecycle import Server, Service
+    from oh_daemon.fronts.lsp.recording import Recording
 
 _CANNOT_START = 4
 
 
 def main() -> None:
     """Run the command line. Ends the process itself."""
-    if sys.argv[1:] in ([], ["--stdio"]):
-        _serve()
+    record = _parse_serving([word for word in sys.argv[1:] if word != "--stdio"])
+    if record is not None:
+        _serve(record)
     from oh_daemon.fronts.cli.app import run  # noqa: PLC0415 - the daemon needs none of it.
 
     run()
 
 
-def _serve() -> None:
-    if sys.stdin is not None and sys.stdin.isatty() and not sys.argv[1:]:
+def _parse_serving(words: list[str]) -> str | None:
+    """The file to record to, empty for none; None when this is a command for people."""
+    match words:
+        case []:
+            return ""
+        case ["--record", path] if path:
+            return path
+        case [word] if (path := word.removeprefix("--record=")) not in {word, ""}:
+            return path
+        case _:
+            return None
+
+
+def _serve(record: str) -> None:
+    if sys.stdin is not None and sys.stdin.isatty() and "--stdio" not in sys.argv:
         sys.stderr.write(
             "oh-daemon speaks JSON-RPC on stdin and stdout and is started by editors.\n"
             'Try `oh-daemon demo`, `oh-daemon run "task"`, or `oh-daemon --help`.\n'
         )
         raise SystemExit(2)
+    from oh_daemon.contract.errors import DaemonError  # noqa: PLC0415 - not for other commands.
     from oh_daemon.fronts.lsp.stdio import claim_stdio  # noqa: PLC0415
 
     try:
         stdio = claim_stdio()
         from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415 - the streams are safe.
 
-        exit_code = Server(stdio, _compose).run()
-    except OSError as exc:
+        exit_code = Server(stdio, _compose, _open_recording(record)).run()
+    except (OSError, DaemonError) as exc:
         sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
         exit_code = _CANNOT_START
     # Threads that hang in foreign code must not keep the process: everything is flushed by now.
     sys.stderr.flush()
     os._exit(exit_code)
+
+
+def _open_recording(path: str) -> Recording | None:
+    if not path:
+        return None
+    from oh_daemon.fronts.lsp.recording import Recording  # noqa: PLC0415 - 20 ms, not for all.
+
+    # An editor gives its arguments as they are; no shell has put in the home.
+    return Recording(Path(path).expanduser())
 
 
 def _compose(server: Server, facts: ClientFacts) -> Service:

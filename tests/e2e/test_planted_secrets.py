@@ -164,6 +164,7 @@ SINKS: dict[str, Callable[[Run], str]] = {
     "kept requests": lambda run: run.files("completions/*.json"),
     "lists on disk": lambda run: run.files("meta.json"),
     "notes": lambda run: run.files("memory/*.md"),
+    "the recorded traffic": lambda run: run.files("wire.jsonl"),
     "the daemon's log": lambda run: run.files("daemon.log*"),
     **{name: partial(lambda name, run: run.answers[name], name) for name in ANSWERS},
 }
@@ -190,6 +191,7 @@ def test_a_planted_secret_is_in_no_sink_also_when_it_was_rotated(world: World) -
 def carry_out(world: World) -> Run:
     """Two turns and a question beside them, with other secrets in the second."""
     world.variables["SERVICE_PASSWORD"] = VALUE
+    world.arguments = ("--record", str(world.home / "wire.jsonl"))
     settings = prepared(world)
     client = world.daemon(settings=settings, features={"inputRequests": True})
     client.answer("approval/request", lambda _asked: {"optionId": "allow-once"})

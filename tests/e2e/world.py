@@ -131,6 +131,8 @@ class World:
     daemons: list[RawClient] = field(default_factory=list[RawClient])
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """More for the environment of its daemons."""
+    arguments: tuple[str, ...] = ()
+    """More for the command line of its daemons."""
     common: Common | None = None
     """Of a module that is marked `one_daemon`; the first trusted daemon of each test is from it."""
 
@@ -153,7 +155,7 @@ class World:
 
         `prefix` is a program that starts it.
         """
-        argv = (*prefix, *PRODUCT)
+        argv = (*prefix, *PRODUCT, *self.arguments)
         client = self.stack.enter_context(
             RawClient.start(argv, self.project, self.environment, reading=reading)
         )

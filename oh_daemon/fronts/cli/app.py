@@ -15,7 +15,6 @@ from typer.exceptions import TyperException
 from oh_daemon.contract.errors import DaemonError, InvalidParamsError, ModelError
 
 app = typer.Typer(
-    help="A software agent inside your own editor. Without a command: serve an editor on stdio.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -58,6 +57,22 @@ def _refuse_key(value: str | None) -> None:
             "--api-key is refused: the key would show in the process list and in the shell's "
             "history; put it into the environment, as ANTHROPIC_API_KEY or OH_DAEMON_API_KEY"
         )
+
+
+@app.callback()
+def serve(
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="Serve an editor, as is done without it.")
+    ] = False,
+    record: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also keep each message in and out, as JSON lines."),
+    ] = None,
+) -> None:
+    """A software agent inside your own editor. Without a command: serve an editor on stdio."""
+    # Whoever only serves never comes here.
+    if stdio or record is not None:
+        raise InvalidParamsError("--stdio and --record FILE serve an editor, so no command follows")
 
 
 @app.command("run")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from oh_daemon.contract import protocol
 from oh_daemon.contract.errors import (
@@ -29,7 +30,10 @@ from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts, parse_client_facts
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.rpc import Dispatcher, Json, Method, Notification, RequestContext
-from oh_daemon.fronts.lsp.stdio import Frame, FrameReader, FramingLost, TooLarge
+from oh_daemon.fronts.lsp.stdio import Frame, FrameReader, FramingLost, TooLarge, unrecorded
+
+if TYPE_CHECKING:
+    from oh_daemon.fronts.lsp.recording import Recording
 
 log = logging.getLogger(__name__)
 
@@ -70,20 +74,28 @@ class Server:
     """One client on one pair of descriptors. Create and run it on the main thread."""
 
     def __init__(
-        self, stdio: tuple[int, int], make_service: Callable[[Server, ClientFacts], Service]
+        self,
+        stdio: tuple[int, int],
+        make_service: Callable[[Server, ClientFacts], Service],
+        recording: Recording | None = None,
     ) -> None:
         """`stdio` comes from `claim_stdio`; the service is made when `initialize` is answered."""
         inbound, outbound = stdio
         self._inbox: SimpleQueue[Frame | _Stop] = SimpleQueue()
         # A client that writes faster than we handle waits in its pipe, not in our memory.
         self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
-        self._reader = FrameReader(inbound)
+        self._reader = FrameReader(inbound, recording.received if recording else unrecorded)
         self._make_service = make_service
+        self._recording = recording
         self._service: Service | None = None
         self._is_initialized = False
         self._is_shut_down = False
         self._has_stopped = threading.Event()
-        self.outbox = Outbox(outbound, on_gone=lambda: self.stop("the client stopped reading"))
+        self.outbox = Outbox(
+            outbound,
+            on_gone=lambda: self.stop("the client stopped reading"),
+            on_frame=recording.sent if recording else unrecorded,
+        )
         self.client = Client(self.outbox)
         self._dispatcher = Dispatcher(self.outbox, self.client, self._why_not_now)
         self._dispatcher.methods |= {"initialize": self._initialize, "shutdown": self._shutdown}
@@ -166,6 +178,8 @@ class Server:
             self.stop("cannot start", EXIT_CANNOT_START)
             return
         self._dispatcher.mask = self._service.mask
+        if self._recording is not None:
+            self._recording.mask = self._service.mask
         self._dispatcher.methods |= self._service.methods
         self._dispatcher.notifications |= self._service.notifications
 

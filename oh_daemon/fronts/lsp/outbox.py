@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from oh_daemon.fronts.lsp.stdio import RequestId, encode
+from oh_daemon.fronts.lsp.stdio import RequestId, encode, unrecorded
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +53,20 @@ class _Pending:
 class Outbox:
     """Any thread may call any method; only `close` and `wait_for_room` wait for the client."""
 
-    def __init__(self, descriptor: int, on_gone: Callable[[], None] = lambda: None) -> None:
-        """`on_gone` is called once, from the writer thread, when the client stopped listening."""
+    def __init__(
+        self,
+        descriptor: int,
+        on_gone: Callable[[], None] = lambda: None,
+        on_frame: Callable[[bytes], object] = unrecorded,
+    ) -> None:
+        """Both are called from the writer thread.
+
+        `on_gone` once, when the client stopped listening; `on_frame` with each frame right before
+        it is written.
+        """
         self._descriptor = descriptor
         self._on_gone = on_gone
+        self._on_frame = on_frame
         self._changed = threading.Condition()
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
@@ -206,7 +216,10 @@ class Outbox:
 
     def _write_frames(self) -> None:
         try:
-            while chunk := self._next_chunk():
+            while frames := self._next_frames():
+                for frame in frames:
+                    self._on_frame(frame)
+                chunk = b"".join(frames)
                 for start in range(0, len(chunk), _WRITE_BYTES):
                     self._write(chunk[start : start + _WRITE_BYTES])
         except OSError as error:
@@ -226,19 +239,19 @@ class Outbox:
             self._queued_bytes -= len(data)
             self._changed.notify_all()
 
-    def _next_chunk(self) -> bytes:
+    def _next_frames(self) -> list[bytes]:
         """Wait for frames and take them all; nothing when there will be no more."""
         with self._changed:
             while True:
                 wait_s = self._flush_due_deltas()
                 if self._queue:
-                    chunk = b"".join(self._queue)
+                    frames = list(self._queue)
                     self._queue.clear()
-                    return chunk
+                    return frames
                 if self._is_stalled:
                     self._tell_gaps()
                 elif self._is_closing:
-                    return b""
+                    return []
                 else:
                     self._changed.wait(wait_s)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -85,15 +85,31 @@ def claim_stdio() -> tuple[int, int]:
     return inbound, outbound
 
 
+def unrecorded(*_traffic: object) -> None:
+    """Nobody wants to keep what goes over the wire."""
+
+
 class FrameReader:
     """Frames of one stream. For one thread."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(
+        self, descriptor: int, on_body: Callable[[bytes, str], object] = unrecorded
+    ) -> None:
+        """`on_body` gets each body as it came, and why it cannot be read, before its frame."""
         self._stream = os.fdopen(descriptor, "rb", buffering=64 * 1024)
+        self._on_body = on_body
+        self._header = b""
         self._in_sync = True
 
     def __iter__(self) -> Iterator[Frame]:
         """Frames until the end of the stream. Raises `FramingLost` when there is no going on."""
+        try:
+            yield from self._frames()
+        except FramingLost as lost:
+            self._on_body(self._header, str(lost))
+            raise
+
+    def _frames(self) -> Iterator[Frame]:
         while (header := self._read_header()) is not None:
             frame = header if isinstance(header, Malformed) else self._read_body(header)
             if frame is None:
@@ -105,17 +121,19 @@ class FrameReader:
     def _read_header(self) -> int | Malformed | None:
         """The length of the next body, or None at the end of the stream."""
         length: int | None = None
-        n_bytes = 0
+        self._header = b""
         header_started = False
-        while line := self._stream.readline(MAX_HEADER_BYTES + 1 - n_bytes):
-            n_bytes += len(line)
-            if n_bytes > MAX_HEADER_BYTES:
+        while line := self._stream.readline(MAX_HEADER_BYTES + 1 - len(self._header)):
+            self._header += line
+            if len(self._header) > MAX_HEADER_BYTES:
                 raise FramingLost(f"no message header within {MAX_HEADER_BYTES} bytes")
             text = line.removeprefix(_BOM).strip()
             if not text and length is not None:
                 return length
             if not text and header_started and self._in_sync:
-                return Malformed("header without a valid Content-Length")
+                problem = "header without a valid Content-Length"
+                self._on_body(self._header, problem)
+                return Malformed(problem)
             if text:
                 header_started = True
                 length = self._parse_header_line(text, length)
@@ -139,10 +157,16 @@ class FrameReader:
         if length > MAX_MESSAGE_BYTES:
             return self._skip_body(length)
         body = self._stream.read(length)
-        return None if len(body) < length else parse(body)
+        if len(body) < length:
+            self._on_body(body, "the input ended within it")
+            return None
+        frame = parse(body)
+        self._on_body(body, frame.reason if isinstance(frame, Malformed) else "")
+        return frame
 
     def _skip_body(self, length: int) -> TooLarge | None:
         head = self._stream.read(_HEAD_BYTES)
+        self._on_body(head, f"{length} bytes; a message may have {MAX_MESSAGE_BYTES}")
         left = length - len(head)
         while left > 0:
             skipped = len(self._stream.read(min(left, 1024 * 1024)))

@@ -1,0 +1,108 @@
+"""`--record FILE`: the traffic of a daemon as a file, for whoever looks for a bug in a client."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raw_client import frame
+from world import World
+
+Json = dict[str, Any]
+KEY, LENT, OF_SERVER = "an-unusual-key", "hunter-two-2", "word-of-the-server"
+
+
+def recorded(path: Path) -> list[Json]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_each_message_is_recorded_but_for_what_is_secret(world: World) -> None:
+    path = world.home / "wire.jsonl"
+    world.arguments = (f"--record={path}",)
+    server = {"command": "no-such-program", "env": {"A": OF_SERVER, "B": f"{{{OF_SERVER}"}}
+    settings = {"llm": {"apiKey": KEY}, "mcpServers": {"shop": server}, "instructions": "Be\nbrief"}
+    client = world.raw()
+    client.initialize([world.project], settings=settings)
+    client.request("secret/set", {"name": "WORD", "value": LENT})
+    client.request("config/validate", {"settings": {"instructions": f"The word is {LENT}"}})
+    client.send(b'{\n "jsonrpc": "2.0",\n "id": 7.50, "method": "daemon/nonsense" }')
+    for garbled in (f'{{"apiKey": "{KEY}', f'{{"id": "\xff", "apiKey": "{KEY}"}}'):
+        client.expect(None)
+        client.send_raw(frame(garbled.encode("latin-1")))
+    client.request("shutdown")
+    client.notify("exit")
+    assert client.exit_code() == 0
+    lines = recorded(path)
+    assert [line["message"] for line in lines if line["from"] == "daemon"] == client.messages
+    sent = [line for line in lines if line["from"] == "client"]
+    methods = [line["message"]["method"] for line in sent if "message" in line]
+    asked = ["initialize", "initialized", "secret/set", "config/validate", "daemon/nonsense"]
+    assert [name for name in methods if name in {*asked, "shutdown", "exit"}] == [
+        *(*asked, "shutdown", "exit")
+    ]
+    told = sent[0]["message"]["params"]["initializationOptions"]["ohDaemon"]["settings"]
+    hidden = "<secret hidden>"
+    variables = {"A": hidden, "B": hidden}
+    assert told == {
+        **settings,
+        "llm": {"apiKey": hidden},
+        "mcpServers": {"shop": {**server, "env": variables}},
+    }
+    assert '"id": 7.50, "method"' in path.read_text()
+    [cut, wrong] = [line for line in sent if "raw" in line]
+    assert (cut["raw"], wrong["raw"]) == (
+        f'{{"apiKey": "{hidden}',
+        f'{{"id": "\\xff", "apiKey": "{hidden}"}}',
+    )
+    assert cut["problem"]
+    assert {line["pid"] for line in lines} == {client.process.pid}
+    assert all(line["ts"].endswith("Z") for line in lines)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [word for word in (KEY, LENT, OF_SERVER) if word in path.read_text()] == []
+
+
+def test_a_daemon_whose_recording_fills_the_disk_goes_on(world: World) -> None:
+    place = world.home / "small"
+    place.mkdir()
+    world.arguments = ("--record", str(place / "wire.jsonl"))
+    script = f"mount -t tmpfs -o size=16k none '{place}'"
+    prefix = ("unshare", "-Urm", "sh", "-ec", f'{script}; exec "$@"', "sh")
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this machine does not allow mounts in a namespace, also not for root")
+    client = world.raw(prefix=prefix)
+    client.initialize([world.project])
+    for _ in range(20):
+        client.request("config/validate", {"settings": {"instructions": "x" * 2_000}})
+    assert client.stderr.count("nothing more is recorded") == 1
+    assert "No space left" in client.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("missing/wire.jsonl", "No such file or directory"), (".", "is a link or of the wrong kind")],
+)
+def test_a_recording_that_cannot_begin_is_said_in_one_line(
+    world: World, name: str, said: str
+) -> None:
+    world.arguments = ("--record", str(world.home / name))
+    client = world.raw()
+    assert client.exit_code() == 4
+    assert client.stderr.startswith("oh-daemon cannot start: ")
+    assert said in client.stderr
+    assert client.stderr.count("\n") == 1
+
+
+def test_two_daemons_may_record_to_one_file(world: World) -> None:
+    path = world.home / "wire.jsonl"
+    path.write_text('{"before": true}\n')
+    path.chmod(0o644)
+    world.arguments = ("--record", str(path))
+    clients = [world.raw(), world.raw()]
+    for client in clients:
+        client.initialize([world.project])
+        client.close()
+    [before, *lines] = recorded(path)
+    assert before == {"before": True}
+    assert {line["pid"] for line in lines} == {client.process.pid for client in clients}
+    assert path.stat().st_mode & 0o777 == 0o600
