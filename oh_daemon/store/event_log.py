@@ -161,9 +161,11 @@ class LogFile:
             error = storage_error(self._path, exc)
         except errors.StorageError as exc:
             error = exc
-        if not is_awaited:
-            # Nobody else will hear of it, so the next append must say so.
-            self._unseen_error = error
+        with self._writing:
+            # The system tells once that bytes were lost and succeeds from then on, so whoever asks
+            # next must hear of it, by an append or by a sync.
+            error = error or self._unseen_error
+            self._unseen_error = None if is_awaited else error
         return error
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from oh_daemon.contract.errors import (
     StorageError,
 )
 from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.event_log import OpenedLog, follow_log, lock_owner, open_log
+from oh_daemon.store.event_log import LogFile, OpenedLog, follow_log, lock_owner, open_log
 from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log, scan_file
 from oh_daemon.store.memory_log import MemoryLog
 
@@ -496,20 +496,29 @@ def test_a_log_that_comes_back_is_written_again(folder: Path, reopen: Reopen) ->
     assert len(read_log(folder)) == 2
 
 
-def test_a_commit_that_nobody_waited_for_makes_the_next_append_speak(
-    folder: Path, commit: CommitThread, reopen: Reopen
+@pytest.mark.parametrize("speak", [lambda log: log.append(line(2)), LogFile.sync])
+def test_a_commit_that_nobody_waited_for_makes_the_next_append_or_sync_speak(
+    folder: Path, commit: CommitThread, reopen: Reopen, speak: Callable[[LogFile], None]
 ) -> None:
     log = reopen().log
     other = open_log(folder.with_name("other"), commit, create=True).log
     log.sync()
+    is_moved = threading.Event()
+
+    def wait(_error: StorageError | None) -> None:
+        is_moved.wait(60)
+
+    # The commit thread works in order: it looks at this log only when that is moved, and when the
+    # other one is done again, so is this.
+    other.after_sync(wait)
     log.append(line(1))
     move(folder)
-    # The commit thread works in order: when the other log is done, so is the unattended one.
+    is_moved.set()
     other.sync()
     folder.with_name("moved").rename(folder)
     with pytest.raises(StorageError):
-        log.append(line(2))
-    log.append(line(2))
+        speak(log)
+    speak(log)
     other.close()
 
 
