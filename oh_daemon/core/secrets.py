@@ -7,6 +7,7 @@ Which values are secret is the caller's business. Invariant: valid JSON stays va
 from __future__ import annotations
 
 import re
+import threading
 from base64 import b64encode
 from collections.abc import Iterable
 from json import dumps
@@ -88,10 +89,11 @@ _KEY_END = re.compile(rf"{_KEY_FOOT}\Z")
 class Masker:
     """Hides known values, in the forms that they usually travel in, and well-known tokens.
 
-    `add` may be called while other threads mask.
+    Thread-safe.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
+        self._adding = threading.Lock()
         self._forms: tuple[str, ...] = ()
         self._known = re.compile(r"(?!)")
         for value in values:
@@ -100,12 +102,13 @@ class Masker:
     def add(self, value: str) -> None:
         if len(value) < _MIN_LENGTH:
             return
-        forms = {*self._forms, *_forms(value)}
-        # The longest first: a form may be part of another one, whose rest would stay.
-        self._forms = tuple(sorted(forms, key=len, reverse=True))
-        # A backslash before a value belongs to its first letter when it is the odd one of a row:
-        # JSON's "\nabcdefgh" must not become "\<secret hidden>".
-        self._known = re.compile(rf"(?P<before>\\*)(?:{'|'.join(map(_guarded, self._forms))})")
+        with self._adding:
+            # The longest first: a form may be part of another one, whose rest would stay.
+            forms = sorted({*self._forms, *_forms(value)}, key=len, reverse=True)
+            # A backslash before a value belongs to its first letter when it is the odd one of a
+            # row: JSON's "\nabcdefgh" must not become "\<secret hidden>".
+            self._known = re.compile(rf"(?P<before>\\*)(?:{'|'.join(map(_guarded, forms))})")
+            self._forms = tuple(forms)
 
     def mask(self, text: str) -> str:
         if any(form in text for form in self._forms):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from urllib.parse import quote
 
 import pytest
@@ -92,6 +93,23 @@ def test_a_value_that_is_added_later_is_masked_and_a_short_one_never() -> None:
     masker = Masker(["short"])
     masker.add("added-later")
     assert masker.mask("short added-later") == f"short {HIDDEN}"
+
+
+def test_values_that_are_added_at_the_same_time_are_all_masked() -> None:
+    masker, together = Masker(), threading.Barrier(2)
+    rounds = [[f"secret {name} {n:03}" for name in "ab"] for n in range(30)]
+
+    def add(value: str) -> None:
+        together.wait()
+        masker.add(value)
+
+    for values in rounds:
+        threads = [threading.Thread(target=add, args=(value,)) for value in values]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [value for value in values if masker.mask(value) != HIDDEN] == []
 
 
 def test_a_longer_value_is_masked_whole_when_a_shorter_one_is_part_of_it() -> None:
