@@ -164,11 +164,11 @@ class Neovim:
         return _G.chat_text()
         """)
 
-    def draft(self) -> str:
-        """The first line of the message that is being written."""
+    def draft(self) -> list[str]:
+        """The lines of the message that is being written."""
         return self.lua("""
         local buf = require("oh.input").buffer(require("oh.daemon").root())
-        return vim.fn.getbufline(buf, 1)[1]
+        return vim.api.nvim_buf_get_lines(buf, 0, -1, false)
         """)
 
     def messages(self) -> str:

@@ -104,7 +104,7 @@ def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) ->
     assert desk.file.read_text("utf-8") == was
     assert notes.read_text("utf-8") == "mine\n", "what the user saved meanwhile is theirs"
     assert not (desk.project / "begun").exists()
-    assert editor.draft() == "mend it "
+    assert editor.draft() == ["mend it "]
 
 
 def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(desk: Desk) -> None:

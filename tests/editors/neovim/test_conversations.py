@@ -39,7 +39,9 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
     editor.wait_for_status("pausing")
     gate.set()
     editor.wait_for_status("paused")
+    editor.wait_for_chat("> Paused (user); `:Oh resume` goes on.")
     editor.command("Oh resume")
+    editor.wait_for_chat("> Paused (user).\n")
     editor.wait_for_chat("Second answer.")
     assert editor.chat().index("First answer.") < editor.chat().index("second")
     assert "(queued)" not in editor.chat()
@@ -169,7 +171,7 @@ def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None
     assert "another window runs this conversation; answer there" in second.messages()
     second.command("Oh and quickly")
     second.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('be watched')")
-    assert second.draft() == "and quickly ", "what cannot be sent is not lost"
+    assert second.draft() == ["and quickly "], "what cannot be sent is not lost"
     assert not (desk.project / "made").exists()
 
     first.command("Oh approve")

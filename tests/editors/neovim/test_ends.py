@@ -50,6 +50,43 @@ def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_
     editor.wait_for_chat("Still here.")
 
 
+def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_again(
+    desk: Desk,
+) -> None:
+    desk.script(say("Here I am."), say("Still here."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh hello")
+    editor.wait_for_chat("Here I am.")
+    editor.wait_for_status("idle")
+    hung = editor.daemon()
+    hung.suspend()
+    editor.command("2,3Oh are you there?")
+    editor.command("Oh restart")
+    editor.command("Oh restart")
+    editor.wait_for_event("Started", nth=2)
+    assert not psutil.pid_exists(hung.pid)
+    assert "the daemon does not end, so it is killed" in editor.messages()
+    assert "ended before it answered; what you wrote is in the input again" in editor.messages()
+    assert editor.draft() == ["@calc.py:2-3", "are you there? "]
+    editor.wait_for_status("idle")
+    editor.lua("require('oh.windows').focus_input()")
+    editor.type("<C-s>")
+    editor.wait_for_chat("Still here.")
+    assert editor.draft() == [""]
+
+
+def test_a_message_that_no_daemon_takes_is_a_draft_again(desk: Desk) -> None:
+    editor = desk.start(cmd=["false"])
+    editor.edit(desk.file)
+    editor.command("Oh hello")
+    editor.wait(
+        "require('oh.input') and vim.api.nvim_exec2('messages', { output = true })"
+        ".output:find('in the input again')"
+    )
+    assert editor.draft() == ["hello "]
+
+
 def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
     environ = {"OH_DAEMON_MODEL": "", "OH_DAEMON_API_KEY": "", "OH_DAEMON_BASE_URL": ""}
     editor = desk.start(environ=environ)

@@ -166,9 +166,9 @@ end
 function M.allow_edited(conversation, approval, buf)
   local command = table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\n")
   local subject = vim.tbl_extend("force", approval.subject, { command = command })
-  conversation:respond(approval, option_of(approval, "allow"), { editedSubject = subject })
   vim.bo[buf].modified = false
-  vim.schedule(function()
+  local option = option_of(approval, "allow")
+  conversation:respond(approval, option, { editedSubject = subject }, function()
     if vim.api.nvim_buf_is_valid(buf) then
       vim.api.nvim_buf_delete(buf, { force = true })
     end

@@ -12,6 +12,8 @@ local M = {}
 ---@field item table
 ---@field approval? table The approval that it waits for.
 ---@field question? oh.protocol.InputRequest The question that it waits for.
+---@field note? string What the user wrote when it was decided.
+---@field left_out? oh.LeftOut What the user left out of an edit.
 ---@field streamed? table<string, string[]> Lines received so far, by channel.
 
 ---@class oh.Conversation
@@ -29,6 +31,7 @@ local M = {}
 ---@field questions oh.protocol.InputRequest[] Those that wait, oldest first.
 ---@field queue table[] Messages that wait.
 ---@field retry? table The model call that is tried again.
+---@field stopped? oh.Entry Why the last turn ended early or is held, until the agent works again.
 ---@field context { used: integer, size?: integer }
 ---@field cost_usd? number
 ---@field seq integer Of the last event that is folded in.
@@ -61,8 +64,14 @@ end
 ---@param on_started fun(conversation: oh.Conversation)
 ---@param on_error? fun(err: oh.Error)
 function M.start(daemon, content, on_started, on_error)
-  local params = { content = content, clientRequestId = M.request_id() }
+  local options = daemon.next_options
+  local params = {
+    content = content,
+    options = next(options) and options or nil,
+    clientRequestId = M.request_id(),
+  }
   daemon:request("conversation/start", params, function(result)
+    daemon.next_options = {}
     on_started(M.take_up(daemon, result))
   end, on_error)
 end
@@ -95,6 +104,10 @@ function M.open(daemon, id, on_opened, on_error)
     conversation.epoch = epoch
     conversation.pickers = result.options
     conversation.is_followed = not result.conversation.lock.mine
+    if conversation.status == "stopped" then
+      -- Where nothing was under way the log has no more to tell.
+      conversation:set_status(result.conversation.status, result.conversation.statusReason)
+    end
     daemon.current = conversation
     for _, sentence in ipairs(result.repaired or {}) do
       tell.warning(sentence)
@@ -141,7 +154,8 @@ function Conversation:forget()
   self.title, self.status, self.reason = "", "idle", nil
   self.options, self.pickers = {}, self.pickers or {}
   self.entries, self.by_id = {}, {}
-  self.approvals, self.questions, self.queue, self.retry = {}, {}, {}, nil
+  self.approvals, self.questions, self.queue = {}, {}, {}
+  self.retry, self.stopped = nil, nil
   self.context, self.cost_usd = { used = 0 }, nil
   self.seq, self.heard, self.epoch = 0, 0, nil
   self.on_change()
@@ -253,7 +267,15 @@ end
 
 --- The daemon has ended; what it left open is told again when the log is opened anew.
 function Conversation:on_daemon_gone()
-  self.status, self.reason, self.retry = "stopped", nil, nil
+  self.retry = nil
+  self:set_status("stopped")
+end
+
+---@private
+---@param status string
+---@param reason? string
+function Conversation:set_status(status, reason)
+  self.status, self.reason = status, reason
   self.on_change()
   for _, waiting in ipairs(vim.list_extend(vim.list_slice(self.approvals), self.questions)) do
     self:redraw(waiting.itemId)
@@ -273,13 +295,14 @@ end
 
 ---@param content table[]
 ---@param delivery "auto"|"queue"|"interrupt"
-function Conversation:send(content, delivery)
+---@param on_error fun(err: oh.Error)
+function Conversation:send(content, delivery, on_error)
   self.daemon:request("conversation/sendMessage", {
     conversationId = self.id,
     content = content,
     delivery = delivery,
     clientMessageId = M.request_id(),
-  })
+  }, nil, on_error)
 end
 
 function Conversation:interrupt()
@@ -296,8 +319,10 @@ function Conversation:pause(when)
 end
 
 ---@param message? table[]
-function Conversation:resume(message)
-  self.daemon:request("conversation/resume", { conversationId = self.id, message = message })
+---@param on_error? fun(err: oh.Error)
+function Conversation:resume(message, on_error)
+  local params = { conversationId = self.id, message = message }
+  self.daemon:request("conversation/resume", params, nil, on_error)
 end
 
 --- Replace older steps by a summary now.
@@ -333,10 +358,16 @@ end
 ---@param approval table
 ---@param option table One of its options.
 ---@param more? { feedback?: string, editedSubject?: table }
-function Conversation:respond(approval, option, more)
+---@param on_taken? fun()
+function Conversation:respond(approval, option, more, on_taken)
   local answer = { approvalId = approval.id, digest = approval.digest, optionId = option.id }
   answer = vim.tbl_extend("error", answer, more or {})
+  local note = answer.feedback
+  local on_error = note and require("oh.outgoing").give_back(self.daemon, { note }) or nil
   self.daemon:request("approval/respond", answer, function(result)
+    if on_taken then
+      on_taken()
+    end
     local others = vim.tbl_filter(function(other)
       return other.id ~= approval.id
     end, self.approvals)
@@ -345,7 +376,7 @@ function Conversation:respond(approval, option, more)
     elseif self.reason == "daemonRestarted" and option.effect == "allow" and #others == 0 then
       self:resume()
     end
-  end)
+  end, on_error)
 end
 
 ---@param question oh.protocol.InputRequest
@@ -357,7 +388,7 @@ function Conversation:answer(question, action, content)
     if not result.resolved then
       tell.warning("that was answered already")
     end
-  end)
+  end, require("oh.outgoing").give_back(self.daemon, { content }))
 end
 
 return M

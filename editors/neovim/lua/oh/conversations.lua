@@ -108,8 +108,9 @@ end
 
 --- Start the daemon of this root anew and go on with its conversation.
 function M.restart()
-  local daemon = daemons.known() or daemons.start()
+  local daemon = daemons.known()
   if not daemon then
+    daemons.start()
     return
   end
   daemon:restart(function()

@@ -21,11 +21,13 @@ local M = {}
 ---@field is_ready boolean It has answered `initialize`.
 ---@field conversations table<string, oh.Conversation>
 ---@field current? oh.Conversation The one that commands mean.
+---@field next_options table<string, string> What the user chose for the conversation to come.
 ---@field context? oh.protocol.ContextChangedParams What it was told last of where the user is.
 ---@field private commands? table[] What a message can name by `/`, once it is known.
 ---@field private awaiting_commands? (fun(commands: table[]))[]
 ---@field private waiting oh.Request[] What was asked before it was ready.
 ---@field private open table<table, fun(err: oh.Error)> Requests without an answer so far.
+---@field private pid? integer Of the process that was started, which may be a wrapper.
 ---@field private on_end? fun() What to do instead of a report when it has ended.
 local Daemon = {}
 Daemon.__index = Daemon
@@ -77,7 +79,8 @@ function M.start(root)
   root = root or M.root()
   local daemon = daemons[root]
   if not daemon then
-    daemon = setmetatable({ root = root, conversations = {}, waiting = {}, open = {} }, Daemon)
+    daemon = setmetatable({ root = root }, Daemon)
+    daemon.conversations, daemon.next_options, daemon.waiting, daemon.open = {}, {}, {}, {}
   end
   if daemon.client_id or daemon:launch() then
     daemons[root] = daemon
@@ -157,10 +160,14 @@ function Daemon:with_commands(act)
 end
 
 ---@param err oh.Error
-function M.show_error(err)
+---@param more? string What was done about it.
+function M.show_error(err, more)
   local hint = err.data and err.data.hint
-  tell.error(err.message .. (hint and (" (%s)"):format(hint) or ""))
+  tell.error(err.message .. (hint and (" (%s)"):format(hint) or "") .. (more or ""))
 end
+
+--- It needs two seconds at most when it is well.
+local END_MS = 5000
 
 --- Stop the daemon if it runs, and start it anew.
 ---@param on_started fun()
@@ -175,13 +182,35 @@ function Daemon:restart(on_started)
     start()
     return
   end
+  local is_ending = self.on_end ~= nil
   self.on_end = start
-  client:stop()
+  if not is_ending then
+    client:stop()
+    vim.defer_fn(function()
+      self:kill(client.id)
+    end, END_MS)
+  end
+end
+
+--- End a daemon that hangs.
+---@private
+---@param client_id integer
+function Daemon:kill(client_id)
+  if self.client_id == client_id and self.pid then
+    tell.warning("the daemon does not end, so it is killed")
+    vim.uv.kill(self.pid, "sigkill")
+  end
 end
 
 ---@return vim.lsp.Client?
 function Daemon:client()
   return self.client_id and vim.lsp.get_client_by_id(self.client_id)
+end
+
+--- Neovim does not tell which process belongs to a client.
+---@return integer[]
+local function children()
+  return vim.api.nvim_get_proc_children(vim.uv.os_getpid())
 end
 
 ---@private
@@ -193,8 +222,12 @@ function Daemon:launch()
     tell.error(("%q is not there; %s"):format(options.cmd[1], way_out))
     return false
   end
-  self.is_ready, self.context = false, nil
+  self.is_ready, self.context, self.commands = false, nil, nil
+  local others = children()
   self.client_id = vim.lsp.start(self:client_config(options), { attach = false, silent = true })
+  self.pid = vim.iter(children()):find(function(pid)
+    return not vim.list_contains(others, pid)
+  end)
   if not self.client_id then
     tell.error("the daemon did not start; `:Oh log` may say why")
     return false
@@ -319,6 +352,7 @@ function Daemon:on_ready()
   self.is_ready = true
   require("oh.language").pass_on_diagnostics(self)
   tell.event("Started", { root = self.root, client_id = self.client_id })
+  tell.state_changed({ root = self.root })
   local waiting = self.waiting
   self.waiting = {}
   for _, request in ipairs(waiting) do

@@ -44,7 +44,7 @@ end
 ---@class oh.SendOptions
 ---@field root? string
 ---@field content? table[] The message as parts of the protocol, instead of the text.
----@field selection? table A part that goes before the text.
+---@field range? integer[] First and last of the lines of the buffer that go before the text.
 ---@field delivery? "auto"|"queue"|"interrupt"
 
 --- Send a message: to the current conversation, or as the first one of a new conversation.
@@ -57,13 +57,22 @@ function M.send(text, options)
   if not daemon then
     return false
   end
+  local mention = require("oh.mention")
+  local chosen, name
+  if options.range then
+    chosen, name = mention.of_lines(0, daemon.root, unpack(options.range))
+  end
   require("oh.windows").show(daemon)
   daemon:with_commands(function(commands)
-    local content = options.content or require("oh.mention").parts(text, daemon.root, commands)
-    if options.selection then
-      table.insert(content, 1, options.selection)
+    local content = options.content or mention.parts(text, daemon.root, commands)
+    if chosen then
+      table.insert(content, 1, chosen)
     end
-    require("oh.outgoing").send(daemon, content, options.delivery or "auto")
+    require("oh.outgoing").send(daemon, {
+      content = content,
+      delivery = options.delivery or "auto",
+      draft = name and name .. "\n" .. text or text,
+    })
   end)
   return true
 end

@@ -102,6 +102,19 @@ function M.of_buffer(buf, root, first, last)
   return first and ("@%s:%d-%d"):format(path, first, last) or "@" .. path
 end
 
+--- Lines of a buffer as a part of a message, and how they are mentioned if they can be.
+---@param buf integer
+---@param root string
+---@param first integer
+---@param last integer
+---@return table part
+---@return string? mention
+function M.of_lines(buf, root, first, last)
+  local lines = vim.api.nvim_buf_get_lines(buf, 0, -1, false)
+  local part = M.selection(vim.api.nvim_buf_get_name(buf), lines, first, last)
+  return part, M.of_buffer(buf, root, first, last)
+end
+
 --- For 'omnifunc' of the input: files under the root after an `@`, those that are open first.
 ---@param find_start integer
 ---@param base string

@@ -1,37 +1,49 @@
 --- Messages on their way: they wait while a conversation is being started or opened again.
+--- Invariant: what the user wrote is sent, or it is in the input again.
 local conversations = require("oh.conversation")
-local tell = require("oh.tell")
 
 local M = {}
 
 ---@class oh.Message
 ---@field content table[]
 ---@field delivery "auto"|"queue"|"interrupt"
+---@field draft string The same as the user wrote it.
 
 --- Messages to daemons that are starting or opening a conversation.
 ---@type table<oh.Daemon, oh.Message[]>
 local held = setmetatable({}, { __mode = "k" })
 
 ---@param daemon oh.Daemon
----@param content table[]
----@param delivery "auto"|"queue"|"interrupt"
-function M.send(daemon, content, delivery)
-  local message = { content = content, delivery = delivery }
+---@param message oh.Message
+function M.send(daemon, message)
   -- It means where the user is now.
   require("oh.context").tell(daemon)
   local conversation = daemon.current
   if held[daemon] then
     table.insert(held[daemon], message)
   elseif not conversation then
-    held[daemon] = {}
-    conversations.start(daemon, content, M.release(daemon), M.drop(daemon))
+    held[daemon] = { message }
+    conversations.start(daemon, message.content, function(started)
+      -- It has the first one already.
+      table.remove(held[daemon], 1)
+      M.release(daemon, started)
+    end, M.drop(daemon))
   elseif conversation.status == "stopped" or conversation.is_followed then
     -- Who ran it may be gone, and then it is ours.
     held[daemon] = { message }
-    conversations.open(daemon, conversation.id, M.release(daemon), M.drop(daemon))
+    conversations.open(daemon, conversation.id, function(opened)
+      M.release(daemon, opened)
+    end, M.drop(daemon))
   else
-    conversation:send(content, delivery)
+    M.deliver(conversation, message)
   end
+end
+
+---@param conversation oh.Conversation
+---@param message oh.Message
+function M.deliver(conversation, message)
+  local on_error = M.give_back(conversation.daemon, { message.draft })
+  conversation:send(message.content, message.delivery, on_error)
 end
 
 --- A code action was chosen: the daemon gives it to a conversation, which is shown then.
@@ -48,45 +60,49 @@ function M.act(daemon, command)
 end
 
 ---@param daemon oh.Daemon
----@return fun(conversation: oh.Conversation)
-function M.release(daemon)
-  return function(conversation)
-    local messages = held[daemon] or {}
-    held[daemon] = nil
-    local windows = require("oh.windows")
-    if windows.window_of("oh-chat") then
-      -- The place for the first message becomes the chat; who has hidden it meanwhile wants none.
-      windows.show(daemon)
-    end
-    if conversation.is_followed then
-      M.give_back(daemon, messages)
-      return
-    end
-    for _, message in ipairs(messages) do
-      conversation:send(message.content, message.delivery)
-    end
+---@param conversation oh.Conversation
+function M.release(daemon, conversation)
+  local windows = require("oh.windows")
+  if windows.window_of("oh-chat") then
+    -- The place for the first message becomes the chat; who has hidden it meanwhile wants none.
+    windows.show(daemon)
   end
-end
-
---- What cannot be sent is a draft again.
----@param daemon oh.Daemon
----@param messages oh.Message[]
-function M.give_back(daemon, messages)
-  local written = require("oh.transcript").written
+  local messages = held[daemon]
+  if conversation.is_followed and #messages > 0 then
+    M.drop(daemon)({
+      message = "another window runs this conversation; here it can only be watched",
+    })
+    return
+  end
+  held[daemon] = nil
   for _, message in ipairs(messages) do
-    require("oh.input").append(daemon.root, written(message.content))
-  end
-  if #messages > 0 then
-    tell.warning("another window runs this conversation; here it can only be watched")
+    M.deliver(conversation, message)
   end
 end
 
+--- Give up what waits.
 ---@param daemon oh.Daemon
 ---@return fun(err: oh.Error)
 function M.drop(daemon)
   return function(err)
+    local drafts = vim.tbl_map(function(message)
+      return message.draft
+    end, held[daemon])
     held[daemon] = nil
-    require("oh.daemon").show_error(err)
+    M.give_back(daemon, drafts)(err)
+  end
+end
+
+--- What to do when a request fails that has in it what the user wrote: that is a draft again.
+---@param daemon oh.Daemon
+---@param texts string[]
+---@return fun(err: oh.Error)
+function M.give_back(daemon, texts)
+  return function(err)
+    for _, text in ipairs(texts) do
+      require("oh.input").append(daemon.root, text)
+    end
+    require("oh.daemon").show_error(err, "; what you wrote is in the input again")
   end
 end
 
