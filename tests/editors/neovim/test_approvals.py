@@ -10,7 +10,8 @@ DELETE = {"command": "python3 calc.py && rm -rf build", "security_risk": "medium
 def test_an_approval_shows_exactly_what_would_happen_and_nothing_happens_before(
     desk: Desk,
 ) -> None:
-    desk.script(call("edit", **OTHER), call("terminal", **DELETE), say("As you wish."))
+    last = call("finish", message="As you wish.\n\n- `build` stays")
+    desk.script(call("edit", **OTHER), call("terminal", **DELETE), last)
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh make another file")
@@ -30,8 +31,9 @@ def test_an_approval_shows_exactly_what_would_happen_and_nothing_happens_before(
 
     editor.command("Oh reject it deletes my build")
     editor.wait_for_event("TurnFinished")
-    editor.wait_for_chat("As you wish.")
-    assert "⊘ Run python3 calc.py && rm -rf build  rejected" in editor.chat()
+    editor.wait_for_chat("\n\nAs you wish.\n\n- `build` stays")
+    head = "⊘ Run python3 calc.py && rm -rf build"
+    editor.wait_for_chat(f"{head}  rejected: it deletes my build")
     assert "it deletes my build" in desk.prompts()
 
 

@@ -1,5 +1,6 @@
 --- What each event of the log changes in a conversation. Items go where their ids say; the rest is
 --- state of the whole. Events that are not here change nothing that is shown.
+local patch = require("oh.patch")
 local tell = require("oh.tell")
 
 ---@type table<string, fun(self: oh.Conversation, event: table, record: table)>
@@ -38,6 +39,15 @@ end
 
 folds["message.queued"] = function(self, event)
   table.insert(self.queue, event.message)
+  self.on_change()
+end
+
+folds["message.edited"] = function(self, event)
+  local others = vim.tbl_filter(function(message)
+    return message.messageId ~= event.message.messageId
+  end, self.queue)
+  table.insert(others, math.min(event.position, #others) + 1, event.message)
+  self.queue = others
   self.on_change()
 end
 
@@ -121,7 +131,8 @@ end
 ---@param self oh.Conversation
 ---@param kind "approval"|"question"
 ---@param id string
-local function settle(self, kind, id)
+---@param resolution? table What became of it, where that is shown.
+local function settle(self, kind, id, resolution)
   local _, waiting = vim.iter(self[kind .. "s"]):enumerate():find(function(_, each)
     return each.id == id
   end)
@@ -137,6 +148,11 @@ local function settle(self, kind, id)
       conversation.on_change(entry.index)
     end
   end
+  local mine = resolution and self.by_id[waiting.itemId]
+  if mine then
+    mine.note = resolution.feedback
+    mine.left_out = patch.left_out(waiting.subject, resolution.editedSubject)
+  end
 end
 
 folds["approval.requested"] = function(self, event)
@@ -147,7 +163,7 @@ folds["approval.requested"] = function(self, event)
 end
 
 folds["approval.resolved"] = function(self, event)
-  settle(self, "approval", event.approvalId)
+  settle(self, "approval", event.approvalId, event)
   tell.event("ApprovalResolved", { conversation = self.id, resolution = event })
   tell.state_changed({ conversation = self.id, approvals = #self.approvals })
 end
@@ -164,22 +180,41 @@ folds["input.resolved"] = function(self, event)
   tell.state_changed({ conversation = self.id, questions = #self.questions })
 end
 
+--- What ended or held a turn early is shown with a way on, until the agent works again.
+---@param self oh.Conversation
+---@param item table
+local function stop(self, item)
+  self.stopped = self:put(item)
+end
+
+---@param self oh.Conversation
+local function go_on(self)
+  local stopped = self.stopped
+  if stopped then
+    stopped.item.is_past, self.stopped = true, nil
+    self.on_change(stopped.index)
+  end
+end
+
 folds["turn.started"] = function(self, _, record)
+  go_on(self)
   tell.event("TurnStarted", { conversation = self.id, turn = record.turnId })
 end
+
+folds["turn.resumed"] = go_on
 
 folds["turn.completed"] = function(self, event, record)
   local turn = event.turn
   if
     turn.status ~= "completed" or not vim.list_contains({ "endTurn", "finished" }, turn.stopReason)
   then
-    self:put({ id = "turn-" .. record.seq, kind = "turnEnd", turn = turn })
+    stop(self, { id = "turn-" .. record.seq, kind = "turnEnd", turn = turn })
   end
   tell.event("TurnFinished", { conversation = self.id, turn = turn })
 end
 
 folds["turn.paused"] = function(self, event, record)
-  self:put({ id = "pause-" .. record.seq, kind = "paused", reason = event.reason })
+  stop(self, { id = "pause-" .. record.seq, kind = "paused", reason = event.reason })
 end
 
 folds["retry.scheduled"] = function(self, event)

@@ -2,6 +2,7 @@
 --- Texts are shown as they are; what would be cut says so and how to see all of it.
 local asked = require("oh.asked")
 local blocks = require("oh.block")
+local proposal = require("oh.proposal")
 
 local M = {}
 
@@ -33,7 +34,9 @@ local render = {} ---@type table<string, fun(to: oh.Block, entry: oh.Entry, view
 ---@return oh.Block
 function M.render(entry, view)
   local to = blocks.new()
-  local draw = render[entry.item.kind] or render.tool
+  local draw = M.is_last_word(entry.item) and render.lastWord
+    or render[entry.item.kind]
+    or render.tool
   local is_tool = M.is_tool(entry)
   if not (is_tool and view.before and M.is_tool(view.before)) and view.before then
     to:line("")
@@ -53,11 +56,25 @@ function M.render(entry, view)
   return to
 end
 
+--- The agent ends its turn by a tool call; what it says in it is for the user to read.
+---@param item table
+---@return boolean
+function M.is_last_word(item)
+  return item.tool == "finish" and item.status == "completed"
+end
+
+function render.lastWord(to, entry)
+  to:text(M.content_text(entry.item.content))
+end
+
 --- Tool calls and thoughts stand close together, one line each.
 ---@param entry oh.Entry
 ---@return boolean
 function M.is_tool(entry)
   local kind = entry.item.kind
+  if M.is_last_word(entry.item) then
+    return false
+  end
   return entry.item.tool ~= nil and kind ~= "plan" or kind == "reasoning" or kind == "subagent"
 end
 
@@ -161,7 +178,7 @@ end
 
 function render.tool(to, entry, view)
   local item = entry.item
-  M.head(to, item.status, blocks.escaped(item.title or item.kind), M.tool_facts(item))
+  M.head(to, item.status, blocks.escaped(item.title or item.kind), M.tool_facts(entry))
   local head = #to.lines
   M.result(to, entry)
   if item.status ~= "running" then
@@ -205,19 +222,33 @@ function render.error(to, entry)
 end
 
 local STOPPED = {
-  interrupted = "Interrupted.",
-  paused = "Paused; `:Oh resume` goes on.",
-  failed = "The turn ended with an error; `:Oh resume` tries again.",
+  interrupted = "Interrupted",
+  paused = "Paused",
+  failed = "The turn ended with an error",
+}
+local WAYS_ON = {
+  paused = "`:Oh resume` goes on",
+  failed = "`:Oh resume` tries again",
 }
 
 function render.turnEnd(to, entry)
   local turn = entry.item.turn
-  local why = STOPPED[turn.status] or ("Stopped: %s."):format(turn.stopReason or turn.status)
-  to:line("> " .. why, turn.status == "failed" and "OhFailed" or "OhNotice")
+  local why = STOPPED[turn.status] or ("Stopped: %s"):format(turn.stopReason or turn.status)
+  M.stop(to, entry, why, turn.status)
 end
 
 function render.paused(to, entry)
-  to:line(("> Paused (%s); `:Oh resume` goes on."):format(entry.item.reason), "OhNotice")
+  M.stop(to, entry, ("Paused (%s)"):format(entry.item.reason), "paused")
+end
+
+---@param to oh.Block
+---@param entry oh.Entry
+---@param why string
+---@param status string
+function M.stop(to, entry, why, status)
+  local way_on = not entry.item.is_past and WAYS_ON[status]
+  local text = way_on and ("%s; %s"):format(why, way_on) or why
+  to:line(("> %s."):format(text), status == "failed" and "OhFailed" or "OhNotice")
 end
 
 ---@param to oh.Block
@@ -236,9 +267,10 @@ function M.head(to, status, title, facts)
 end
 
 --- Exit code, size of a change, time: what a tool call's line says after its title.
----@param item table
+---@param entry oh.Entry
 ---@return string
-function M.tool_facts(item)
+function M.tool_facts(entry)
+  local item, left_out = entry.item, entry.left_out
   local facts = {}
   for _, change in ipairs(item.changes or {}) do
     table.insert(facts, ("+%d -%d"):format(change.added, change.removed))
@@ -246,13 +278,16 @@ function M.tool_facts(item)
       table.insert(facts, "unsaved")
     end
   end
+  if left_out then
+    table.insert(facts, proposal.words(left_out.n_out, left_out.n_all))
+  end
   if item.exitCode and item.exitCode ~= 0 then
     table.insert(facts, ("exit %d"):format(item.exitCode))
   end
   if item.reason then
     table.insert(facts, item.reason)
   elseif item.status == "rejected" then
-    table.insert(facts, "rejected")
+    table.insert(facts, entry.note and "rejected: " .. blocks.escaped(entry.note) or "rejected")
   end
   if item.durationMs and item.durationMs >= 1000 then
     table.insert(facts, ("%.1f s"):format(item.durationMs / 1000))
@@ -270,6 +305,7 @@ function M.result(to, entry)
     to:diff(change)
   end
   if has_diff then
+    M.left_out(to, entry.left_out)
     return
   end
   local live = entry.streamed and entry.streamed.output
@@ -281,6 +317,16 @@ function M.result(to, entry)
   to:code(item.kind == "command" and "console" or "", lines)
   if item.outputRef then
     to:line("(shortened; `:Oh output` here shows all of it)", "OhDim")
+  end
+end
+
+--- Below what was written of an edit, what was not.
+---@param to oh.Block
+---@param left_out? oh.LeftOut
+function M.left_out(to, left_out)
+  if left_out and #left_out.lines > 0 then
+    to:line("left out:", "OhDim")
+    to:code("diff", left_out.lines)
   end
 end
 
