@@ -15,8 +15,9 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
         call("edit", **FIX),
         say("The sign in `add` is mended.", n_chunks=5),
     )
-    editor = desk.start(settings={"mode": "autoEdit"})
+    editor = desk.start()
     buffer = editor.edit(desk.file)
+    editor.command("Oh mode autoEdit")
     editor.type("Go# ünsaved 🙂<Esc>gg")
     before = buffer[:]
 

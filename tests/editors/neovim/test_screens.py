@@ -44,6 +44,7 @@ def test_the_screens_are_those_of_the_documentation(desk: Desk) -> None:
     editor.edit(desk.file)
     editor.type("Go# not saved yet<Esc>gg")
     editor.command("Oh toggle")
+    editor.wait_for_event("Started")
     editor.type("<Esc>")
     editor.command("wincmd t")
     _compare(editor, "start")

@@ -59,9 +59,11 @@ end
 --- For 'winbar'.
 ---@return string
 function M.bar()
-  local chat = chats[vim.api.nvim_get_current_buf()]
-  local width = vim.api.nvim_win_get_width(0)
-  return chat and require("oh.status").bar(chat.conversation, width) or "%#OhDim# oh"
+  local chat, status = chats[vim.api.nvim_get_current_buf()], require("oh.status")
+  if chat then
+    return status.bar(chat.conversation, vim.api.nvim_win_get_width(0))
+  end
+  return status.empty_bar(require("oh.daemon").known())
 end
 
 ---@private

@@ -52,40 +52,20 @@ local function sends(delivery)
   end
 end
 
----@param option_id string
+---@param id string
 ---@return oh.Command
-local function option(option_id)
-  local function picker()
-    local conversation = require("oh").conversation()
-    return vim.iter(conversation and conversation.pickers or {}):find(function(candidate)
-      return candidate.id == option_id
-    end)
-  end
+local function option(id)
   return {
     takes = "value",
     choices = function()
-      local found = picker()
-      return vim.tbl_map(function(choice)
-        return choice.value
-      end, found and found.choices or {})
+      return require("oh.options").values(id)
     end,
-    run = with_conversation(function(conversation, call)
-      if call.args ~= "" then
-        conversation:set_option(option_id, call.args)
-        return
+    run = with_daemon(function(daemon, call)
+      if call.args == "" then
+        require("oh.options").choose(daemon, id)
+      else
+        require("oh.options").set(daemon, id, call.args)
       end
-      local found = picker()
-      local now = conversation.options[option_id]
-      vim.ui.select(found and found.choices or {}, {
-        prompt = ("%s (now %s)"):format(found and found.name or option_id, now),
-        format_item = function(choice)
-          return choice.label
-        end,
-      }, function(choice)
-        if choice then
-          conversation:set_option(option_id, choice.value)
-        end
-      end)
     end),
   }
 end
@@ -190,7 +170,8 @@ local commands = {
       end
       local daemon = conversation.daemon
       daemon:with_commands(function(commands)
-        conversation:resume(require("oh.mention").parts(call.args, daemon.root, commands))
+        local message = require("oh.mention").parts(call.args, daemon.root, commands)
+        conversation:resume(message, require("oh.outgoing").give_back(daemon, { call.args }))
       end)
     end),
   },
@@ -329,13 +310,8 @@ function M.send(call, delivery)
     tell.message("the message is empty")
     return
   end
-  local selection
-  if call.first then
-    local path = vim.api.nvim_buf_get_name(0)
-    local lines = vim.api.nvim_buf_get_lines(0, 0, -1, false)
-    selection = require("oh.mention").selection(path, lines, call.first, call.last)
-  end
-  require("oh").send(call.args, { selection = selection, delivery = delivery })
+  local range = call.first and { call.first, call.last }
+  require("oh").send(call.args, { range = range, delivery = delivery })
 end
 
 --- Wrong options are said once; until they are mended the defaults hold.

@@ -58,25 +58,37 @@ local GROUPS = {
 
 --- Around state, title and facts.
 local BLANKS = "     "
+local DOT = " · "
 
 --- The chat's window bar: status, title, and what a message costs and reaches.
 ---@param conversation oh.Conversation
----@param width? integer Of the window; a title that does not fit is cut.
+---@param width? integer Of the window; a title that does not fit is cut, then the model's name.
 ---@return string
 function M.bar(conversation, width)
   local state = M.state(conversation)
-  local facts = M.facts(conversation)
+  local room = (width or math.huge) - vim.fn.strdisplaywidth(state) - #BLANKS
+  local facts = M.facts(conversation, room)
   local title = conversation.title:gsub("[\r\n]", " ")
-  if width then
-    local taken = vim.fn.strdisplaywidth(state .. facts) + #BLANKS
-    title = M.cut(title, width - taken)
-  end
+  title = M.cut(title, room - vim.fn.strdisplaywidth(facts))
   local function plain(text)
     return (text:gsub("%%", "%%%%"))
   end
   local group = GROUPS[conversation.status] or "OhDim"
   local left = ("%%#%s# %s %%* %s"):format(group, plain(state), plain(title))
-  return ("%s%%=%%#OhDim# %s "):format(left, plain(facts))
+  return ("%s%%=%%<%%#OhDim# %s "):format(left, plain(facts))
+end
+
+--- The same before the first message.
+---@param daemon? oh.Daemon
+---@return string
+function M.empty_bar(daemon)
+  local status = daemon and M.of(daemon).status or "ready"
+  local said = { status ~= "ready" and status or "oh" }
+  for _, id in ipairs({ "mode", "approval", "model" }) do
+    table.insert(said, daemon and daemon.next_options[id])
+  end
+  local group = GROUPS[status] or "OhDim"
+  return ("%%#%s# %s "):format(group, (table.concat(said, DOT):gsub("%%", "%%%%")))
 end
 
 ---@param conversation oh.Conversation
@@ -93,9 +105,10 @@ function M.state(conversation)
 end
 
 ---@param conversation oh.Conversation
+---@param room number
 ---@return string
-function M.facts(conversation)
-  local facts = { conversation.options.mode or "", conversation.model or "" }
+function M.facts(conversation, room)
+  local facts = { conversation.options.mode }
   local context = conversation.context
   if context.size and context.size > 0 then
     table.insert(facts, ("%d%%"):format(100 * context.used / context.size))
@@ -103,12 +116,17 @@ function M.facts(conversation)
   if conversation.cost_usd then
     table.insert(facts, ("$%.2f"):format(conversation.cost_usd))
   end
-  return table.concat(facts, " · ")
+  local taken = vim.fn.strdisplaywidth(table.concat(facts, DOT) .. DOT)
+  local model = M.cut(conversation.model or "", room - taken)
+  if model ~= "" then
+    table.insert(facts, math.min(2, #facts + 1), model)
+  end
+  return table.concat(facts, DOT)
 end
 
 --- The beginning of a text, as much as fits.
 ---@param text string
----@param width integer
+---@param width number
 ---@return string
 function M.cut(text, width)
   if vim.fn.strdisplaywidth(text) <= width then

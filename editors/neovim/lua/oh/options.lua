@@ -1,0 +1,102 @@
+--- The options of a conversation, or of the one that comes next: mode, approval policy and model.
+local tell = require("oh.tell")
+
+local M = {}
+
+--- As protocol.md lists them; a conversation brings its own.
+local KNOWN = {
+  mode = {
+    id = "mode",
+    name = "Mode",
+    choices = {
+      { value = "plan", label = "Plan: read only" },
+      { value = "ask", label = "Ask" },
+      { value = "autoEdit", label = "Edit without asking" },
+      { value = "full", label = "Full: run everything without asking" },
+    },
+  },
+  approval = {
+    id = "approval",
+    name = "Approval",
+    choices = {
+      { value = "askAlways", label = "Ask before every action" },
+      { value = "askRisky", label = "Ask before risky actions" },
+      { value = "askNever", label = "Never ask" },
+    },
+  },
+}
+
+--- An option with its choices, as far as it is known without asking.
+---@param id string
+---@return { id: string, name: string, choices: { value: string, label: string }[] }?
+function M.known(id)
+  local conversation = require("oh").conversation()
+  local found = vim.iter(conversation and conversation.pickers or {}):find(function(option)
+    return option.id == id
+  end)
+  return found or KNOWN[id]
+end
+
+--- Its values, for completion.
+---@param id string
+---@return string[]
+function M.values(id)
+  local option = M.known(id)
+  return vim.tbl_map(function(choice)
+    return choice.value
+  end, option and option.choices or {})
+end
+
+---@param daemon oh.Daemon
+---@param id string
+---@param value string
+function M.set(daemon, id, value)
+  if daemon.current then
+    daemon.current:set_option(id, value)
+    return
+  end
+  daemon.next_options[id] = value
+  tell.message(("the next conversation has %s %s"):format(id, value))
+end
+
+--- Let the user choose a value.
+---@param daemon oh.Daemon
+---@param id string
+function M.choose(daemon, id)
+  local option = M.known(id)
+  if option then
+    M.select(daemon, option)
+    return
+  end
+  daemon:request("model/list", {}, function(result)
+    local available = vim.tbl_filter(function(model)
+      return model.available
+    end, result.models)
+    local choices = vim.tbl_map(function(model)
+      return { value = model.id, label = model.label }
+    end, available)
+    M.select(daemon, { id = id, name = "Model", choices = choices }, result.default)
+  end)
+end
+
+---@param daemon oh.Daemon
+---@param option { id: string, name: string, choices: { value: string, label: string }[] }
+---@param default? string
+function M.select(daemon, option, default)
+  local now = daemon.current and daemon.current.options[option.id]
+    or daemon.next_options[option.id]
+    or default
+  vim.ui.select(option.choices, {
+    prompt = now and ("%s (now %s)"):format(option.name, now) or option.name,
+    kind = "oh_option",
+    format_item = function(choice)
+      return choice.label
+    end,
+  }, function(choice)
+    if choice then
+      M.set(daemon, option.id, choice.value)
+    end
+  end)
+end
+
+return M
