@@ -7,6 +7,7 @@ them. The loop never stops, since its thread ends with the process.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
@@ -32,6 +33,7 @@ def run_on_loop(coroutine: Coroutine[Any, Any, T], cancel: CancelToken) -> T:
     try:
         outcome = future.result()
     except CancelledError:
+        loop.call_soon_threadsafe(_close_unbegun, coroutine)
         raise Cancelled from None
     finally:
         forget()
@@ -46,6 +48,12 @@ async def _outcome(coroutine: Coroutine[Any, Any, T]) -> Callable[[], T]:
     except Exception as exc:  # noqa: BLE001 - raised where somebody waits for it.
         return partial(_raise, exc)
     return lambda: result
+
+
+def _close_unbegun(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """From Python 3.14 on, what is cancelled at once does not begin, and would warn of that."""
+    if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+        coroutine.close()
 
 
 def _raise(error: Exception) -> Never:
