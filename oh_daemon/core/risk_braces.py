@@ -35,8 +35,8 @@ def _expanded(text: str) -> Iterator[str]:
 
 def _alternatives(inside: str) -> Iterator[str]:
     """What a list or a range stands for; with neither the braces stay."""
-    if "," not in inside:
-        yield from _range(inside) or ["{" + inside + "}"]
+    if _find(inside, ",", 0) is None:
+        yield from _range(inside) or _neither(inside)
         return
     start = 0
     while start <= len(inside):
@@ -44,6 +44,15 @@ def _alternatives(inside: str) -> Iterator[str]:
         end = len(inside) if end is None else end
         yield from _expanded(inside[start:end])
         start = end + 1
+
+
+def _neither(inside: str) -> Iterator[str]:
+    """As bash 5.3 reads it, and as those before do: any comma took the braces away."""
+    yield from ("{" + word + "}" for word in _expanded(inside))
+    if "{" in inside:
+        yield "{" + inside + "}"
+        if "," in inside:
+            yield from _expanded(inside)
 
 
 def _find(text: str, wanted: str, start: int) -> int | None:
