@@ -25,7 +25,7 @@ endif
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
 PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
 # The programs that the tests start, each with the Debian package that has it.
-PROGRAMS := bash:bash git:git less:less luacheck:lua-check rg:ripgrep strace:strace tmux:tmux vi:vim-tiny node:nodejs npm:npm
+PROGRAMS := bash:bash chattr:e2fsprogs git:git less:less luacheck:lua-check rg:ripgrep strace:strace tmux:tmux vi:vim-tiny node:nodejs npm:npm
 TEST_ARGS ?=
 BENCH_ARGS ?=
 
