@@ -245,11 +245,8 @@ async function load(conversationId: string): Promise<Store | undefined> {
 
 async function loadEarlier(): Promise<void> {
   const from = store;
-  if (!from || !(await prependEarlier(from))) return;
-  transcript.keepPlace(() => {
-    transcript.reset(from);
-    drawNow();
-  });
+  if (!from || !(await prependEarlier(from)) || from !== store) return;
+  transcript.keepPlace(drawNow);
 }
 
 async function loadDraft(): Promise<void> {

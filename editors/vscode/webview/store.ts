@@ -106,10 +106,11 @@ export class Store {
 
   /** Earlier items, in front of those that are there. */
   prepend(items: readonly Item[]): void {
-    const later = [...this.items.values()];
+    const later = new Map(this.items);
     this.items.clear();
-    for (const item of [...items, ...later]) this.items.set(item.id, item);
+    for (const item of [...items, ...later.values()]) this.items.set(item.id, item);
     this.placeEnds();
+    for (const id of this.items.keys()) if (!later.has(id)) this.changed.add(id);
   }
 
   /** Behind the last item of its turn; a message of the user may have waited there for the next one. */
@@ -124,7 +125,6 @@ export class Store {
     this.items.clear();
     for (const item of placed) this.items.set(item.id, item);
     this.needsReviews = this.turnFiles.size > 0;
-    this.touchAll();
   }
 
   /** What stands at the end of a turn: why it ended, where that must be said, and what it changed. */

@@ -11,6 +11,8 @@ import { subagentCard } from "./subagent";
 const NEAR_END_PX = 60;
 const TICK_MS = 1000;
 const PLACE_MS = 150;
+/** As many items as one group holds: in every frame the browser asks of each group whether it is near, so there are few. */
+const GROUP = 25;
 const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 
 export interface TranscriptActions {
@@ -91,24 +93,31 @@ export class Transcript {
 
   /** The first item in sight; none when the end is. */
   private get place(): Omit<Place, "conversationId"> | undefined {
-    const items = this.log.querySelectorAll<HTMLElement>(":scope > [data-item]");
-    let [low, high] = [0, items.length - 1];
+    if (this.isFollowing) return undefined;
+    // To ask where an item of a group out of sight is would lay that group out.
+    const group = this.firstInSight(this.log.children);
+    const first = group && this.firstInSight(group.querySelectorAll<HTMLElement>(":scope > [data-item]"));
+    if (!first) return undefined;
+    return { itemId: first.dataset.item ?? "", offset: Math.round(this.topOf(first)) };
+  }
+
+  private firstInSight<E extends Element>(elements: ArrayLike<E>): E | undefined {
+    const { top } = this.element.getBoundingClientRect();
+    let [low, high] = [0, elements.length - 1];
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      const item = items[middle];
-      if (item && this.topOf(item) + item.offsetHeight <= 0) low = middle + 1;
+      const element = elements[middle];
+      if (element && element.getBoundingClientRect().bottom <= top) low = middle + 1;
       else high = middle;
     }
-    const first = items[low];
-    if (this.isFollowing || !first) return undefined;
-    return { itemId: first.dataset.item ?? "", offset: Math.round(this.topOf(first)) };
+    return elements[low];
   }
 
   private topOf(element: HTMLElement): number {
     return element.getBoundingClientRect().top - this.element.getBoundingClientRect().top;
   }
 
-  /** Another conversation, or earlier items of this one: everything is drawn anew. */
+  /** Another conversation: everything is drawn anew. */
   reset(store: Store | undefined): void {
     this.elements.clear();
     this.log.replaceChildren();
@@ -121,9 +130,22 @@ export class Transcript {
   draw(store: Store | undefined): void {
     this.earlier.hidden = !store?.hasMore;
     if (!store) return;
-    for (const id of store.takeChanged()) this.drawItem(id, store.items.get(id), store);
+    const earlier = this.earlierThanShown(store);
+    const front = new DocumentFragment();
+    for (const id of store.takeChanged()) this.drawItem(id, store.items.get(id), store, earlier.has(id) ? front : this.log);
+    this.log.prepend(front);
     // Not by `:has` in the style sheet: that is looked up anew with every item.
     this.page.hidden = this.elements.size === 0;
+  }
+
+  private earlierThanShown(store: Store): ReadonlySet<string> {
+    const earlier = new Set<string>();
+    if (this.elements.size === 0) return earlier;
+    for (const id of store.items.keys()) {
+      if (this.elements.has(id)) break;
+      earlier.add(id);
+    }
+    return earlier;
   }
 
   /** Draws what `add` brings in front and leaves what is in sight where it is. */
@@ -143,19 +165,20 @@ export class Transcript {
     return made;
   }
 
-  private drawItem(id: string, item: Shown | undefined, store: Store): void {
+  /** A new one stands last in `place`. */
+  private drawItem(id: string, item: Shown | undefined, store: Store, place: ParentNode): void {
     const old = this.elements.get(id);
     if (old && item && item.kind !== "changes" && item.kind !== "subagent" && updateText(old, item)) return;
     const made = item && this.made(item, store);
     if (!made) {
-      old?.remove();
+      if (old) remove(old);
       this.elements.delete(id);
       return;
     }
     if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
     made.dataset.item = id;
     if (old) replace(old, made);
-    else this.log.append(made);
+    else append(place, made);
     this.elements.set(id, made);
     const elapsed = made.querySelector<HTMLElement>(".elapsed");
     if (elapsed) this.ticking.add(elapsed);
@@ -166,6 +189,18 @@ export class Transcript {
 /** The list of conversations takes the transcript's place, and its scrolling says nothing about that. */
 function isInSight(): boolean {
   return document.body.dataset.view === "chat";
+}
+
+function append(place: ParentNode, item: HTMLElement): void {
+  const last = place.lastElementChild;
+  if (last && last.childElementCount < GROUP) last.append(item);
+  else place.append(h("div.group", {}, item));
+}
+
+function remove(item: HTMLElement): void {
+  const group = item.parentElement;
+  item.remove();
+  if (group?.childElementCount === 0) group.remove();
 }
 
 /** The keyboard's place survives: the same control, else the one that took its place. */
