@@ -107,7 +107,7 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     assert folds == 33, "the output is folded below its line"
     editor.quit()
 
-    editor = desk.start()
+    editor = desk.start(environ={"TZ": "IST-5:30"})
     editor.edit(desk.file)
     editor.lua(_CHOOSE_FIRST)
     editor.command("Oh conversations")
@@ -117,6 +117,11 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     editor.wait_for_chat("Still well.")
     assert "@calc.py:3-3\nand this?" in editor.chat()
     assert "return a - b" in str(desk.llm.requests[-1].body["messages"][-1])
+
+    info = {"title": "T", "status": "idle", "messageCount": 1, "pendingCount": 0}
+    info["updatedAt"] = "2026-07-31T20:15:00.1Z"
+    listed = editor.lua("return require('oh.conversations').format(...)", info)
+    assert listed == "T  · idle · 1 message · 2026-08-01 01:45", "the time is that of the user"
 
 
 def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk) -> None:

@@ -89,10 +89,21 @@ function M.leave(current)
   end
 end
 
+--- The daemon tells the time in UTC.
+---@param utc string
+---@return string
+local function local_time(utc)
+  local year, month, day, hour, min = utc:match("(%d+)-(%d+)-(%d+)T(%d+):(%d+)")
+  local fields = { year = year, month = month, day = day, hour = hour, min = min, isdst = false }
+  local read_as_local = os.time(fields)
+  local offset = read_as_local - os.time(os.date("!*t", read_as_local) --[[@as osdateparam]])
+  return os.date("%Y-%m-%d %H:%M", read_as_local + offset) --[[@as string]]
+end
+
 ---@param info table
 ---@return string
 function M.format(info)
-  local when = info.updatedAt:gsub("T", " "):sub(1, 16)
+  local when = local_time(info.updatedAt)
   local count = ("%d message%s"):format(info.messageCount, info.messageCount == 1 and "" or "s")
   local waits = info.pendingCount > 0 and ("  · %d to allow"):format(info.pendingCount) or ""
   return ("%s  · %s · %s · %s%s"):format(info.title, info.status, count, when, waits)
