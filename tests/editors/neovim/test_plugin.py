@@ -50,7 +50,7 @@ def test_enabled_as_a_language_server_it_starts_with_the_first_file(desk: Desk) 
 
 def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
     editor = desk.start()
-    names = editor.lua("return require('oh.command').names()")
+    names = editor.lua("return require('oh.command').complete('Oh ')")
     wanted = {f":Oh-{name}" for name in names}
     wanted |= {"Oh" + name for name in _all(r'tell\.event\("(\w+)"')}
     wanted |= {f"<Plug>(oh-{name})" for name in _all(r'^  (\w+) = "Oh ')}

@@ -344,10 +344,4 @@ function M.complete(line)
   return found
 end
 
---- For tests of the documentation.
----@return string[]
-function M.names()
-  return vim.tbl_keys(commands)
-end
-
 return M
