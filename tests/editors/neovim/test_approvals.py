@@ -33,7 +33,7 @@ def test_an_approval_shows_exactly_what_would_happen_and_nothing_happens_before(
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("\n\nAs you wish.\n\n- `build` stays")
     head = "⊘ Run python3 calc.py && rm -rf build"
-    editor.wait_for_chat(f"{head}  rejected: it deletes my build")
+    editor.wait_for_chat(f"{head}  rejected: it deletes my build\n\nAs you wish.")
     assert "it deletes my build" in desk.prompts()
 
 

@@ -142,7 +142,7 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     editor.wait_for_event("TurnFinished")
     _wait_for_list(editor, "● notes.txt +1 -1 to review")
     editor.wait_for_chat("left out:\n```diff\n-line 20\n+agent 20\n```")
-    head = "✓ Edit notes.txt  +1 -1 · unsaved · 1 of 2 changes left out  (16 lines)"
+    head = "✓ Edit notes.txt  1 of 2 left out · +1 -1 · unsaved  (16 lines)"
     assert head in editor.chat()
     assert "The user left this out of your edit" in desk.prompts()
     assert "-line 20\\n+agent 20" in desk.prompts()

@@ -39,14 +39,8 @@ end
 ---@return string?
 function M.told(approval)
   local count = M.count(approval)
-  return count.left_out > 0 and M.words(count.left_out, count.hunks) or nil
-end
-
----@param n_out integer
----@param n_all integer
----@return string
-function M.words(n_out, n_all)
-  return ("%d of %d changes left out"):format(n_out, n_all)
+  return count.left_out > 0 and ("%d of %d changes left out"):format(count.left_out, count.hunks)
+    or nil
 end
 
 --- The subject without what is left out; nil when nothing is.

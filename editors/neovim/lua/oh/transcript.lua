@@ -2,7 +2,6 @@
 --- Texts are shown as they are; what would be cut says so and how to see all of it.
 local asked = require("oh.asked")
 local blocks = require("oh.block")
-local proposal = require("oh.proposal")
 
 local M = {}
 
@@ -151,7 +150,8 @@ end
 
 function render.agentMessage(to, entry)
   local streamed = entry.streamed and entry.streamed.text
-  for _, line in ipairs(streamed or vim.split(entry.item.text or "", "\n", { plain = true })) do
+  local how = { plain = true, trimempty = true }
+  for _, line in ipairs(streamed or vim.split(entry.item.text or "", "\n", how)) do
     to:line(line)
   end
 end
@@ -272,14 +272,15 @@ end
 function M.tool_facts(entry)
   local item, left_out = entry.item, entry.left_out
   local facts = {}
+  if left_out then
+    -- First, since a fold shows no more than what fits in a line.
+    table.insert(facts, ("%d of %d left out"):format(left_out.n_out, left_out.n_all))
+  end
   for _, change in ipairs(item.changes or {}) do
     table.insert(facts, ("+%d -%d"):format(change.added, change.removed))
     if change.unsaved then
       table.insert(facts, "unsaved")
     end
-  end
-  if left_out then
-    table.insert(facts, proposal.words(left_out.n_out, left_out.n_all))
   end
   if item.exitCode and item.exitCode ~= 0 then
     table.insert(facts, ("exit %d"):format(item.exitCode))
@@ -306,6 +307,9 @@ function M.result(to, entry)
   end
   if has_diff then
     M.left_out(to, entry.left_out)
+    return
+  elseif item.status == "rejected" and entry.note then
+    -- The observation repeats the note for the model.
     return
   end
   local live = entry.streamed and entry.streamed.output
