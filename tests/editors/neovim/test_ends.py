@@ -34,6 +34,8 @@ def test_a_daemon_that_cannot_start_says_why_and_what_to_do(desk: Desk) -> None:
     editor.wait_for_event("Exit")
     assert "the daemon ended (exit code 1); `:Oh restart`" in editor.messages()
     assert editor.lua("return require('oh').status()") == "oh: stopped"
+    followed = editor.lua("return vim.api.nvim_get_autocmds({ event = 'CursorMoved' })")
+    assert [a for a in followed if a.get("desc", "").startswith("oh: ")] == []
 
 
 def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_it(

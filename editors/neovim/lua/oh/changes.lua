@@ -117,10 +117,7 @@ end
 ---@param conversation oh.Conversation
 function M.to_quickfix(conversation)
   M.list(conversation, function(changes)
-    local pending = vim.tbl_filter(function(change)
-      return M.is_unreviewed(change)
-    end, changes)
-    M.collect(conversation, pending, 1, {})
+    M.collect(conversation, vim.tbl_filter(M.is_unreviewed, changes), 1, {})
   end)
 end
 

@@ -20,9 +20,8 @@ local EVENTS = {
 --- Tell this daemon, as long as it runs.
 ---@param daemon oh.Daemon
 function M.follow(daemon)
-  local group = vim.api.nvim_create_augroup("oh.context" .. daemon.root, { clear = true })
   vim.api.nvim_create_autocmd("User", {
-    group = group,
+    group = daemon.group,
     pattern = "OhStarted",
     desc = "oh: the first message has a context too",
     callback = function()
@@ -31,7 +30,7 @@ function M.follow(daemon)
   })
   local newest = 0
   vim.api.nvim_create_autocmd(EVENTS, {
-    group = group,
+    group = daemon.group,
     desc = "oh: tell the daemon where the user is",
     callback = function()
       newest = newest + 1

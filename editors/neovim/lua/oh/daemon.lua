@@ -18,6 +18,7 @@ local M = {}
 ---@class oh.Daemon
 ---@field root string
 ---@field client_id? integer Of the client, while the daemon runs.
+---@field group integer Autocommands that end with it.
 ---@field is_ready boolean It has answered `initialize`.
 ---@field conversations table<string, oh.Conversation>
 ---@field current? oh.Conversation The one that commands mean.
@@ -232,6 +233,7 @@ function Daemon:launch()
     tell.error("the daemon did not start; `:Oh log` may say why")
     return false
   end
+  self.group = vim.api.nvim_create_augroup("oh" .. self.root, { clear = true })
   require("oh.editor").follow_buffers(self)
   require("oh.language").follow_diagnostics()
   require("oh.context").follow(self)
@@ -364,6 +366,7 @@ end
 ---@param code integer
 ---@param signal integer
 function Daemon:on_exit(code, signal)
+  vim.api.nvim_del_augroup_by_id(self.group)
   self.client_id = nil
   self.is_ready = false
   local unanswered, on_end = vim.tbl_values(self.open), self.on_end

@@ -11,12 +11,10 @@ function M.follow_buffers(daemon)
     M.follow(daemon, buf)
   end
   vim.api.nvim_create_autocmd({ "BufReadPost", "BufNewFile", "BufFilePost" }, {
-    group = vim.api.nvim_create_augroup("oh.editor" .. daemon.root, { clear = true }),
+    group = daemon.group,
     desc = "oh: show the daemon the files that are open",
     callback = function(args)
-      if daemon.client_id then
-        M.follow(daemon, args.buf)
-      end
+      M.follow(daemon, args.buf)
     end,
   })
 end
