@@ -22,10 +22,12 @@ endif
 ifdef PIP_CERT
 export SSL_CERT_FILE ?= $(PIP_CERT)
 endif
+# What .ci/link-node put there, if it had to.
+export PATH := $(CURDIR)/.venv/node:$(PATH)
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
 PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
 # The programs that the tests start, each with the Debian package that has it.
-PROGRAMS := bash:bash chattr:e2fsprogs git:git less:less luacheck:lua-check rg:ripgrep strace:strace tmux:tmux vi:vim-tiny node:nodejs npm:npm
+PROGRAMS := bash:bash chattr:e2fsprogs git:git less:less luacheck:lua-check rg:ripgrep strace:strace tmux:tmux vi:vim-tiny
 TEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -110,7 +112,7 @@ build_wheel = $(UV) build --quiet --wheel --python .venv/bin/python --no-build-i
 
 setup: $(DEV) ## only make the development environment
 
-system:
+system: $(DEV)
 	@.ci/system-packages $(PROGRAMS)
 
 # Servers from npm that the tests of MCP call; the one from PyPI is in requirements-dev.lock.
@@ -164,4 +166,5 @@ $(DEV): $(VENV)
 	@echo "installing what requirements-dev.lock lists into .venv"
 	@$(call INSTALL,sync) --require-hashes --compile-bytecode requirements-dev.lock
 	@$(call INSTALL,install) --no-deps --build-constraints requirements-dev.lock -e .
+	@.ci/link-node .venv
 	@rm -f .venv/.run-* .venv/.dev-* && touch $@
