@@ -54,8 +54,8 @@ class Followed(Journal):
 
     @property
     def is_live(self) -> bool:
-        """The system tells of changes; otherwise what was read stays as it was."""
-        return self._thread is not None
+        """More may come; otherwise what was read stays as it was."""
+        return self._thread is not None and not self._is_left
 
     def leave(self) -> None:
         """No more of its events come."""
@@ -65,7 +65,7 @@ class Followed(Journal):
             self._is_left = True
             if self._watch is not None:
                 self._watch.stop()
-        if not self.is_live:
+        if self._thread is None:
             self._release()
 
     def _follow(self, watch: Watch, on_over: Callable[[], object]) -> None:
