@@ -189,7 +189,11 @@ class Journal:
         return found
 
     def turn_ended(self, message_id: str, turn_id: str | None) -> Future[Json]:
-        """Resolve with the turn that answers this message, once it has completed or paused."""
+        """Resolve with the turn that answers this message, once it has completed or paused.
+
+        `turn_id` is the one it was meant for; when that ends well without having seen it, the
+        message begins the next one.
+        """
 
         def read(record: Json) -> Json | None:
             nonlocal turn_id
@@ -201,7 +205,8 @@ class Journal:
                     if event["outcome"] == "removed":
                         raise InvalidStateError(f"message {message_id!r} was taken from the queue")
                 case "turn.completed" if record["turnId"] == turn_id:
-                    return event["turn"]
+                    if not self._begins_a_turn(message_id, event["turn"]):
+                        return event["turn"]
                 case "turn.paused" if record["turnId"] == turn_id:
                     started_at = (self.state.turn or {})["startedAt"]
                     return {"id": turn_id, "status": "paused", "startedAt": started_at}
@@ -211,6 +216,11 @@ class Journal:
 
         with self.changed:
             return self.await_record(read)
+
+    def _begins_a_turn(self, message_id: str, last_turn: Json) -> bool:
+        """It still waits, and after this turn the agent goes on with what waits."""
+        goes_on = last_turn["status"] == "completed" and self.state.status in {"idle", "finished"}
+        return goes_on and any(m["messageId"] == message_id for m in self.state.queue)
 
 
 def _is_answered(read: Callable[[Json], Json | None], found: Future[Json], record: Json) -> bool:

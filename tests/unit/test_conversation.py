@@ -18,10 +18,11 @@ from oh_daemon.contract.errors import (
     StorageError,
     TurnMismatchError,
 )
+from oh_daemon.contract.items import ConversationState
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import MAX_QUEUE, may_resume, plan_delivery
 from oh_daemon.core.ports import Json
-from oh_daemon.core.recovery import ITEM, stopping_events
+from oh_daemon.core.recovery import ITEM, ended_turn, stopping_events
 from oh_daemon.core.state import State
 
 
@@ -281,6 +282,35 @@ def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
     conversation.pause_turn("network")
     turn = conversation.state.turn or {}
     assert ended.result(0) == {"id": turn["id"], "status": "paused", "startedAt": NOW}
+
+
+def test_whoever_waits_for_a_message_that_came_too_late_hears_of_the_turn_that_saw_it():
+    conversation = running()
+    sent = conversation.send(text("one more"))
+    ended = conversation.turn_ended(sent["messageId"], sent["turnId"])
+    assert sent["disposition"] == "steered"
+    complete(conversation, "idle")
+    assert not ended.done()
+    conversation.start_queued(e.QueuedMessage.model_validate(conversation.state.queue[0]))
+    complete(conversation, "idle")
+    assert ended.result(0)["id"] != sent["turnId"]
+
+
+def test_whoever_waits_for_a_message_hears_of_an_end_after_which_it_begins_no_turn():
+    for end in (
+        lambda c: c.append(*stopping_events(c.state, NOW, is_closing=False)),
+        lambda c: complete(c, "paused"),
+    ):
+        conversation = running()
+        sent = conversation.send(text("one more"))
+        ended = conversation.turn_ended(sent["messageId"], sent["turnId"])
+        end(conversation)
+        assert ended.result(0)["id"] == sent["turnId"]
+
+
+def complete(conversation: Conversation, status: ConversationState) -> None:
+    end = ended_turn(conversation.state, NOW, "completed", "endTurn")
+    conversation.append(end, conversation.status_event(status))
 
 
 def test_a_repeated_request_gets_its_first_result():
