@@ -100,11 +100,12 @@ class Agent:
         """Called on this thread, without a lock, whenever a turn has come to rest."""
 
     def start(self) -> None:
-        """Begin to work; a second call changes nothing."""
-        if self._thread is None:
-            name = f"conversation-{self.conversation.id[:8]}"
-            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._thread.start()
+        """Begin to work; a second call changes nothing, also one from another thread."""
+        with self.conversation.changed:
+            if self._thread is None:
+                name = f"conversation-{self.conversation.id[:8]}"
+                self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._thread.start()
 
     def close(self, deadline_s: float = 1.0) -> None:
         """Stop the worker; what is under way is recorded as interrupted, approvals stay."""
@@ -316,7 +317,11 @@ class Agent:
                 final_text=rest.final_text,
                 result=rest.result,
             )
+            wanted = conversation.state.condense_requested
             conversation.append(ended, conversation.status_event(rest.status, rest.reason))
+            if wanted is not None and not conversation.is_closing:
+                # It was asked for during the last step; no other step of that turn came.
+                conversation.condense(wanted.get("instructions"))
         conversation.log.sync()
 
     def _stop_early(self) -> None:

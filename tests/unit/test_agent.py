@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
-from core_world import DEADLINE_S, Heard, at_work, text, tool
+from core_world import DEADLINE_S, Heard, at_work, new_conversation, text, tool
 from fake_llm import (
     Json,
     Step,
@@ -33,7 +34,7 @@ from oh_daemon.core.actions import MAX_PARALLEL
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.consent import Policy
-from oh_daemon.core.ports import Footprint, Intent, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.ports import Footprint, Intent, Tool, ToolContext, ToolResult, ToolSpec
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.function import FunctionTool
 
@@ -49,6 +50,40 @@ ASKING = {"mode": "ask", "approval": "askAlways", "model": "fake"}
 
 def result_of(item: Json) -> str:
     return "\n".join(part["text"] for part in item["content"])
+
+
+@pytest.fixture
+def eager_threads() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("eager_threads")
+def test_an_agent_that_many_start_at_once_works_once():
+    for _ in range(100):
+        conversation = new_conversation()
+        agent = Agent(conversation, Runtime(model_for=_no_model, tools=dict[str, Tool]))
+        together = threading.Barrier(4)
+
+        def start(agent: Agent = agent, together: threading.Barrier = together) -> None:
+            together.wait(DEADLINE_S)
+            agent.start()
+
+        before = set(threading.enumerate())
+        threads = [threading.Thread(target=start) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(threading.enumerate()) - before) == 1
+        agent.close(DEADLINE_S)
+
+
+def _no_model(name: str) -> NoReturn:
+    raise AssertionError(name)
 
 
 # Ends of a turn

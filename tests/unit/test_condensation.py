@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from core_world import DEADLINE_S, PROMPT, Work, at_work, text, tool, types
-from fake_llm import Json, Recorded, Step, call, error, hang, say
+from fake_llm import Json, Recorded, Step, call, error, hang, held, say
 
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.context import View
@@ -141,6 +142,21 @@ def test_by_hand_it_is_a_turn_of_its_own_that_asks_for_nothing_else():
         turn_id = work.conversation.condense("Keep the numbers.")["turnId"]
         turn = work.heard.event("turn.completed", nth=2)["turn"]
     assert (turn["id"], turn["nSteps"], turn["stopReason"]) == (turn_id, 0, "endTurn")
+    assert "Keep the numbers." in contents(work.llm.requests[-1])[0]
+    assert condensations(work)[0]["summary"] == "Six."
+
+
+def test_by_hand_during_the_last_answer_it_comes_after_the_turn():
+    gate = threading.Event()
+    script = [*looks(6, last_tokens=600), held(say("Done."), gate, after=1), say("Six.")]
+    with at_work(script, look()) as work:
+        work.conversation.send(text(TASK))
+        work.llm.wait_for_requests(7)
+        work.conversation.condense("Keep the numbers.")
+        gate.set()
+        assert work.heard.event("turn.completed")["turn"]["finalText"] == "Done."
+        turn = work.heard.event("turn.completed", nth=2)["turn"]
+    assert (turn["nSteps"], turn["stopReason"]) == (0, "endTurn")
     assert "Keep the numbers." in contents(work.llm.requests[-1])[0]
     assert condensations(work)[0]["summary"] == "Six."
 
