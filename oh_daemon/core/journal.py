@@ -97,6 +97,12 @@ class Journal:
                     self._waiters.remove(waiter)
             self.changed.notify_all()
 
+    @property
+    def status(self) -> str:
+        """What it does now: as after an append, never between two events of one."""
+        with self.changed:
+            return self.state.status
+
     def append_to(self, item_id: str, *events: Contract) -> bool:
         """Append what concerns an action; False, and nothing, when it has ended meanwhile."""
         with self.changed:

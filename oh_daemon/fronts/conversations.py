@@ -248,7 +248,7 @@ class Conversations:
         if live is None:
             raise ConversationNotFoundError(conversation_id)
         live.agent.close()
-        if live.conversation.state.status not in BUSY | {"paused"}:
+        if live.conversation.status not in BUSY | {"paused"}:
             # A log that takes nothing more must not keep its shells and its lock for ever.
             with suppress(StorageError):
                 live.conversation.append(e.ConversationClosed())

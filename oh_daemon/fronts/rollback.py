@@ -53,7 +53,7 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
                 to_seq=to_seq, to_item_id=params.to_item_id, files=params.files
             )
             conversation.append(*_ending(conversation), rolled_back)
-            if conversation.state.status != "idle":
+            if conversation.status != "idle":
                 conversation.append(conversation.status_event("idle"))
             live.workbench.learn_again(conversation.state)
         conversation.log.sync()
@@ -166,7 +166,7 @@ def _require_message(conversation: Conversation, item_id: str) -> None:
 
 
 def _require_rest(conversation: Conversation) -> None:
-    status = conversation.state.status
+    status = conversation.status
     if status in BUSY:
         raise ConversationBusyError(f"the agent is {status} and may change files; interrupt first")
 

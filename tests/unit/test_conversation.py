@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from core_world import NOW, new_conversation, records, text, types
+from core_world import NOW, Heard, new_conversation, records, text, types
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.approvals import Approval, ToolSubject
@@ -83,6 +85,35 @@ def test_what_becomes_of_a_message(
     status: str, turn: Json | None, delivery: Any, run: bool, disposition: str
 ):
     assert plan_delivery(State("c1", status=status, turn=turn), delivery, run=run) == disposition
+
+
+class Curious(Heard):
+    """Lets somebody else look as soon as it hears of a kind of event."""
+
+    def __init__(self, kind: str, look: Callable[[], object]) -> None:
+        super().__init__()
+        self._kind, self._look = kind, look
+        self.has_looked = threading.Event()
+
+    def on_record(self, _journal: object, _line: bytes, record: Json) -> None:
+        if record["event"]["type"] == self._kind:
+            threading.Thread(target=self._run).start()
+            # They must wait for us, and not we for them.
+            assert not self.has_looked.wait(0.05)
+
+    def _run(self) -> None:
+        self._look()
+        self.has_looked.set()
+
+
+def test_who_hears_of_the_end_of_a_turn_finds_the_conversation_at_rest():
+    seen: list[str] = []
+    conversation = running()
+    curious = Curious("turn.completed", lambda: seen.append(conversation.status))
+    conversation.listeners.append(curious)
+    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    assert curious.has_looked.wait(90)
+    assert seen == ["idle"]
 
 
 def test_the_queue_has_a_limit():

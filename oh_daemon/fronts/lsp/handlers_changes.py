@@ -135,7 +135,7 @@ def accept(live: Live, documents: Documents, params: m.ReviewParams) -> m.Review
 
 
 def revert(live: Live, documents: Documents, params: m.ReviewParams) -> m.ReviewResult:
-    status = live.conversation.state.status
+    status = live.conversation.status
     if status in BUSY:
         raise ConversationBusyError(f"the agent is {status} and may edit the same files; wait")
 
