@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 
 from oh_daemon.contract.events import StuckPattern
 from oh_daemon.contract.items import NoticeItem, StopReason
@@ -24,10 +24,11 @@ _TIME = re.compile(r"\d+(\.\d+)? s\b")
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """One pattern: it holds when `holds` of the last `length` entries, newest first."""
+    """One pattern: `holds` looks at the entries of the last `length` answers, newest first."""
 
     pattern: StuckPattern
     length: int
+    """Answers of the model; what it calls several times in one answer, it does without knowing."""
     holds: Callable[[Sequence[Json]], bool]
     title: str
     advice: str
@@ -60,9 +61,11 @@ def find_stuck(items: Sequence[Json]) -> Stuck | None:
     said = list(islice(_since_last_word(items), _MAX_LOOK))
     calls = [item for item in said if item.get("call") and not _is_poll(item)]
     entries = [item for item in said if item.get("call") or item["kind"] == "agentMessage"]
+    answers = [list(answer) for _, answer in groupby(calls, lambda item: item["call"]["batch"])]
     for circle in _CIRCLES:
-        recent = (entries if circle.pattern == "monologue" else calls)[: circle.length]
-        if len(recent) == circle.length and circle.holds(recent):
+        seen = [[item] for item in entries] if circle.pattern == "monologue" else answers
+        recent = [item for answer in seen[: circle.length] for item in answer]
+        if len(seen) >= circle.length and circle.holds(recent):
             return _what_to_do(circle, said, recent)
     return None
 
@@ -156,8 +159,8 @@ _CIRCLES = (
         3,
         _same_error,
         "The agent got the same error three times in a row",
-        "Your last three calls ended with the same error. Do not repeat them: read the error, look "
-        "at how things stand now, and try another way, or ask the user.",
+        "Your last three answers ended with the same error. Do not repeat them: read the error, "
+        "look at how things stand now, and try another way, or ask the user.",
         is_nudged_first=True,
     ),
     Circle(

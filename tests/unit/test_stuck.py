@@ -43,6 +43,15 @@ def ran(took: str) -> Json:
     return called("ls", f"x\n[exit code 0, {took}, in /w]", kind="command")
 
 
+def in_answer(item: Json, n: int) -> Json:
+    return {**item, "call": {"id": "1", "batch": str(n)}} if "call" in item else item
+
+
+def in_answers(items: list[Json]) -> list[Json]:
+    """Each in an answer of its own."""
+    return [in_answer(item, n) for n, item in enumerate(items)]
+
+
 POLL = called(kind="command", args={"command": "", "is_input": True})
 WRONG = called(status="failed", reason="invalidArguments")
 BACK_AND_FORTH = [called("a"), called("b")] * 3
@@ -71,32 +80,51 @@ BACK_AND_FORTH = [called("a"), called("b")] * 3
     ],
 )
 def test_what_counts_as_going_in_circles(items: list[Json], pattern: str | None):
+    found = find_stuck([USER, *in_answers(items)])
+    assert (found.circle.pattern if found else None) == pattern
+
+
+@pytest.mark.parametrize(
+    ("answers", "pattern"),
+    [
+        ([[WRONG, WRONG, WRONG, WRONG]], None),
+        ([[WRONG, WRONG], [WRONG, WRONG]], None),
+        ([[WRONG, WRONG], [WRONG], [WRONG, called()]], None),
+        ([[WRONG, WRONG], [WRONG], [WRONG, WRONG]], "wrongCalls"),
+        ([[called()] * 5], None),
+        ([[failed("a"), failed("b"), failed("c")]], None),
+    ],
+)
+def test_what_is_called_several_times_in_one_answer_counts_once(
+    answers: list[list[Json]], pattern: str | None
+):
+    items = [in_answer(item, n) for n, answer in enumerate(answers) for item in answer]
     found = find_stuck([USER, *items])
     assert (found.circle.pattern if found else None) == pattern
 
 
 def test_a_stop_is_a_new_beginning():
-    found = find_stuck([called()] * 4)
+    found = find_stuck(in_answers([called()] * 4))
     assert found is not None
     stop = found.circle.notice("n", stops=True).model_dump(by_alias=True)
     items = [*[called()] * 4, stop]
-    assert find_stuck(items) is None
-    assert find_stuck([*items, *[called()] * 3]) is None
-    assert find_stuck([*items, *[called()] * 4]) is not None
+    assert find_stuck(in_answers(items)) is None
+    assert find_stuck(in_answers([*items, *[called()] * 3])) is None
+    assert find_stuck(in_answers([*items, *[called()] * 4])) is not None
 
 
 def test_a_nudge_counts_once_the_model_has_answered_it():
-    found = find_stuck([failed()] * 3)
+    found = find_stuck(in_answers([failed()] * 3))
     assert found is not None
     assert not found.stops
     nudge = found.circle.notice("n", stops=False).model_dump(by_alias=True)
     told = [*[failed()] * 3, nudge]
-    assert find_stuck(told) is None
-    assert find_stuck([*told, THOUGHT]) is None
-    again = find_stuck([*told, failed()])
+    assert find_stuck(in_answers(told)) is None
+    assert find_stuck(in_answers([*told, THOUGHT])) is None
+    again = find_stuck(in_answers([*told, failed()]))
     assert again is not None
     assert again.stops
-    assert find_stuck([*told, called("b"), failed()]) is None
+    assert find_stuck(in_answers([*told, called("b"), failed()])) is None
 
 
 def _refuse(words: str) -> str:
