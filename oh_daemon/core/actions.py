@@ -30,6 +30,7 @@ from oh_daemon.core.recovery import ITEM, withdrawn
 logger = logging.getLogger(__name__)
 
 MAX_PARALLEL = 4
+_SKIPPED = "Skipped: an earlier call of the same answer ended the turn."
 
 
 ContextFor = Callable[[Sequence[Location]], Sequence[ContextFile]]
@@ -146,6 +147,10 @@ class Actions:
             # Of one moment: an action that ends from here on is not planned again.
             waiting = [item for item in open_items if item["id"] not in batch.running]
         for item in waiting:
+            if batch.ending is not None:
+                skipped = ToolResult.of(_SKIPPED)
+                self._finish(item, skipped, status="cancelled", reason="skipped")
+                continue
             tool = self._tools().get(item["tool"])
             if tool is None:
                 gone = f"The tool {item['tool']!r} is no longer offered."

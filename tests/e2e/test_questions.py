@@ -342,12 +342,15 @@ def test_where_nobody_can_answer_the_question_ends_the_turn_and_a_message_answer
     world: World,
 ) -> None:
     """A08."""
-    world.script(COLOUR, say("Done."))
+    world.script(calls(COLOUR, call("terminal", command="touch never")), say("Done."))
     client = world.daemon()
     conversation = world.start(client)
     turn = world.turn(client)
     assert (turn["status"], turn["stopReason"]) == ("completed", "needsInput")
     assert turn["finalText"] == "Which colour?\n- red\n- blue"
+    assert not (world.project / "never").exists()
+    [skipped] = items(client, "command")
+    assert (skipped["status"], skipped["reason"]) == ("cancelled", "skipped")
     wait_for_status(client, "idle")
     world.send(client, conversation, "blue")
     assert world.turn(client, nth=2)["finalText"] == "Done."
