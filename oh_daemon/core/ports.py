@@ -156,9 +156,13 @@ class Footprint:
     """Absolute paths, or None for anything."""
     comes_last: bool = False
     """Waits for all calls before it, and those after it wait too."""
+    terminal: str | None = None
+    """Calls on one terminal never run side by side."""
 
     def conflicts_with(self, other: Footprint) -> bool:
         if self.comes_last or other.comes_last:
+            return True
+        if self.terminal is not None and self.terminal == other.terminal:
             return True
         if not (self.writes or other.writes):
             return False

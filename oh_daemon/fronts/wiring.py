@@ -186,6 +186,7 @@ class Workbench:
             put_blob_file=log.put_blob_file,
             masker=shared.masker,
             before_run=self._unsaved_note,
+            blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
         )
         servers = shared.servers
         watch = Problems(documents, servers).watch if servers and servers.can_report else unwatched

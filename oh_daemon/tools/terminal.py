@@ -25,13 +25,14 @@ from oh_daemon.workspace.shell_command import CommandOutcome
 
 DEFAULT_TIMEOUT_S = 30.0
 _BACKGROUND_WAIT_S = 1.0
+_NOT_TYPED = "The command had ended before, so nothing was typed. This came of it:"
 _MAX_TITLE_CHARS = 200
 _PIECE_CHARS = 1 << 18
 _EXACT_KEYS = ", ".join(sorted(key for key in KEYS if not key.startswith("C-")))
 
 _DESCRIPTION = f"""Run a bash command in a shell that keeps its folder, variables and functions.
 command may have several lines, heredocs and pipes. The result has the output, the exit code, the \
-time and the folder. Long output is cut in the middle; to search all of it, send it to a file.
+time and the folder. Long output is cut in the middle, where the file that has all of it is named.
 timeout_s (default {DEFAULT_TIMEOUT_S:g}) is how long this call waits. Nothing is killed by time: \
 a command that takes longer stays alive. To go on with it set is_input and give as command: \
 "" to wait for more output; text, which is typed with Enter at its end; or one key, \
@@ -71,18 +72,24 @@ class TerminalTool:
         put_blob_file: Callable[[Path], str],
         masker: Masker,
         before_run: Callable[[ToolContext], str | None] | None = None,
+        blobs: Path | None = None,
     ) -> None:
-        """`put_blob_file` takes a file into a blob; `before_run` gives a note for the model."""
+        """`put_blob_file` takes a file into a blob; `before_run` gives a note for the model.
+
+        `blobs` is the folder where the model finds them, if they are files.
+        """
         self._shells = shells
         self._rate = rate
         self._put_blob_file = put_blob_file
         self._masker = masker
         self._before_run = before_run
+        self._blobs = blobs
 
     def plan(self, args: Json) -> Intent:
         command, terminal_id = args["command"], self._terminal_id(args)
         cwd = self._shells.cwd(terminal_id)
-        rating, footprint = self._rated(args, cwd)
+        rating, touched = self._rated(args, cwd)
+        footprint = replace(touched, terminal=terminal_id)
         return Intent(
             title=_title(args, terminal_id),
             subject=CommandSubject(command=command, cwd=str(cwd)),
@@ -107,24 +114,36 @@ class TerminalTool:
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         terminal_id, command = self._terminal_id(args), args["command"]
-        is_background = bool(args.get("background"))
+        is_background, is_input = bool(args.get("background")), bool(args.get("is_input"))
         timeout_s = args.get(
             "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
         )
         note = None
-        is_input = bool(args.get("is_input"))
+        ended = self._shells.take_ended(terminal_id)
         shell = self._shells.existing(terminal_id) if is_input else self._shells.open(terminal_id)
+        if is_input and ended is not None:
+            return self._result(ended, terminal_id, _NOT_TYPED if command else None)
         if is_input:
             shell.listen(context.on_output)
             if command:
                 shell.type(command)
         else:
-            note = self._before_run(context) if self._before_run else None
+            note = self._notes(context, terminal_id, ended)
             shell.begin(command, context.on_output, is_background=is_background)
         outcome = shell.wait(
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )
         return self._result(outcome, terminal_id, note)
+
+    def _notes(
+        self, context: ToolContext, terminal_id: str, ended: CommandOutcome | None
+    ) -> str | None:
+        """What the model must know before the output: the end of the command before, too."""
+        told = self._before_run(context) if self._before_run else None
+        if ended is None:
+            return told
+        before, _ = self._text(ended, terminal_id, None)
+        return "\n".join(filter(None, (told, f"[the command before]\n{before}\n[now]")))
 
     def _terminal_id(self, args: Json) -> str:
         """The wanted one; a job in the background gets one of its own when none is named."""
@@ -144,14 +163,8 @@ class TerminalTool:
         return rating, Footprint(writes=rating.risk != "low")
 
     def _result(self, outcome: CommandOutcome, terminal_id: str, note: str | None) -> ToolResult:
+        text, blob = self._text(outcome, terminal_id, note)
         output, code = outcome.output, outcome.exit_code
-        blob = self._keep(output.spill) if output.spill else None
-        late = (
-            f"[from jobs in the background]\n{outcome.late}\n[now]" if outcome.late.strip() else ""
-        )
-        end = f"[{_state_line(outcome, terminal_id)}]"
-        parts = (note, late, _render_output(self._safe_to_cut(output), blob), outcome.note, end)
-        text = self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part))
         facts: Mapping[str, Any] = {
             "exit_code": code,
             "signal": -code if code is not None and code < 0 else None,
@@ -160,6 +173,22 @@ class TerminalTool:
             "output_ref": blob,
         }
         return ToolResult.of(text, **facts)
+
+    def _text(
+        self, outcome: CommandOutcome, terminal_id: str, note: str | None
+    ) -> tuple[str, str | None]:
+        """What the model reads, and the blob with all of it when that is not all."""
+        output, late = outcome.output, outcome.late
+        blob = self._keep(output.spill) if output.spill else None
+        where = str(self._blobs / blob) if self._blobs and blob else None
+        parts = (
+            note,
+            f"[from jobs in the background]\n{late}\n[now]" if late.strip() else "",
+            _render_output(self._safe_to_cut(output), where),
+            outcome.note,
+            f"[{_state_line(outcome, terminal_id)}]",
+        )
+        return self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part)), blob
 
     def _safe_to_cut(self, output: Output) -> Output:
         """The two ends masked before they are cut: what is left of a secret looks like none."""
@@ -195,14 +224,14 @@ def _title(args: Json, terminal_id: str) -> str:
     return f"Type {command} in {terminal_id}" if command else f"Wait for {terminal_id}"
 
 
-def _render_output(output: Output, blob: str | None) -> str:
+def _render_output(output: Output, file: str | None) -> str:
     if not output.n_cut_bytes:
         return output.head
     where = "the middle was not kept"
-    if blob:
+    if file:
         is_capped = output.n_cut_bytes > MAX_SPILL_BYTES
-        cap = f"; of it the first {MAX_SPILL_BYTES >> 20} MiB" if is_capped else ""
-        where = f"all of it: output {blob}{cap}"
+        part = f"the first {MAX_SPILL_BYTES >> 20} MiB" if is_capped else "all of it"
+        where = f"{part}, for grep or sed in a terminal, is in {file}"
     return f"{output.head}\n[… {output.n_cut_bytes:,} bytes cut; {where} …]\n{output.tail}"
 
 

@@ -185,6 +185,13 @@ class Bash:
                 reaper.send_signal(left, number)
                 self._process.wait(patience_s)
 
+    def take_ended(self) -> CommandOutcome | None:
+        """What became of a command that ended while nobody looked."""
+        with self._changed:
+            command = self._command
+            has_ended = command is not None and command.exit_code is not None
+        return self._outcome(command, "done") if command and has_ended else None
+
     def wait(
         self, *, timeout_s: float, cancel: CancelToken, needs_output: bool = False
     ) -> CommandOutcome:

@@ -18,6 +18,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.secrets import Masker
 from oh_daemon.workspace.bash import Bash
 from oh_daemon.workspace.output import Scrollback
+from oh_daemon.workspace.shell_command import CommandOutcome
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, clean_env, refusals
 
 MAX_SHELLS = 16
@@ -59,6 +60,11 @@ class Shells:
         if name not in self._shells:
             raise ToolError(f"there is no terminal {name!r}; run a command in it first")
         return self._shells[name]
+
+    def take_ended(self, name: str) -> CommandOutcome | None:
+        """What became of a command there that ended while nobody looked."""
+        shell = self._shells.get(name)
+        return shell.take_ended() if shell else None
 
     def listed(self) -> tuple[TerminalInfo, ...]:
         """What people see of each, oldest first."""

@@ -1,9 +1,11 @@
 """People look into the agent's terminals, type there, and end what runs; the agent hears of it."""
 
+import os
+import re
 from typing import Any
 
 import pytest
-from fake_llm import call, say
+from fake_llm import call, calls, say
 from faults.leftovers import wait_until_gone
 from raw_client import RawClient
 from world import KEY, World, content_of, items
@@ -100,6 +102,59 @@ def test_jobs_that_a_command_left_behind_are_ended_too(world: World) -> None:
     assert "The user ended what ran in this terminal." in seen
     assert "kept\n" in seen, "the shell must live on"
     wait_until_gone([int((world.project / "job").read_text())])
+
+
+def test_what_became_of_a_command_is_told_by_whatever_comes_next(world: World) -> None:
+    slow = call("terminal", command="read x < go; echo $x; (exit 3)", timeout_s=0.2)
+    key = call("terminal", command="C-c", is_input=True)
+    world.script(slow, say("Slow."), key, say("I see."))
+    world.script(slow, say("Slow."), call("terminal", command="echo next"), say("Done."))
+    os.mkfifo(world.project / "go")
+    client = world.daemon()
+    conversation = world.start(client)
+    for nth, word in ((1, "one"), (3, "two")):
+        world.turn(client, nth=nth)
+        (world.project / "go").write_text(word)
+        asked = {"conversationId": conversation}
+        while client.request("terminal/list", asked)["terminals"][0]["running"]:
+            pass
+        world.send(client, conversation, "look")
+        world.turn(client, nth=nth + 1)
+        if nth == 1:
+            world.send(client, conversation, "again")
+    _, typed, _, after = (content_of(item) for item in items(client, "command"))
+    assert re.search(r"nothing was typed.*:\none\n\[exit code 3, .*\]$", typed)
+    before = (
+        r"\[the command before\]\ntwo\n\[exit code 3, .*\]\n\[now\]\nnext\n\[exit code 0, .*\]$"
+    )
+    assert re.match(before, after)
+
+
+def test_commands_of_one_answer_that_only_read_take_turns_in_a_terminal(world: World) -> None:
+    os.mkfifo(world.project / "go")
+    waits = call("terminal", command="cat go", timeout_s=600)
+    world.script(calls(waits, call("terminal", command="pwd")), say("Done."))
+    client = world.daemon()
+    world.start(client)
+    (world.project / "go").write_text("gone")
+    world.turn(client)
+    first, second = (content_of(item) for item in items(client, "command"))
+    assert first.startswith("gone\n[exit code 0")
+    assert second.startswith(f"{world.project}\n[exit code 0")
+
+
+def test_the_agent_finds_all_of_a_long_output_in_a_file(world: World) -> None:
+    world.script(call("terminal", command="seq 20000"), say("Long."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    [seen] = (content_of(item) for item in items(client, "command"))
+    named = re.search(r"all of it, for grep or sed in a terminal, is in (\S+)", seen)
+    assert named
+    world.script(call("terminal", command=f"grep -n ^9999$ {named[1]}"), say("Found."))
+    world.send(client, conversation, "search it")
+    world.turn(client, nth=2)
+    assert content_of(items(client, "command")[-1]).startswith("9999:9999\n[exit code 0")
 
 
 def test_only_what_is_kept_of_a_terminal_is_read_and_no_secret_of_it(world: World) -> None:
