@@ -164,7 +164,7 @@ class Answering:
             if problem is None and parsed.error is not None:
                 problem = (parsed.error, parsed.error_kind or "invalidArguments")
             events.extend(self._action(parsed, problem))
-            is_ended = is_ended or (call.name == "finish" and problem is None)
+            is_ended = is_ended or (_is_finish(parsed) and problem is None)
         return events
 
     def _action(self, parsed: ParsedCall, problem: tuple[str, str] | None) -> list[Contract]:
@@ -215,6 +215,10 @@ def retry_event(retry: Retry, dropped: tuple[str, ...] = ()) -> e.RetryScheduled
         drop_item_ids=dropped,
         model=retry.model,
     )
+
+
+def _is_finish(parsed: ParsedCall) -> bool:
+    return parsed.tool is not None and parsed.tool.spec.name == "finish"
 
 
 def _planned(parsed: ParsedCall) -> Json:

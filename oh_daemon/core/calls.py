@@ -14,18 +14,10 @@ from functools import lru_cache
 from typing import Any, cast
 
 from oh_daemon.contract.items import Risk
+from oh_daemon.core.dialects import in_our_words, own_name, strict_json
 from oh_daemon.core.plain_text import well_formed
 from oh_daemon.core.ports import Json, Tool, ToolCall, ToolSpec
 
-ALIASES = {
-    "bash": "terminal",
-    "execute_bash": "terminal",
-    "run_command": "terminal",
-    "shell": "terminal",
-    "str_replace_editor": "edit",
-    "file_editor": "edit",
-    "task_tracker": "todo",
-}
 SELF_RATING: Json = {
     "security_risk": {
         "type": "string",
@@ -53,7 +45,8 @@ class ParsedCall:
 
 def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
     """Find the tool, read the arguments, check them against its schema."""
-    tool = tools.get(call.name) or tools.get(ALIASES.get(call.name, ""))
+    name, command = own_name(call.name, tools)
+    tool = tools.get(name)
     if tool is None:
         known = ", ".join(sorted(tools))
         error = f"There is no tool {call.name!r}. The tools are: {known}."
@@ -62,6 +55,7 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
     if args is None:
         return ParsedCall(call, tool, error=error, error_kind="invalidArguments")
     arguments = call.arguments if _is_strict_object(call.arguments) else json.dumps(args)
+    args = in_our_words(name, tool.spec.input_schema, args, command)
     rated = {} if tool.spec.read_only else {key: args.pop(key, None) for key in SELF_RATING}
     risk = rated.get("security_risk")
     problem = schema_problem(tool.spec, args)
@@ -80,9 +74,9 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
 def _parse_arguments(text: str) -> tuple[Json | None, str]:
     """The arguments, or None and why not. `strict=False` takes raw line breaks in strings."""
     try:
-        value: object = json.loads(text.strip() or "{}", strict=False)
+        value = _loaded(text.strip() or "{}")
         if isinstance(value, str):
-            value = json.loads(value, strict=False)
+            value = _loaded(value)
     except ValueError as exc:
         return None, f"The arguments are not valid JSON: {exc}. Send one JSON object."
     if value is None:
@@ -94,6 +88,16 @@ def _parse_arguments(text: str) -> tuple[Json | None, str]:
         # Half of a surrogate pair can be in no log, no file and no command.
         args = json.loads(well_formed(json.dumps(args, ensure_ascii=False)))
     return dict(args), ""
+
+
+def _loaded(text: str) -> object:
+    try:
+        return json.loads(text, strict=False)
+    except ValueError as first:
+        try:
+            return json.loads(strict_json(text), strict=False)
+        except ValueError:
+            raise first from None
 
 
 def _is_strict_object(text: str) -> bool:
@@ -119,7 +123,10 @@ def schema_problem(spec: ToolSpec, args: Json) -> str | None:
         f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message[:300]}"
         for error in errors[:3]
     )
-    return f"The arguments of {spec.name} do not fit its schema: {shown}."
+    known = ", ".join(spec.input_schema.get("properties", {}))
+    is_name = any(error.validator in {"required", "additionalProperties"} for error in errors)
+    names = f" It takes: {known}." if is_name and known else ""
+    return f"The arguments of {spec.name} do not fit its schema: {shown}.{names}"
 
 
 def schema_flaw(schema: Json) -> str | None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
+from oh_daemon.core.dialects import strict_json
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
 from oh_daemon.model.messages import plain_content
 
@@ -170,6 +172,8 @@ def _read_call(rest: str) -> tuple[ToolCall, str]:
             rest = rest[closing.end() :]
     except ValueError:
         body, _, rest = rest.partition(_CALL_END)
+        with suppress(ValueError):
+            value = _DECODER.decode(strict_json(body))
     match value:
         case {"name": str(name), "arguments": str(arguments)}:
             return ToolCall("", name, arguments), rest

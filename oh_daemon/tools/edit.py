@@ -5,7 +5,10 @@ It turns arguments into a change and results into text; `workspace/documents` do
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,7 @@ from oh_daemon.workspace.text_changes import (
 )
 
 _MAX_LINE_CHARS = 2000
+_MAX_INSERT_SHOWN = 20
 MAX_LABEL_CHARS = 40  # Neovim prints the label, and a longer one makes it ask for Enter.
 LEFT_OUT = "The user left this out of your edit; do not do it again unless asked:"
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
@@ -136,7 +140,7 @@ class EditTool:
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if args["command"] == "view":
             path = self._folders.resolve(args["path"], writing=False)
-            return ToolResult.of(_render_view(self._documents.read(path), args))
+            return ToolResult.of(_render_view(self._read(path), args))
         path = self._folders.resolve(args["path"], writing=True)
         label = f"oh: {args['command']} {shown(path.name)}"[:MAX_LABEL_CHARS]
         news = self._watch([path], context.cancel)
@@ -149,6 +153,26 @@ class EditTool:
             route=done.route,
             undo_label=label,
         )
+
+    def _read(self, path: Path) -> TextView:
+        """The newest text. The error for a path that is none says what else there is."""
+        try:
+            return self._documents.read(path)
+        except ToolError as exc:
+            if path.is_dir():
+                raise ToolError(f"{self._name(path)!r} is a folder; use list") from exc
+            if path.exists():
+                raise
+            raise ToolError(f"{exc}; {self._near(path)}") from exc
+
+    def _near(self, path: Path) -> str:
+        names: list[str] = []
+        with suppress(FileNotFoundError), self._folders.holding(path) as folder:
+            found = os.listdir(folder)  # noqa: PTH208 - a descriptor has no path.
+            names = get_close_matches(path.name, found)
+        if not names:
+            return "glob finds files by name"
+        return f"beside it are {', '.join(map(repr, map(shown, names)))}"
 
     def _plan_view(self, args: Json) -> Intent:
         path = self._folders.resolve(args["path"], writing=False)
@@ -180,7 +204,9 @@ class EditTool:
         change = done.change
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
         text = f"{verb} {self._name(path)}: {change.added} lines added, {change.removed} removed."
-        patch = change.patch if command == "undo" else None
+        # A line number is easily one off: what stands around the inserted text shows it.
+        is_shown = command == "undo" or (command == "insert" and change.added <= _MAX_INSERT_SHOWN)
+        patch = change.patch if is_shown else None
         return capped("\n".join(filter(None, (text, done.note, patch))), "this")
 
 

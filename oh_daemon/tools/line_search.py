@@ -88,12 +88,12 @@ def _read(path: str, found: Json) -> str | None:
 def _with_context(
     lines: list[str], hits: list[int], context: int, pattern: re.Pattern[str]
 ) -> list[str]:
-    """The lines to show, as grep does: `12:` matches, `13-` does not, `--` stands for a gap."""
+    """The lines to show, as grep does: `12:` matches, `13-` is around one, `--` a gap."""
     wanted = {n for hit in hits for n in range(hit - context, hit + context + 1)}
     matching, last = set(hits), None
     shown: list[str] = []
     for number in sorted(wanted.intersection(range(len(lines)))):
-        if last is not None and number > last + 1:
+        if context and last is not None and number > last + 1:
             shown.append("--")
         sign = ":" if number in matching else "-"
         shown.append(f"{number + 1}{sign}{_clipped(lines[number], pattern)}")

@@ -54,7 +54,7 @@ _GREP_SPEC = spec(
     "grep",
     "Search the lines of text files, unsaved text too, for a Python regular expression. What git"
     " ignores is left out unless path names it. mode: content (lines with their numbers), files"
-    ' (names), count (matching lines per file). Example: {"pattern": "def load_\\w+",'
+    ' (names), count (matching lines per file). Example: {"pattern": "def load_[a-z]+",'
     ' "glob": "src/**/*.py", "context": 2}',
     ["pattern"],
     pattern=_TEXT,

@@ -35,7 +35,6 @@ class TodoTool:
                             "status": {"enum": list(_STATUSES)},
                         },
                         "required": ["text", "status"],
-                        "additionalProperties": False,
                     },
                 }
             },

@@ -210,7 +210,8 @@ def _header(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
         same = same or [i for i in below if lines[i].strip() == header.strip()]
         if not same:
             hint = nearest("\n".join(lines), header)
-            raise ToolError(f"no line below line {at + 1} is '@@ {header}'. {hint}")
+            after = f" below line {at + 1}" if at >= 0 else ""
+            raise ToolError(f"no line{after} is '@@ {header}' as a whole. {hint}")
         if at < 0 and len(same) > 1:
             later = [i for i in same if i >= floor > 0]
             if len(later) != 1:

@@ -90,7 +90,7 @@ class Folders:
         if self._root_of(real) is None:
             raise PathOutsideWorkspaceError(
                 f"{shown(text)!r} leads outside the open folders ({self._names()}); name a path"
-                " inside them, or ask the user to open that folder"
+                " inside them, or look at it with a command in the terminal"
             )
         if what := _refused(self._guises(lexical, real)):
             raise PathOutsideWorkspaceError(

@@ -48,15 +48,20 @@ class Replace:
 
     def edits(self, text: str) -> tuple[TextEdit, ...]:
         plain = with_newlines(text)
-        found = sorted(
-            (edit for replacement in self.replacements for edit in _matches(plain, replacement)),
-            key=lambda edit: edit.start,
-        )
+        found = sorted(self._found(plain), key=lambda edit: edit.start)
         for first, second in pairwise(found):
             if second.start < first.end:
                 line = line_of(plain, second.start)
                 raise ToolError(f"two edits overlap at line {line}; join them into one")
         return located(text, plain, found)
+
+    def _found(self, plain: str) -> Iterator[TextEdit]:
+        for n, replacement in enumerate(self.replacements):
+            try:
+                yield from _matches(plain, replacement)
+            except ToolError as exc:
+                which = f"edits[{n}]: " if len(self.replacements) > 1 else ""
+                raise ToolError(f"{which}{exc}") from exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +205,8 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
 
 def nearest(plain: str, old: str) -> str:
     """What the model probably meant, said and never applied."""
-    if re.sub(r"(?m)^ *\d+\t", "", old) in plain:
+    bare = re.sub(r"(?m)^ *\d+\t", "", old)
+    if bare != old and bare in plain:
         return "It would be without the line numbers: those belong to the view, not to the file."
     lines, wanted = plain.split("\n"), [" ".join(line.split()) for line in old.strip().split("\n")]
     squeezed = [" ".join(line.split()) for line in lines]

@@ -12,7 +12,10 @@ from core_world import tool
 
 from oh_daemon.core.calls import ParsedCall, parse_call, render_tool, schema_problem
 from oh_daemon.core.ports import Json, ToolCall, ToolSpec
+from oh_daemon.tools.edit import EDIT_SPEC
 from oh_daemon.tools.finish import FinishTool
+from oh_daemon.tools.function import FunctionTool
+from oh_daemon.tools.todo import TodoTool
 
 TERMINAL = tool("terminal", lambda command: command, command={"type": "string"})
 LOOK = tool("look", lambda path: path, read_only=True, path={"type": "string"})
@@ -30,6 +33,8 @@ def parsed(name: str, arguments: str) -> ParsedCall:
         ('  {"command": "ls"}\n', {"command": "ls"}),
         ('{"command": "a\nb\tc"}', {"command": "a\nb\tc"}),
         (json.dumps('{"command": "ls"}'), {"command": "ls"}),
+        ('```json\n{"command": "ls"}\n```', {"command": "ls"}),
+        (r'{"command": "grep \w+\.py \"a\\n\""}', {"command": r'grep \w+\.py "a\n"'}),
     ],
 )
 def test_arguments_are_repaired_in_form_only(arguments: str, args: Json):
@@ -49,7 +54,72 @@ def test_missing_arguments_are_none_at_all(arguments: str):
     assert (call.args, call.error) == ({}, None)
 
 
-@pytest.mark.parametrize("name", ["bash", "execute_bash", "shell"])
+OURS = {
+    "edit": FunctionTool(EDIT_SPEC, lambda: None),
+    "grep": tool("grep", lambda: None, pattern={"type": "string"}, mode={"enum": ["files"]}),
+    "todo": TodoTool(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "args"),
+    [
+        ("Read", {"file_path": "a.py"}, {"command": "view", "path": "a.py"}),
+        (
+            "Edit",
+            {"file_path": "a", "old_string": "x", "new_string": "y"},
+            {"command": "replace", "path": "a", "old_text": "x", "new_text": "y"},
+        ),
+        (
+            "str_replace_editor",
+            {"command": "insert", "path": "a", "insert_line": "3", "new_str": "y"},
+            {"command": "insert", "path": "a", "insert_line": 3, "text": "y"},
+        ),
+        (
+            "edit",
+            {"command": "view", "path": "a", "view_range": [5, -1]},
+            {"command": "view", "path": "a", "start_line": 5},
+        ),
+        (
+            "Write",
+            {"file_path": "a", "content": ""},
+            {"command": "create", "path": "a", "text": ""},
+        ),
+        (
+            "MultiEdit",
+            {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]},
+            {"command": "replace", "path": "a", "edits": [{"old_text": "x", "new_text": "y"}]},
+        ),
+        (
+            "Grep",
+            {"pattern": "\bx", "output_mode": "files_with_matches"},
+            {"pattern": r"\bx", "mode": "files"},
+        ),
+        (
+            "TodoWrite",
+            {"todos": [{"content": "a", "status": "pending", "activeForm": "b"}]},
+            {"tasks": [{"text": "a", "status": "pending", "activeForm": "b"}]},
+        ),
+        (
+            "edit",
+            {"path": "a", "old_text": "x", "new_text": "y", "replace_all": "True"},
+            {
+                "command": "replace",
+                "path": "a",
+                "old_text": "x",
+                "new_text": "y",
+                "replace_all": True,
+            },
+        ),
+    ],
+)
+def test_a_call_in_the_words_of_other_agents_means_the_same(name: str, said: Json, args: Json):
+    call = parse_call(ToolCall("c", name, json.dumps(said)), OURS)
+    assert (call.args, call.error) == (args, None)
+    assert json.loads(call.arguments) == said
+
+
+@pytest.mark.parametrize("name", ["bash", "execute_bash", "shell", "Bash"])
 def test_a_tool_is_known_by_its_other_names(name: str):
     assert parsed(name, '{"command": "ls"}').tool is TERMINAL
 

@@ -335,6 +335,31 @@ def test_a_call_that_cannot_work_says_what_it_needs(
         desk.plan(command, "a" if command != "create" else "b", **args)
 
 
+def test_a_path_that_is_no_file_leads_to_what_is_there(desk: Desk) -> None:
+    desk.write("checkout.py", "")
+    cases = {
+        "chekout.py": "there is no file 'chekout.py'; beside it are 'checkout.py'",
+        "none/x.py": "there is no file 'none/x.py'; glob finds files by name",
+        ".": "is a folder; use list",
+    }
+    for name, message in cases.items():
+        with pytest.raises(ToolError, match=message):
+            desk.ask("view", name)
+
+
+def test_of_several_edits_the_one_that_does_not_fit_is_named(desk: Desk) -> None:
+    desk.seen("a", "a\nb\n")
+    edits = [{"old_text": "a", "new_text": "x"}, {"old_text": "c", "new_text": "y"}]
+    with pytest.raises(ToolError, match=r"^edits\[1\]: old_text is not in the file"):
+        desk.plan("replace", "a", edits=edits)
+
+
+def test_an_insert_shows_what_stands_around_it(desk: Desk) -> None:
+    desk.seen("a", "a\nb\n")
+    told = desk.ask("insert", "a", insert_line=1, text="x")
+    assert told.endswith("@@ -1,2 +1,3 @@\n a\n+x\n b\n")
+
+
 def test_a_file_that_is_not_there_is_said(desk: Desk) -> None:
     for name in ("none.py", "none/x.py"):
         with pytest.raises(ToolError, match="there is no file"):

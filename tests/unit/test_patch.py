@@ -123,6 +123,11 @@ def test_white_space_is_never_made_to_fit() -> None:
     assert "\tgo()" in str(told.value)
 
 
+def test_the_beginning_of_a_line_is_no_header_of_a_hunk() -> None:
+    with pytest.raises(ToolError, match=r"as a whole\. The nearest is line 1:\ndef run\(self\):$"):
+        update("def run(self):\n    go()\n", "@@ def run", "-    go()", "+    stop()")
+
+
 def test_every_hunk_that_does_not_fit_is_told_with_what_is_there() -> None:
     with pytest.raises(ToolError) as told:
         update(
@@ -133,7 +138,7 @@ def test_every_hunk_that_does_not_fit_is_told_with_what_is_there() -> None:
     first, second, third = str(told.value).split("hunk ")[1:]
     assert first.startswith("1: its lines are not in the file. The nearest is lines ")
     assert "        start()" in first
-    assert second.startswith("2: no line below line 0 is '@@ class C:'. The nearest is line ")
+    assert second.startswith("2: no line is '@@ class C:' as a whole. The nearest is line ")
     assert third.startswith("3: its lines are there 2 times (lines 3, 9)")
 
 

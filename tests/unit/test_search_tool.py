@@ -81,7 +81,7 @@ def test_grep_shows_lines_by_file_with_numbers_and_context(desk: Desk) -> None:
     desk.write("src/a.py", "one\ntwo\nthree\nfour\nfive\ntwo\n")
     desk.write("b.txt", "two\r\nx")
     assert desk.ask("grep", pattern="^two$") == (
-        "3 matching lines in 2 of 2 files\nb.txt\n1:two\n\nsrc/a.py\n2:two\n--\n6:two\n"
+        "3 matching lines in 2 of 2 files\nb.txt\n1:two\n\nsrc/a.py\n2:two\n6:two\n"
     )
     assert desk.ask("grep", pattern="two", path="src", context=1) == (
         "2 matching lines in 1 of 1 files\nsrc/a.py\n1-one\n2:two\n3-three\n--\n5-five\n6:two\n"

@@ -1,0 +1,137 @@
+"""How other agents' tools are called, in our words: what models were trained on comes back.
+
+Pure, and of form only: a name is changed where ours means just the same, nothing that was said is
+left out, and what is already in our words stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from oh_daemon.core.ports import Json
+
+TOOLS: Mapping[str, tuple[str, str | None]] = {
+    **dict.fromkeys(
+        ("bash", "execute_bash", "execute_command", "run_command", "run_terminal_cmd", "shell"),
+        ("terminal", None),
+    ),
+    **dict.fromkeys(
+        ("file_editor", "str_replace_editor", "str_replace_based_edit_tool", "multiedit"),
+        ("edit", None),
+    ),
+    **dict.fromkeys(("read", "read_file", "view"), ("edit", "view")),
+    **dict.fromkeys(("write", "write_file", "create_file"), ("edit", "create")),
+    **dict.fromkeys(("ls", "list_dir", "list_files"), ("list", None)),
+    **dict.fromkeys(("task_tracker", "todowrite", "todo_write"), ("todo", None)),
+}
+"""Other names of a tool, in small letters, and the command that such a call leaves out."""
+_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "terminal": {"cmd": "command", "run_in_background": "background"},
+    "edit": {
+        **dict.fromkeys(("file_path", "filename"), "path"),
+        **dict.fromkeys(("old_str", "old_string"), "old_text"),
+        **dict.fromkeys(("new_str", "new_string"), "new_text"),
+        **dict.fromkeys(("file_text", "content"), "text"),
+    },
+    "grep": {"regex": "pattern", "include": "glob", "output_mode": "mode", "-i": "ignore_case"},
+    "todo": {"todos": "tasks"},
+    "apply_patch": {"patch": "input"},
+}
+_ENTRIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "edit": {"edits": _ARGUMENTS["edit"]},
+    "todo": {"tasks": {"content": "text"}},
+}
+"""Likewise in the objects of a list."""
+_VALUES = {
+    ("edit", "command"): {"str_replace": "replace", "read": "view", "write": "create"},
+    ("grep", "mode"): {"files_with_matches": "files"},
+}
+_INFERRED = (
+    ("replace", ("old_text", "edits")),
+    ("insert", ("insert_line",)),
+    ("create", ("text",)),
+    ("view", ("path",)),
+)
+"""A missing command of `edit`, and what shows it."""
+_FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+_LONE_BACKSLASH = re.compile(r'(\\["\\/bfnrtu])|\\')
+_TYPES = {
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def own_name(name: str, tools: Collection[str]) -> tuple[str, str | None]:
+    """The tool that is meant, and the command that its name stands for."""
+    if name in tools:
+        return name, None
+    small = name.lower()
+    return TOOLS.get(small, (small, None))
+
+
+def strict_json(text: str) -> str:
+    """The text without a fence around it and with every lone backslash, as of a regex, doubled."""
+    fenced = _FENCE.fullmatch(text.strip())
+    return _LONE_BACKSLASH.sub(lambda found: found[1] or "\\\\", fenced[1] if fenced else text)
+
+
+def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Json:
+    """The arguments of a call of the tool `tool` by the names and types of its schema."""
+    known = schema.get("properties", {})
+    named = _renamed(args, {a: b for a, b in _ARGUMENTS.get(tool, {}).items() if b in known})
+    for (of, name), values in _VALUES.items():
+        if of == tool and isinstance(named.get(name), str):
+            named[name] = values.get(named[name], named[name])
+    if tool == "edit" and "command" in known:
+        named = _edit(named, command)
+    if tool == "grep" and isinstance(named.get("pattern"), str):
+        # In JSON a single backslash before a b is a backspace; nobody looks for that.
+        named["pattern"] = named["pattern"].replace("\b", r"\b")
+    for name, words in _ENTRIES.get(tool, {}).items():
+        if isinstance(named.get(name), list):
+            named[name] = [_renamed(each, words) for each in named[name]]
+    return {name: _typed(value, known.get(name, {})) for name, value in named.items()}
+
+
+def _renamed(args: Any, names: Mapping[str, str]) -> Any:
+    if not isinstance(args, dict):
+        return args  # What is wrong with it, its schema says.
+    return {
+        names[name] if name in names and names[name] not in args else name: value
+        for name, value in args.items()
+    }
+
+
+def _edit(args: Json, command: str | None) -> Json:
+    found = (wanted for wanted, shows in _INFERRED if any(name in args for name in shows))
+    if (wanted := args.get("command") or command or next(found, None)) is not None:
+        args["command"] = wanted
+    if wanted == "insert" and "text" not in args and "new_text" in args:
+        args["text"] = args.pop("new_text")
+    match args.get("view_range"):
+        case [int(first), int(last)]:
+            del args["view_range"]
+            args["start_line"] = first
+            if last > 0:
+                args["end_line"] = last
+        case _:
+            pass
+    return args
+
+
+def _typed(value: object, schema: Json) -> Any:
+    """A number, a truth value, a list or an object that was sent as a text of it."""
+    wanted = schema.get("type")
+    if not isinstance(value, str) or wanted not in _TYPES:
+        return value
+    try:
+        read: object = json.loads(value.lower() if wanted == "boolean" else value)
+    except ValueError:
+        return value
+    return read if type(read) in _TYPES[wanted] else value
