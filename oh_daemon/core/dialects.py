@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from oh_daemon.core.ports import Json
 
@@ -56,6 +56,7 @@ _INFERRED = (
     ("view", ("path",)),
 )
 """A missing command of `edit`, and what shows it."""
+_KEY = re.compile(r"(?i)\A(?:ctrl|control)[-+]([a-z])\Z")
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _LONE_BACKSLASH = re.compile(r'(\\["\\/bfnrtu])|\\')
 _TYPES = {
@@ -90,21 +91,31 @@ def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Js
             named[name] = values.get(named[name], named[name])
     if tool == "edit" and "command" in known:
         named = _edit(named, command)
-    if tool == "grep" and isinstance(named.get("pattern"), str):
-        # In JSON a single backslash before a b is a backspace; nobody looks for that.
-        named["pattern"] = named["pattern"].replace("\b", r"\b")
+    _respell(tool, named)
     for name, words in _ENTRIES.get(tool, {}).items():
         if isinstance(named.get(name), list):
             named[name] = [_renamed(each, words) for each in named[name]]
     return {name: _typed(value, known.get(name, {})) for name, value in named.items()}
 
 
+def _respell(tool: str, args: Json) -> None:
+    match tool, args:
+        case "grep", {"pattern": str(pattern)}:
+            # In JSON a single backslash before a b is a backspace; nobody looks for that.
+            args["pattern"] = pattern.replace("\b", r"\b")
+        case "terminal", {"is_input": True, "command": str(text)}:
+            args["command"] = _KEY.sub(lambda key: f"C-{key[1].lower()}", text)
+        case _:
+            pass
+
+
 def _renamed(args: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(args, dict):
         return args  # What is wrong with it, its schema says.
+    given = cast("Json", args)
     return {
-        names[name] if name in names and names[name] not in args else name: value
-        for name, value in args.items()
+        names[name] if name in names and names[name] not in given else name: value
+        for name, value in given.items()
     }
 
 

@@ -39,7 +39,10 @@ class MemoryTool:
                 "properties": {
                     "command": {"enum": ["search", "write"]},
                     "text": {"type": "string", "minLength": 1, "maxLength": MAX_NOTE_CHARS},
-                    "scope": {"enum": [*scopes], "description": "of a new note"},
+                    "scope": {
+                        "enum": [*scopes],
+                        "description": f"of a note; user: for all projects; default {scopes[0]}",
+                    },
                     "topic": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,39}$"},
                 },
                 "required": ["command", "text"],

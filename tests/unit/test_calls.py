@@ -119,6 +119,15 @@ def test_a_call_in_the_words_of_other_agents_means_the_same(name: str, said: Jso
     assert json.loads(call.arguments) == said
 
 
+@pytest.mark.parametrize(
+    ("typed", "key"),
+    [("Ctrl+C", "C-c"), ("ctrl-d", "C-d"), ("C-c", "C-c"), ("a ctrl+c", "a ctrl+c")],
+)
+def test_a_key_is_known_by_its_other_names(typed: str, key: str):
+    call = parsed("bash", json.dumps({"cmd": typed, "is_input": True}))
+    assert (call.args, call.error) == ({"command": key, "is_input": True}, None)
+
+
 @pytest.mark.parametrize("name", ["bash", "execute_bash", "shell", "Bash"])
 def test_a_tool_is_known_by_its_other_names(name: str):
     assert parsed(name, '{"command": "ls"}').tool is TERMINAL
