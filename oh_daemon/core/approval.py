@@ -33,6 +33,7 @@ MODE_CHOICES = {
 EDITABLE = {"command": "command", "fileChange": "hunks"}
 """What of a subject the user may change before allowing it; the tool's argument has its name."""
 
+PLAN_RULE = "mode plan is read-only"
 Effect = Literal["allow", "ask", "reject"]
 
 
@@ -95,7 +96,7 @@ def decide(
     may_pass = ruled.effect == "allow" and (ruled.covers_high or risk in {"low", "medium"})
     rules: tuple[tuple[bool, Effect, str], ...] = (
         (ruled.effect == "reject", "reject", ruled.rule),
-        (mode == "plan" and intent.footprint.writes, "reject", "mode plan is read-only"),
+        (mode == "plan" and intent.footprint.writes, "reject", PLAN_RULE),
         (floor and never_asks, "reject", "protected places are never touched without asking"),
         (floor, "ask", "protected place"),
         (ruling is not None and ruled.effect == "ask", "ask", ruled.rule),

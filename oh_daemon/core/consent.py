@@ -18,6 +18,7 @@ from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import (
     EDITABLE,
+    PLAN_RULE,
     RISK_ORDER,
     Gate,
     Ruling,
@@ -43,6 +44,11 @@ from oh_daemon.core.ports import (
 from oh_daemon.core.rules import ruling_of
 
 logger = logging.getLogger(__name__)
+
+_ADVICE = {
+    PLAN_RULE: " Tools and commands that only read may run; what you would change, say in your"
+    " answer. The user may leave this mode."
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,9 @@ class Consent:
             self._ask(item, asked, digest, self._with_change(item, intent, verdict))
             return None
         self._log_decision(item, verdict, digest)
-        return intent if verdict.effect == "allow" else Rejection(f"Not allowed: {verdict.rule}.")
+        if verdict.effect == "allow":
+            return intent
+        return Rejection(f"Not allowed: {verdict.rule}.{_ADVICE.get(verdict.rule, '')}")
 
     def _analyzed(self, spec: ToolSpec, intent: Intent) -> Intent:
         """The intent with the rating of the program's own analyzer."""

@@ -131,7 +131,10 @@ def test_looser_options_do_not_run_what_waits_for_an_answer() -> None:
 def test_the_mode_plan_rejects_without_asking() -> None:
     world = World()
     world.conversation.state.options["mode"] = "plan"
-    assert world.settle() == Rejection("Not allowed: mode plan is read-only.")
+    told = "Not allowed: mode plan is read-only. Tools and commands that only read may run"
+    answer = world.settle()
+    assert isinstance(answer, Rejection)
+    assert answer.text.startswith(told)
     assert world.pending == []
 
 
