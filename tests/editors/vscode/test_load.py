@@ -27,6 +27,9 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await expect(vscode.commands.last).to_be_in_viewport()
     await vscode.panel.get_by_role("button", name="Show earlier messages").click()
     await expect(vscode.commands).to_have_count(400)
+    in_order = "(all) => all.map((each) => Number(each.dataset.item.slice('item-'.length)))"
+    items = await vscode.commands.evaluate_all(in_order)
+    assert items == list(range(items[0], items[0] + 400))
 
     # What is read stays in sight while the panel is hidden, and over a reload.
     item = await vscode.commands.nth(100).get_attribute("data-item")
