@@ -41,7 +41,7 @@ LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 CODE_SERVER := tests/editors/vscode/host
 BROWSERS := chromium-headless-shell chromium google-chrome
 HOST := $(CODE_SERVER)/node_modules/.made-$(call hash,$(CODE_SERVER)/package-lock.json)
-NPM := npm --no-fund --no-audit --ignore-scripts --loglevel=error
+NPM := npm --no-fund --no-audit --no-update-notifier --ignore-scripts --loglevel=error
 
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
 
@@ -121,8 +121,10 @@ mcp-servers: system $(MCP_SERVERS)
 # What the tests of the panel drive: a VS Code with the extension, and a browser to show it.
 editors: system browser $(HOST) $(EXTENSION)/oh.vsix
 
+# Playwright's own Node needs a library that otherwise only compilers bring along.
 # Debian has the package, Ubuntu has none of any Chromium: there a person installs Google's.
-browser:
+browser: $(DEV)
+	@.venv/bin/playwright --version >/dev/null 2>&1 || .ci/system-packages --need libatomic1
 	@command -v $(BROWSERS) >/dev/null || \
 		.ci/system-packages chromium-headless-shell:chromium-headless-shell || \
 		{ echo "the panel's tests need one of $(BROWSERS) on the PATH" >&2; [ -z "$${CI:-}" ]; }
