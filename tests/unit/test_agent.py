@@ -538,10 +538,10 @@ def test_the_partial_text_of_a_stopped_answer_stays(how: str):
         else:
             work.agent.close(DEADLINE_S)
         [item] = work.items("agentMessage")
-        state = work.conversation.state
+        status = work.conversation.status
         assert (item["status"], item["reason"]) == ("cancelled", "interrupted")
         assert item["text"] == "Once upon a time"
-        assert state.status == ("idle" if how == "interrupt" else "paused")
+        assert status == ("idle" if how == "interrupt" else "paused")
 
 
 def test_a_message_steers_a_running_turn_at_its_next_step():
