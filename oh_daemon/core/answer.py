@@ -35,8 +35,10 @@ from oh_daemon.core.ports import (
     ToolCall,
 )
 from oh_daemon.core.recovery import ITEM
+from oh_daemon.core.risk import display_escaped
 
 _CUT = "The answer was cut off at the output limit, so this call did not run. Send less at once."
+_MAX_PATH_CHARS = 200
 _SKIPPED = "Skipped: finish ended the turn before this call."
 
 
@@ -192,7 +194,7 @@ class Answering:
             "startedAt": self._conversation.clock.now(),
             "tool": tool.spec.name if tool else call.name,
             "toolKind": tool.spec.kind if tool else "other",
-            "title": call.name,
+            "title": _plain_title(parsed),
             "args": parsed.args,
             "summary": parsed.summary,
             "selfRating": parsed.risk,
@@ -219,6 +221,13 @@ def retry_event(retry: Retry, dropped: tuple[str, ...] = ()) -> e.RetryScheduled
 
 def _is_finish(parsed: ParsedCall) -> bool:
     return parsed.tool is not None and parsed.tool.spec.name == "finish"
+
+
+def _plain_title(parsed: ParsedCall) -> str:
+    """For a call that its tool cannot plan: what it was about, where it names a file."""
+    path = parsed.args.get("path")
+    named = display_escaped(path) if isinstance(path, str) else ""
+    return f"{parsed.call.name} {named[:_MAX_PATH_CHARS]}".rstrip()
 
 
 def _planned(parsed: ParsedCall) -> Json:

@@ -366,15 +366,16 @@ class Unready(FunctionTool):
     """A tool whose plan cannot work."""
 
     def plan(self, args: Json) -> Intent:
-        raise ZeroDivisionError(args["words"])
+        raise ZeroDivisionError(args["path"])
 
 
-def test_a_plan_that_breaks_is_an_observation_too():
-    unready = Unready(ToolSpec("unready", "Broken.", {"type": "object"}), lambda words: words)
-    with at_work([call("unready", words="x"), say("Done.")], unready) as work:
+def test_a_plan_that_breaks_is_an_observation_too_and_its_title_names_the_file():
+    unready = Unready(ToolSpec("unready", "Broken.", {"type": "object"}), lambda path: path)
+    with at_work([call("unready", path="src/a\u202eb.py"), say("Done.")], unready) as work:
         work.run()
         [item] = work.items("toolCall")
     assert "broke before it ran" in result_of(item)
+    assert item["title"] == r"unready src/a\u{202e}b.py"
 
 
 def test_calls_after_finish_are_skipped_and_cut_calls_never_run():
