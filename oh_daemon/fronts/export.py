@@ -110,8 +110,15 @@ def outcome(item: Json) -> str:
 
 def patches(item: Json) -> str:
     """What a call changed, as one patch."""
-    made = item.get("changes", ()) if item["status"] == "completed" else ()
-    return "".join(change.get("patch") or "" for change in made)
+    return "".join(change.get("patch") or "" for change in changes_made(item))
+
+
+def changes_made(item: Json) -> Sequence[Json]:
+    return item.get("changes", ()) if item["status"] == "completed" else ()
+
+
+def notice_of(item: Json) -> str:
+    return " ".join(filter(None, (item["title"], item.get("description"))))
 
 
 def text_of(parts: Iterable[Json]) -> str:
@@ -149,7 +156,7 @@ def _markdown_item(item: Json) -> list[str]:
             [f"*Older steps were condensed.*\n\n{item['summary']}"] if item.get("summary") else []
         )
     if kind == "notice":
-        return [f"> **{_one_line(item['title'])}**"]
+        return [f"> **{_one_line(notice_of(item))}**"]
     if kind == "plan":
         return [
             "\n".join(f"- [{MARKS[e['status']]}] {_one_line(e['text'])}" for e in item["entries"])

@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
+from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 
@@ -82,7 +83,7 @@ def _item(item: Json, read_blob: ReadBlob) -> str:
     if kind == "reasoning":
         return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
     if kind == "notice":
-        return f'<p class="note">{escape(item["title"])}</p>'
+        return f'<p class="note">{escape(export.notice_of(item))}</p>'
     if kind == "condensation":
         return _condensation(item)
     return _call(item) if export.is_tool(item) else ""
@@ -120,7 +121,7 @@ def _source(part: Json, read_blob: ReadBlob) -> str | None:
 def _call(item: Json) -> str:
     kind, patch = item["kind"], export.patches(item)
     said = _pre(export.text_of(item.get("content", ())))
-    inside = _diff(patch) if patch else said
+    inside = _changes(export.changes_made(item)) if patch else said
     if kind == "plan" and item["status"] == "completed":
         inside = _plan(item)
     elif kind == "command" and "\n" in item["command"].strip():
@@ -145,6 +146,16 @@ def _folded(
 def _plan(item: Json) -> str:
     rows = (f'<li class="{e["status"]}">{escape(e["text"])}</li>' for e in item["entries"])
     return f'<ul class="entries">{"".join(rows)}</ul>'
+
+
+def _changes(changes: Sequence[Json]) -> str:
+    """Each file under its name, where there are several."""
+    diffs = [_diff(change.get("patch") or "") for change in changes]
+    if len(changes) == 1:
+        return diffs[0]
+    names = [unquote(change["uri"].rpartition("/")[2]) for change in changes]
+    rows = zip(names, diffs, strict=True)
+    return "".join(f'<p class="file">{_safe(name)}</p>{diff}' for name, diff in rows)
 
 
 def _diff(patch: str) -> str:

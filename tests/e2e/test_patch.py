@@ -57,6 +57,10 @@ def test_a_patch_is_asked_about_once_done_reviewed_and_taken_back(world: World) 
     answer = {"approvalId": approval["id"], "digest": approval["digest"]}
     client.request("approval/respond", {**answer, "optionId": "allow-once"})
     world.turn(client)
+    exported = {"conversationId": conversation, "format": "html"}
+    page = client.request("conversation/export", exported)["text"]
+    names = ("open.py", "made.py", "gone.py", "old.py")
+    assert all(f'<p class="file">{name}</p>' in page for name in names)
     [patched] = items(client, "fileChange")
     assert "Deleted gone.py" in content_of(patched)
     assert buffer.text == "one\n2\ntyped\n"
