@@ -18,17 +18,18 @@ export async function openStore(conversationId: string, onOpened: (store: Store)
   onOpened(store);
   const before = { conversationId, beforeSeq: store.lastSeq + 1, types: TURN_EVENTS, limit: EVENTS_PAGE };
   store.readTurns((await call("conversation/events", before)).events);
-  if (["error", "paused"].includes(opened.conversation.status)) await readError(store);
+  if (["error", "paused", "running"].includes(opened.conversation.status)) await readTrouble(store);
   return store;
 }
 
-/** The error is an event, not an item; after a reload the last one says why the conversation rests. */
-async function readError(into: Store): Promise<void> {
-  const types = ["error.raised", "turn.started"];
-  const params = { conversationId: into.info.id, beforeSeq: into.lastSeq + 1, types, limit: LAST_EVENTS };
-  const { events } = await call("conversation/events", params);
-  const event = events.at(-1)?.event;
-  if (event?.type === "error.raised") into.error = event.error;
+/** An event, not an item: the last one says why the conversation rests, or what its turn waits for. */
+async function readTrouble(into: Store): Promise<void> {
+  const { lastSeq, info: { id: conversationId, status } } = into;
+  const types = ["turn.started", "turn.resumed", ...(status === "running" ? ["retry.scheduled", "item.started"] : ["error.raised"])];
+  const params = { conversationId, beforeSeq: lastSeq + 1, types, limit: LAST_EVENTS };
+  const last = (await call("conversation/events", params)).events.at(-1);
+  // What has come meanwhile knows better.
+  if (last && into.lastSeq === lastSeq) into.showTrouble(last);
 }
 
 /** One page more in front; false when there is none. */

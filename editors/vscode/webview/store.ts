@@ -172,6 +172,11 @@ export class Store {
     return true;
   }
 
+  /** What the log said last, if it is that. */
+  showTrouble(record: LogRecord): void {
+    if (["error.raised", "retry.scheduled"].includes(record.event.type)) this.apply(record);
+  }
+
   private apply({ seq, ts, turnId, itemId, event }: LogRecord): void {
     switch (event.type) {
       case "item.started":
