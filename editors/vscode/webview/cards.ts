@@ -42,8 +42,18 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
     case "condensation":
       return condensation(item);
     default:
-      return item.tool === "ask" ? questionItem(item) : toolCard(item, conversationId);
+      return callCard(item, conversationId);
   }
+}
+
+/** Some calls have looks of their own while all goes well. */
+function callCard(item: ToolItem, conversationId: string): HTMLElement | undefined {
+  const isWell = ["pending", "running", "completed"].includes(item.status);
+  if (item.tool === "ask") return questionItem(item);
+  // The cards of its sub-agents follow.
+  if (item.tool === "delegate" && isWell) return undefined;
+  if (item.tool === "finish" && item.status === "completed") return h("article.agent", { "aria-label": "Agent" }, markdown(output(item)));
+  return toolCard(item, conversationId);
 }
 
 /** A question of the agent reads like its other words, with what came of it. */
@@ -101,7 +111,7 @@ function toolCard(item: ToolItem, conversationId: string): HTMLElement {
   const isFailed = item.status === "failed" || (exitCode(item) ?? 0) !== 0;
   const head = [
     h("span.state", { role: "img", "aria-label": isFailed ? "failed" : status.label }, icon(isFailed ? "cross" : status.icon)),
-    item.kind === "command" ? h("code.title", {}, item.command) : h("span.title", {}, ...breakable(item.title)),
+    item.kind === "command" ? h("code.title", { title: item.command }, item.command) : h("span.title", {}, ...breakable(item.title)),
     h("span.meta", {}, meta(item)),
     item.kind === "command" && item.status === "running" && elapsed(item),
   ];
@@ -133,7 +143,10 @@ function onlyChange(item: ToolItem): FileChange | undefined {
 
 function notes(item: ToolItem): HTMLElement[] {
   const reason = item.reason === undefined ? undefined : REASONS[item.reason];
-  return reason === undefined ? [] : [h("p.note", {}, reason)];
+  // Only the user's choice brings them into the arguments.
+  const isPart = item.kind === "fileChange" && item.status === "completed" && "hunks" in item.args;
+  const words = reason ?? (isPart ? "Without the changes that you left out" : undefined);
+  return words === undefined ? [] : [h("p.note", {}, words)];
 }
 
 function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
@@ -158,7 +171,7 @@ function isImage(block: Record<string, unknown>): block is Record<string, unknow
 
 /** The last line of a command's text repeats what the head of the card says. */
 function output(item: ToolItem): string {
-  const text = item.content.map((each) => each.text ?? "").join("\n");
+  const text = item.content.flatMap(({ text: part }) => (typeof part === "string" ? [part] : [])).join("\n");
   return item.kind === "command" ? text.replace(/\n?\[exit code [^\n]*\]\s*$/, "").trimEnd() : text.trimEnd();
 }
 

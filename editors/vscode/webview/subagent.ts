@@ -9,7 +9,7 @@ const ENDED = { failed: "failed", cancelled: "stopped", rejected: "rejected", co
 export function subagentCard(item: SubagentItem, doing: string | undefined, open: (conversationId: string) => void): HTMLElement {
   const { agent, title, status, conversationId } = item;
   const { icon: name, label } = STATUS[status];
-  const words = status in ENDED ? ENDED[status as keyof typeof ENDED] : (doing ?? "starting");
+  const words = status in ENDED ? ENDED[status as keyof typeof ENDED] : (doing ?? "working");
   return h("button.card.subagent", { "data-kind": item.kind, "data-status": status, title: "Show what this sub-agent does", onclick: () => open(conversationId) },
     h("span.state", { role: "img", "aria-label": label }, icon(name)),
     h("span.subagent-text", {}, h("span.title", {}, h("b", {}, agent), ` ${title}`), h("span.doing", {}, words)),
@@ -22,7 +22,7 @@ export class ParentLine {
   private parentId = "";
 
   constructor(onOpen: (conversationId: string) => void) {
-    this.element = h("div.parent-line", { hidden: true }, h("span.what", {}, "The work of a sub-agent"),
+    this.element = h("nav.parent-line", { "aria-label": "Sub-agent", hidden: true }, h("span.what", {}, "The work of a sub-agent"),
       h("button.quiet", { onclick: () => onOpen(this.parentId) }, icon("back"), "Back"));
   }
 

@@ -11,7 +11,7 @@ TASK = {"task": "child: make it", "title": "Make the file", "agent": "general"}
 
 
 async def test_a_sub_agent_asks_in_its_parent_and_its_work_is_a_click_away(vscode: VSCode) -> None:
-    parent = [call("delegate", tasks=[TASK]), say("All done.")]
+    parent = [call("delegate", tasks=[TASK]), call("finish", message="All **done**.")]
     child = [call("terminal", command="touch made", security_risk="low"), say("Made it.")]
     scripts = {"parent:": parent, "child:": child}
     vscode.llm.play(keyed(lambda request: first_user_text(request).split()[0], scripts))
@@ -20,6 +20,8 @@ async def test_a_sub_agent_asks_in_its_parent_and_its_work_is_a_click_away(vscod
     await expect(vscode.approval).to_contain_text("Asked by the sub-agent general: Make the file")
     card = vscode.panel.locator(".subagent")
     await expect(card.locator(".doing")).to_contain_text("touch made")
+    # Nothing repeats what it says.
+    await expect(vscode.panel.locator(".card")).to_have_count(1)
     await expect(vscode.approval.locator('[data-option="allow-once"]')).to_be_enabled()
     await vscode.page.keyboard.press("Control+Alt+Enter")
     await expect(vscode.panel.locator(".agent").last).to_have_text("All done.")
