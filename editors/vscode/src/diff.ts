@@ -67,8 +67,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
       const [before, after] = await this.sides(conversationId, change);
       return [Uri.parse(change.uri), change.op === "add" ? undefined : before, change.op === "delete" ? undefined : after];
     });
-    const title = changes.length === 1 ? "Changes of this turn" : `Changes of this turn (${changes.length} files)`;
-    await commands.executeCommand("vscode.changes", title, await Promise.all(rows));
+    await commands.executeCommand("vscode.changes", "Changes of this turn", await Promise.all(rows));
   }
 
   /** The question is answered: what showed it goes. */

@@ -5,11 +5,23 @@ import { h } from "./dom";
 import { run } from "./host";
 
 export const CONTEXT_LINES = 2;
+/** Of the file, and of a hunk that is all of a new or a deleted one. */
+const HEAD = /^(---|\+\+\+) |^@@ .*[-+]0,0 /;
 
 /** `onOpen` opens the change in the editor's own diff. */
 export function fileDiff(change: FileChange, onOpen: () => void, body: readonly HTMLElement[] = [diffRows(change)]): HTMLElement {
   const name = fileName(change.uri);
-  return h("div.diff", {}, h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), ...facts(change, onOpen)), ...body);
+  return h("div.diff", {}, h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), fate(change), ...facts(change, onOpen)), ...body);
+}
+
+/** Of a file that is more than edited. */
+function fate({ op, patch }: FileChange): HTMLElement | undefined {
+  const word = isMove(patch) ? "moved" : op === "add" ? "new" : op === "delete" ? "deleted" : undefined;
+  return word === undefined ? undefined : h("span.badge", {}, word);
+}
+
+function isMove(patch: string | undefined): boolean {
+  return patch?.startsWith("rename from ") ?? false;
 }
 
 /** What stands behind a file's name: how much, whether it is saved, and the way to the editor's diff. */
@@ -18,7 +30,7 @@ export function facts(change: FileChange, onOpen: () => void): HTMLElement[] {
   const found = [h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`))];
   if (unsaved === true) found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
   // Of a file that moves the patch is between two names, so it fits the text of neither.
-  if (patch === undefined || op === "delete" || patch.startsWith("rename from ")) return found;
+  if (patch === undefined || op === "delete" || isMove(patch)) return found;
   return [...found, h("button.quiet.open-diff", { "aria-label": "Open diff", title: "Open the diff in the editor", onclick: onOpen }, "Diff")];
 }
 
@@ -31,7 +43,7 @@ export function fileLink(uri: string, label: string): HTMLElement {
 }
 
 function rows(patch: string): HTMLElement[] {
-  const lines = patch.replace(/\n$/, "").split("\n").filter((line) => !/^(---|\+\+\+) /.test(line));
+  const lines = patch.replace(/\n$/, "").split("\n").filter((line) => !HEAD.test(line));
   return lines.map((line) => {
     if (line.startsWith("@@")) return h("span.hunk", {}, `${line.replace(/^@@ -\S+ \+(\d+)\S* @@.*/, "line $1")}\n`);
     const kind = line.startsWith("+") ? "span.add" : line.startsWith("-") ? "span.del" : "span.same";

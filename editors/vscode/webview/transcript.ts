@@ -125,6 +125,8 @@ export class Transcript {
     store?.touchAll();
     this.release();
     this.isFollowing = true;
+    // What is shorter now does not scroll, and so would not say it.
+    this.end.hidden = true;
   }
 
   draw(store: Store | undefined): void {
@@ -182,7 +184,6 @@ export class Transcript {
     this.elements.set(id, made);
     const elapsed = made.querySelector<HTMLElement>(".elapsed");
     if (elapsed) this.ticking.add(elapsed);
-    followOutput(made);
   }
 }
 
@@ -210,10 +211,4 @@ function replace(old: HTMLElement, made: HTMLElement): void {
   if (at < 0) return;
   const controls = made.querySelectorAll<HTMLElement>(FOCUSABLE);
   controls[Math.min(at, controls.length - 1)]?.focus({ preventScroll: true });
-}
-
-/** Live output shows its end. */
-function followOutput(element: HTMLElement): void {
-  const output = element.dataset.status === "running" ? element.querySelector(".output") : null;
-  if (output) output.scrollTop = output.scrollHeight;
 }

@@ -170,18 +170,23 @@ async def test_of_a_patch_whole_files_and_single_changes_are_left_out(vscode: VS
     await expect(vscode.panel.locator(".agent")).to_have_text("Hello.")
     await vscode.choose("model", PATCHES)
     await vscode.say("Change the lines")
-    for n in (1, 2, 3):
-        await change(vscode, f"Leave out change {n} of 3").click()
     heading, allow = (
         vscode.approval.get_by_role("heading"),
         vscode.approval.locator('[data-option="allow-once"]'),
     )
+    # However long the edit is.
+    await expect(allow).to_be_in_viewport(ratio=1)
+    await expect(vscode.approval.locator(".badge")).to_have_text("new")
+    for n in (1, 2, 3):
+        await change(vscode, f"Leave out change {n} of 3").click()
     await expect(heading).to_have_text("Every change is left out")
     await expect(allow).to_be_disabled()
     await change(vscode, "Take change 2 of 3 in lines.txt").click()
     await expect(allow).to_have_text("Allow 1 of 3 changes")
     await allow.click()
     await expect(vscode.panel.locator(".agent").last).to_have_text("As you wish.")
+    note = vscode.panel.locator('.card[data-kind="fileChange"] .note')
+    await expect(note).to_have_text("Without the changes that you left out")
     assert lines.read_text() == LINES.replace("line 20\n", "agent 20\n")
     assert not (vscode.project / "made.txt").exists()
     assert all(each in left_out(vscode) for each in ("-line 5\\n+agent 5", "+made"))

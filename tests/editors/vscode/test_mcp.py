@@ -25,14 +25,21 @@ def row(vscode: VSCode, name: str) -> Locator:
 async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_switched(
     vscode: VSCode, server: Server
 ) -> None:
-    vscode.script(call("shop__show"), say("A picture."))
+    vscode.script(call("shop__order", item="sun " * 500), call("shop__show"), say("A picture."))
     await vscode.open()
-    await vscode.choose("mode", "full")
     await vscode.say("what do they sell?")
+    asked = vscode.approval.locator(".exact")
+    await expect(asked).to_contain_text("sun")
+    assert await asked.evaluate("(shown) => shown.scrollHeight <= shown.clientHeight")
+    await vscode.choose("mode", "full")
+    await vscode.answer("reject")
     await expect(vscode.panel.locator(".agent")).to_have_text("A picture.")
     await vscode.panel.locator("summary", has_text="show").click()
     await expect(vscode.panel.locator(".card img").first).to_be_visible()
     await expect(vscode.panel.locator(".card img").first).to_have_js_property("naturalWidth", 1)
+    words = "(image: broken, or larger than 12 MiB)"
+    output = vscode.panel.locator(".card", has_text="show").locator(".output")
+    await expect(output).to_have_js_property("textContent", words)
     await vscode.run_command("oh: MCP Servers")
     await expect(row(vscode, "shop")).to_contain_text("tools")
     await expect(row(vscode, "broken")).to_contain_text("oh-no-such-program")
