@@ -358,7 +358,7 @@ function stateCards(isList: boolean): HTMLElement[] {
     const install = daemon.canInstall ? [host("Install", "oh.install", "primary")] : [];
     return [problem({ message: daemon.message, hint: daemon.details }, [...install, host("Try again", "oh.restart"), host("Settings", "oh.settings"), host("Log", "oh.log")])];
   }
-  const failed = failure ? [problem(failure, [...remedies(failure), button("Dismiss", () => { failure = undefined; draw(); })])] : [];
+  const failed = failure ? [problem(failure, [...remedies(failure, store ? undefined : useDemo), button("Dismiss", () => { failure = undefined; draw(); })])] : [];
   if (isList) return failed;
   const cards: HTMLElement[] = [];
   const hasModel = draft.length === 0 || draft[0]?.id === "model";
@@ -369,6 +369,7 @@ function stateCards(isList: boolean): HTMLElement[] {
 }
 
 function useDemo(): void {
+  failure = undefined;
   keep({ options: { ...memory.options, model: "demo" } });
   void loadDraft();
 }

@@ -16,7 +16,9 @@ export class QueueBox {
     // A message that is being changed stays until that is over.
     if (this.shown === key || this.element.querySelector("input")) return;
     this.shown = key;
-    this.element.replaceChildren(...queue.map((message) => this.row(conversationId, message)));
+    // As they reach the agent.
+    const inOrder = [...queue].sort((a, b) => Number(a.delivery === "queue") - Number(b.delivery === "queue"));
+    this.element.replaceChildren(...inOrder.map((message) => this.row(conversationId, message)));
   }
 
   private row(conversationId: string, message: QueuedMessage): HTMLElement {

@@ -22,8 +22,10 @@ export function withoutModel(onDemo: () => void): HTMLElement {
     h("div.actions", {}, host("Set an API key", "oh.setKey", "primary"), button("Use the demo", onDemo)));
 }
 
-export function remedies(error: Pick<ErrorInfo, "kind">): HTMLElement[] {
-  return error.kind === "authRequired" ? [host("Set an API key", "oh.setKey", "primary")] : [];
+/** Before the first conversation the demo is a way out too. */
+export function remedies({ kind }: Pick<ErrorInfo, "kind">, onDemo?: () => void): HTMLElement[] {
+  if (kind !== "authRequired") return [];
+  return [host("Set an API key", "oh.setKey", "primary"), ...(onDemo ? [button("Use the demo", onDemo)] : [])];
 }
 
 export function problem({ message, hint }: { message: string; hint?: string }, actions: HTMLElement[]): HTMLElement {

@@ -22,7 +22,7 @@ from window import VSCode, opened_window
 
 CALC = "def add(a, b):\n    return a - b\n"
 FIRST_OPTIONS = {"mode": "ask", "approval": "askRisky"}
-PATCHES = "patches"
+PATCHES = "a-model-that-edits-by-patch"
 """A model that is offered `apply_patch`, for a conversation that has started."""
 MODEL_OF_PATCHES = {"model": "openai/fake", "llm": {"editsByPatch": True}}
 NAME_OF_NONE = "no conversation has this name"

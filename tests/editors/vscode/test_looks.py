@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from common_window import PATCHES
 from fake_llm import call, calls, error, held, reason, say
 from playwright.async_api import expect
 from window import VSCode
@@ -178,10 +179,18 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await look(vscode, "usage")
     task = {"task": "Who calls discount?", "title": "Find the callers", "agent": "explore"}
     vscode.script(
-        call("delegate", tasks=[task]), say("Two."), say("Two callers, and both of them round."),
-        say("Half cents **add up**."),
+        call("delegate", tasks=[task]), held(say("Two.", n_chunks=2), gate),
+        say("Two callers, and both of them round."), say("Half cents **add up**."),
     )  # fmt: skip
+    gate.clear()
     await vscode.say("Who else uses it?")
+    await vscode.panel.locator(".subagent").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text("Tw")
+    assert await violations(vscode) == []
+    await vscode.panel.get_by_role("button", name="Back", exact=True).click()
+    await expect(vscode.panel.locator(".subagent .doing")).to_have_text("working")
+    assert await violations(vscode) == []
+    gate.set()
     await expect(vscode.panel.locator(".subagent .doing")).to_have_text("done")
     await expect(vscode.panel.locator(".agent").last).to_contain_text("both of them round")
     await expect(vscode.panel.get_by_label("Stop", exact=True)).to_be_hidden()
@@ -192,6 +201,7 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await expect(vscode.panel.locator(".rollback")).to_be_visible()
     await look(vscode, "beside")
     await vscode.set_width(280)
+    await vscode.choose("model", PATCHES)
     assert await overflow(vscode) == 0
 
 

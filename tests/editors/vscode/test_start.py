@@ -149,7 +149,10 @@ async def test_a_key_reaches_the_daemon_without_its_environment_and_again_after_
 ) -> None:
     vscode = vscode_without_model
     await vscode.open()
-    await vscode.panel.get_by_role("button", name="Set an API key").click()
+    await vscode.say("hello")
+    problem = vscode.panel.get_by_role("alert")
+    await expect(problem.get_by_role("button", name="Use the demo")).to_be_visible()
+    await problem.get_by_role("button", name="Set an API key").click()
     await vscode.page.locator(".quick-input-widget input").first.fill("OPENAI")
     await expect(vscode.page.locator(".quick-input-list .monaco-list-row")).to_have_count(1)
     await vscode.page.locator(".quick-input-widget input").first.press("Enter")

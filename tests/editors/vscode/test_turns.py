@@ -12,6 +12,11 @@ from window import VSCode
 pytestmark = pytest.mark.one_window
 
 VIEW = call("edit", command="view", path="calc.py")
+IS_END_IN_SIGHT = """(output) => {
+  const text = document.createRange();
+  text.selectNodeContents(output);
+  return text.getBoundingClientRect().bottom <= output.getBoundingClientRect().bottom;
+}"""
 EDIT = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
 
 
@@ -47,13 +52,14 @@ async def test_a_task_streams_runs_and_edits_the_dirty_document_in_one_undo_step
 
 
 async def test_stop_ends_a_running_command_and_its_live_output_stays(vscode: VSCode) -> None:
-    vscode.script(call("terminal", command="echo started; sleep 300"))
+    vscode.script(call("terminal", command="seq 99; echo started; sleep 300"))
     await vscode.open()
     await vscode.choose("mode", "full")
     await vscode.say("wait")
     await expect(vscode.commands.locator(".output")).to_contain_text("started")
     await vscode.input.press("Escape")
     await expect(vscode.commands).to_have_attribute("data-status", re.compile("cancelled|failed"))
+    assert await vscode.commands.locator(".output").evaluate(IS_END_IN_SIGHT)
     await expect(vscode.panel.get_by_label("Stop", exact=True)).to_be_hidden()
     # Of this project: other windows have such a command too.
     command = {"cmdline": ["sleep", "300"], "cwd": str(vscode.project)}
@@ -73,7 +79,7 @@ async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn
     await expect(vscode.panel.locator(".queued")).to_have_text(["two, please"])
     await vscode.say("but in French")
     # Also the daemon must have it before the answer ends, and with it the turn.
-    await expect(vscode.panel.locator(".queued")).to_have_count(2)
+    await expect(vscode.panel.locator(".queued")).to_have_text(["but in French", "two, please"])
     gate.set()
     await expect(vscode.panel.locator(".agent")).to_have_text(
         ["Working on it.", "Steered.", "Second turn."]
@@ -113,6 +119,11 @@ async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode:
     await vscode.expect_answers("And then")
     await vscode.say("more")
     countdown = vscode.panel.locator(".state-box .notice")
+    await expect(countdown).to_contain_text(re.compile(r"Trying again in \d s \(2 of 4\)"))
+    await vscode.page.keyboard.press("Control+b")
+    await expect(countdown).to_have_count(0)
+    await vscode.page.keyboard.press("Control+b")
+    await vscode.show_agent()
     await expect(countdown).to_contain_text(re.compile(r"Trying again in \d s \(2 of 4\)"))
     gate.set()
     problem = vscode.panel.get_by_role("alert")
