@@ -115,6 +115,7 @@ def test_who_is_refused_may_try_again_and_nobody_else_can_answer(world: World) -
         assert begin(client) != url
 
 
+@pytest.mark.own_daemon
 def test_signing_in_ends_with_the_server_and_its_port_is_closed(world: World) -> None:
     with vault() as settings:
         client = daemon(world, status="authRequired", vault=settings)
