@@ -13,12 +13,17 @@ local M = {}
 ---@field private levels string[] Fold level of each line, in the words of 'foldexpr'.
 ---@field private dirty table<integer, true> Entries to draw anew.
 ---@field private is_scheduled boolean
+---@field private frame_ms number
 ---@field private tail oh.Block
 ---@field private n_tail? integer Lines of the tail in the buffer.
 local Chat = {}
 Chat.__index = Chat
 
 local FRAME_MS = 33
+--- The colors of a long paragraph may take longer than a frame. Keys come first, so after drawing
+--- there is a rest of so many times what it took.
+local REST = 3
+local MAX_FRAME_MS = 500
 local namespace = vim.api.nvim_create_namespace("oh.chat")
 
 ---@type table<integer, oh.Chat>
@@ -33,7 +38,7 @@ function M.of(conversation)
       return chat
     end
   end
-  local chat = setmetatable({ conversation = conversation }, Chat)
+  local chat = setmetatable({ conversation = conversation, frame_ms = FRAME_MS }, Chat)
   chat:create_buffer()
   conversation.on_change = function(index)
     chat:on_change(index)
@@ -112,7 +117,7 @@ function Chat:on_change(index)
     elseif chats[self.buf] == self and vim.api.nvim_buf_is_loaded(self.buf) then
       self:draw()
     end
-  end, FRAME_MS)
+  end, self.frame_ms)
 end
 
 ---@private
@@ -129,6 +134,7 @@ end
 
 ---@private
 function Chat:draw()
+  local started = vim.uv.hrtime()
   local entries = self.conversation.entries
   if #self.blocks > #entries then
     self:draw_all()
@@ -144,6 +150,8 @@ function Chat:draw()
   self:replace(n_above, lines, levels)
   self:decorate(first, n_above)
   vim.cmd("redrawstatus!")
+  local took_ms = (vim.uv.hrtime() - started) / 1e6
+  self.frame_ms = math.floor(math.min(math.max(FRAME_MS, REST * took_ms), MAX_FRAME_MS))
 end
 
 --- Lines of the buffer above the block with this index. Changes happen near the end, so from there.
