@@ -107,8 +107,9 @@ def test_who_is_refused_may_try_again_and_nobody_else_can_answer(world: World) -
         [back] = parse_qs(urlsplit(url).query)["redirect_uri"]
         assert back.startswith("http://127.0.0.1:")
         for forged in (f"{back}?code=x&state=guessed", back, back.replace("/callback", "/")):
-            with pytest.raises(HTTPError, match="404"):
+            with pytest.raises(HTTPError, match="404") as refused:
                 browse(forged)
+            refused.value.close()
         browse(url)
         told(client, lambda server: "access_denied" in server.get("error", ""))
         assert stand(client, "vault")["status"] == "authRequired"
