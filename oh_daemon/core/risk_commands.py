@@ -63,8 +63,14 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     risk, meaning = MEANINGS[kind]
     yield Finding(risk, f"{program} {meaning}", kind)
     paths = _without_pattern(program, args) if kind == "pattern" else args
-    if kind == "text":
-        yield from (rate_variable(*arg.split("=", 1)) for arg in args if re.match(r"\w+\+?=", arg))
+    if kind in ("text", "names"):
+        given = (re.match(r"(\w+(?:\[.*\])?\+?)(?:=(.*))?$", arg, re.DOTALL) for arg in args)
+        values = {match[1]: match[2] for match in given if match}
+        if kind == "names":
+            values = dict.fromkeys(values, UNKNOWN)
+        yield from (
+            rate_variable(name, value) for name, value in values.items() if value is not None
+        )
         paths = args[:0]
     writes = effect == "medium" or kind in ("write", "fetch", "unknown")
     yield from rate_paths(paths, ground, writing=writes)
@@ -201,10 +207,11 @@ _PLACES: dict[Place, tuple[Risk, Risk, str]] = {
 
 def rate_variable(name: str, value: str) -> Finding:
     """What it means to give a variable another value."""
-    loads_code = _PATHS.fullmatch(name) and re.search(r"(^|:)[/~]|\.\.|\0", value)
+    base = re.sub(r"(\[.*\])?\+?$", "", name, flags=re.DOTALL)
+    loads_code = _PATHS.fullmatch(base) and re.search(r"(^|:)[/~]|\.\.|\0", value)
     # Bash evaluates the index of an array in a number, and what stands in it runs.
     runs = re.search(r"\[.*(\$\(|`)", name + value, re.DOTALL)
-    if runs or loads_code or _LOADED.fullmatch(name.rstrip("+")):
+    if runs or loads_code or _LOADED.fullmatch(base):
         return Finding("high", f"sets {name}, which decides what other programs run")
     return Finding("low", f"sets {name}")
 
@@ -215,6 +222,7 @@ _LOADED = re.compile(
     |SHELL|HOME|NODE_OPTIONS|PYTHON(STARTUP|HOME|BREAKPOINT|INSPECT)|PERL\w*|RUBY(LIB|OPT)|IFS|PS[0-4]
     |PROMPT_COMMAND|CDPATH|SHELLOPTS|BASHOPTS|(?i:\w*_proxy)|\w*ASKPASS|LESS(OPEN|CLOSE)|_?JAVA_\w*
     |\w*RUSTC\w*|(?i:npm_config_\w+)|PIP_\w+|UV_\w*INDEX\w*|HIST\w+|DOCKER_HOST|KUBECONFIG|SSH_\w+
+    |(S?RANDOM|OPTIND|SECONDS|BASHPID)  # Numbers, which bash evaluates.
     |MAKEFLAGS|TAR_OPTIONS|RSYNC_\w+|\w*BASE_URL|XDG_CONFIG\w*|SUDO_\w+|RIPGREP_CONFIG_PATH|WGETRC""",
     re.VERBOSE,
 )

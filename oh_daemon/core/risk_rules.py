@@ -16,6 +16,7 @@ MEANINGS: dict[str, tuple[Risk, str]] = {
     "text": ("low", "its arguments are only text"),
     "read": ("low", "reads files"),
     "pattern": ("low", "searches or filters files"),
+    "names": ("medium", "gives variables other values"),
     "ask": ("medium", "acts in the workspace"),
     "run": ("medium", "runs code of the project"),
     "write": ("medium", "creates, changes or deletes files"),
@@ -25,15 +26,16 @@ MEANINGS: dict[str, tuple[Risk, str]] = {
 }
 
 _PROGRAMS: dict[str, str] = {
-    "text": """: true false sleep wait exit return break continue shift getopts umask times let nproc
+    "text": """: true false sleep wait exit return break continue shift umask times let nproc
         tty whoami id groups uname uptime locale getconf seq expr cal which type whereis help clear
         pwd dirs echo basename dirname test [ jobs printf printenv export declare typeset local
         readonly date""",
+    "names": "read mapfile readarray getopts unset",
     "read": """cd cat nl head tail wc tac rev od hexdump strings stat du df ls dir cut paste join
         comm diff cmp tr fold fmt column md5sum sha1sum sha256sum sha512sum b2sum cksum realpath
         readlink base64 base32 zcat bzcat xzcat tsort pr file tree xxd uniq sort shuf""",
     "pattern": "grep egrep fgrep zgrep rg fd fdfind ag ack sed gsed awk gawk mawk nawk jq yq",
-    "ask": """popd pushd read mapfile set unset shopt less more ps top git docker podman nerdctl
+    "ask": """popd pushd set shopt less more ps top git docker podman nerdctl
         docker-compose buildah kubectl helm terraform tofu pulumi aws
         gcloud az gh glab heroku apt apt-get aptitude dpkg yum dnf apk pacman snap flatpak brew
         conda""",
@@ -49,9 +51,9 @@ _PROGRAMS: dict[str, str] = {
         expect elixir groovy irb osascript gdb""",
     "shell": "sh bash zsh dash ksh ash fish csh tcsh pwsh source . eval trap watch",
     "find": "find",
-    "wrap": """env timeout nice ionice stdbuf time nohup exec coproc command builtin busybox xargs
+    "wrap": """env timeout nice ionice stdbuf time nohup exec command builtin busybox xargs
         npx bunx uvx""",
-    "high": """parallel alias unalias hash enable bind complete disown at batch crontab systemctl
+    "high": """parallel coproc alias unalias hash enable bind complete disown at batch crontab systemctl
         service launchctl setsid screen tmux loginctl pm2 history fc shred wipe dd mkfs fdisk parted
         wipefs shutdown reboot halt poweroff init kill pkill killall fuser sudo doas su pkexec runuser
         chroot unshare nsenter setpriv setcap passwd useradd usermod visudo insmod modprobe sysctl
@@ -86,11 +88,16 @@ _GIT_SAFE = """status|log|show|blame|shortlog|describe|ls-files|ls-tree|rev-pars
 
 # Options and words that make a program high, whatever its kind is.
 _DANGERS = {
-    "date": r"\ -[uR]*[fsr]|\ --(f|s|ref)",
-    "let test [ readonly read unset": r"\[.*(\$\(|`)",
+    "date": r"\ -[uR]*[fsr]|\ --(f|s|ref)|\ \d",
+    "let": r"[A-Za-z_\0]",
+    "test [": r"\ -v\ (?!\w+(\ |$))|\[.*(\$\(|`)",
+    "read unset": r"\0|\[(?!\d+\])",
+    "readonly": r"\ .",
+    "wait": r"\ -\w*p",
+    "exec": r"\{",
     "set export": r"^(\ -[px])?$|\[.*(\$\(|`)",
     "printf": r"\ -v|\[.*(\$\(|`)",
-    "declare typeset local": r"\ -\w*n|^(\ -[px])?$|\[.*(\$\(|`)",
+    "declare typeset local": r"\ -\w*[nir]|\ [^=\ ]*\0|^(\ -[px])?$|\[.*(\$\(|`)",
     "jobs": r"\ -x",
     "printenv": rf"^$|{SECRET_NAME}",
     "env": r"^(\ -\S*|\ \w+=\S*)*(\ -\w*S|\ --s|$)",

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from oh_daemon.core.risk_braces import expand_braces
 from oh_daemon.core.risk_commands import Finding, Words, rate_path, rate_variable, rate_words
+from oh_daemon.core.risk_numbers import evaluated_texts
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_rules import SECRET_NAME, find_program
+from oh_daemon.core.risk_tree import parse_script, text_of, unread_texts
 
 # Syntax that does nothing by itself: what stands in it counts.
 _TRANSPARENT = frozenset(
@@ -25,7 +25,8 @@ _TRANSPARENT = frozenset(
     parenthesized_expression subscript heredoc_redirect herestring_redirect pipeline subshell
     command_substitution process_substitution arithmetic_expansion brace_expression string array
     translated_string concatenation expansion simple_expansion word ansi_c_string raw_string number
-    redirected_statement comment heredoc_start heredoc_end file_descriptor
+    redirected_statement comment heredoc_start heredoc_body heredoc_content
+    heredoc_end file_descriptor
     special_variable_name variable_name regex extglob_pattern string_content""".split()  # noqa: SIM905 - a list of 50 lines
 )
 _LOOPS = ("while_statement", "for_statement", "c_style_for_statement", "function_definition")
@@ -34,19 +35,15 @@ _APART = ("subshell", "command_substitution", "process_substitution", "pipeline"
 
 def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
     """Everything that a text does when a shell runs it."""
-    tree = Parser(_language()).parse(code.encode("utf-8", "surrogatepass"))
-    # The grammar joins a line that is only a backslash with the wrong one.
-    if tree.root_node.has_error or re.search(r"(^|\n)\s*\\\n", code):
+    root = parse_script(code)
+    if root is None:
         yield Finding("high", "it cannot be understood as a shell command", words=(UNKNOWN,))
         return
     script = _Script(ground)
-    script.walk(tree.root_node)
+    script.walk(root)
     yield from script.findings
-
-
-@cache
-def _language() -> Language:
-    return Language(tree_sitter_bash.language())
+    for text in (*unread_texts(root), *evaluated_texts(root)):
+        yield Finding("high", f"evaluates {text}, in which a command may stand", words=(UNKNOWN,))
 
 
 class _Script:
@@ -58,7 +55,7 @@ class _Script:
 
     def walk(self, node: Node) -> None:
         before = self._ground
-        if node.type in _LOOPS and re.search(r"\b(cd|pushd|popd)\b", _text(node)):
+        if node.type in _LOOPS and re.search(r"\b(cd|pushd|popd)\b", text_of(node)):
             # The next round starts where this one ended, wherever that is.
             self._ground = before._replace(cwd=None)
         _VISITS.get(node.type, _Script.walk_inside)(self, node)
@@ -127,30 +124,30 @@ class _Script:
             self.findings.append(found._replace(words=words))
         return targets[1:]
 
-    def visit_heredoc(self, node: Node) -> None:
-        start = node.parent.children[1] if node.parent else node
-        # The grammar misses some of the commands in a heredoc that the shell expands.
-        if not re.search(r"['\"\\]", _text(start)) and re.search(r"`|\$[({]", _text(node)):
-            self._high("its heredoc runs commands")
-
     def visit_function(self, node: Node) -> None:
-        name, body = _text(node.children[0]), node.children[-1]
+        name, body = text_of(node.children[0]), node.children[-1]
         if find_program(name)[1] != "unknown":
             self._high(f"gives {name} another meaning")
-        if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", _text(body)):
+        if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text_of(body)):
             self._high("defines a function that calls itself")
         self.walk(body)
 
     def visit_text(self, node: Node) -> None:
         # As an operand of arithmetic a text is evaluated, and a command in an index of it runs.
-        if re.search(r"\$\(|`", _text(node)):
+        if re.search(r"\$\(|`", text_of(node)):
             self._high("evaluates a text that runs a command")
 
     def visit_assignment(self, node: Node) -> None:
         self.findings.append(rate_variable(*self._assignment(node)))
 
+    def visit_loop(self, node: Node) -> None:
+        self.findings.append(rate_variable(text_of(node.named_children[0]), UNKNOWN))
+        self.walk_inside(node)
+
     def visit_expansion(self, node: Node) -> None:
-        text = _text(node)
+        text = text_of(node)
+        if given := re.match(r"\$\{(\w+)(\[.*\])?:?=", text):
+            self.findings.append(rate_variable(given[1], UNKNOWN))
         if "!" in text[:3] or re.match(rf"\$\{{?[A-Z_\d]*{SECRET_NAME}", text):
             self._high(f"uses {text}, which may hold a secret")
         self.walk_inside(node)
@@ -160,11 +157,13 @@ class _Script:
 
     def _assignment(self, node: Node) -> tuple[str, str]:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        return _text(name) if name else UNKNOWN, self._resolve(value) if value else ""
+        return text_of(name) if name else UNKNOWN, self._resolve(value) if value else ""
 
     def _expand(self, node: Node) -> list[str]:
         """The words that one word of a command becomes."""
-        if node.type not in ("word", "concatenation", "brace_expression") or "{" not in _text(node):
+        if node.type not in ("word", "concatenation", "brace_expression") or "{" not in text_of(
+            node
+        ):
             return [self._resolve(node)]
         is_whole = node.type != "concatenation"
         masked = self._mask(node) if is_whole else self._compose(node, self._mask)
@@ -175,14 +174,14 @@ class _Script:
 
     def _mask(self, node: Node) -> str:
         """A part of a word in which quoted braces are none."""
-        text = _text(node)
-        if node.type in ("word", "number"):
+        text = text_of(node)
+        if node.type in ("word", "number") and node.child_count == 0:
             return re.sub(r"\\(?:\n|(.))", lambda m: (m[1] or "").translate(_QUOTED), text)
         return text if node.type == "brace_expression" else self._resolve(node).translate(_QUOTED)
 
     def _resolve(self, node: Node) -> str:
         """What the shell makes of one word, `UNKNOWN` for the parts that only it knows."""
-        text = _text(node)
+        text, is_leaf = text_of(node), node.child_count == 0
         match node.type:
             case "raw_string":
                 return text[1:-1]
@@ -191,11 +190,11 @@ class _Script:
             case "word" | "concatenation" if re.search(r"\{.*(,|\.\.).*\}", text):
                 self.walk_inside(node)
                 return UNKNOWN
-            case "word" | "number" | "variable_name" | "extglob_pattern" | "regex":
+            case "word" | "number" | "variable_name" | "extglob_pattern" | "regex" if is_leaf:
                 return re.sub(r"\\(?:\n|(.))", r"\1", text)
             case kind if kind in _DECLARES:
                 return text
-            case "concatenation" | "command_name" | "array" | "test_operator":
+            case "concatenation" | "command_name" | "array" | "test_operator" | "number":
                 return self._compose(node)
             case "simple_expansion" if text in ("$HOME", "$PWD"):
                 return {"$HOME": "~", "$PWD": "."}[text]
@@ -211,7 +210,7 @@ class _Script:
             begin = child.start_byte - node.start_byte
             parts.append(source[end:begin].decode("utf-8", "replace"))
             inert = not child.is_named or child.type in ("string_content", "brace_expression")
-            parts.append(_text(child) if inert else resolve(child))
+            parts.append(text_of(child) if inert else resolve(child))
             end = child.end_byte - node.start_byte
         return "".join(parts) + source[end:].decode("utf-8", "replace")
 
@@ -235,8 +234,8 @@ _VISITS: dict[str, Callable[[_Script, Node], object]] = {
     "unset_command": _Script.visit_command,
     "redirected_statement": _Script.visit_redirected,
     "file_redirect": _Script.visit_redirect,
-    "heredoc_body": _Script.visit_heredoc,
     "function_definition": _Script.visit_function,
+    "for_statement": _Script.visit_loop,
     "variable_assignment": _Script.visit_assignment,
     "simple_expansion": _Script.visit_expansion,
     "expansion": _Script.visit_expansion,
@@ -252,7 +251,3 @@ def _parts(node: Node) -> Iterable[Node]:
             yield from _parts(child)
         elif child.is_named or child.type in _DECLARES:
             yield child
-
-
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")

@@ -1,0 +1,164 @@
+"""Where bash takes text for a number: a command that stands there, in an index, would run.
+
+After `x=$(cat f)`, `$((x))` runs what f holds when that is `a[$(command)]`; and what an earlier
+command left in a variable nobody knows. So only what the script itself says counts as a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from tree_sitter import Node
+
+from oh_daemon.core.risk_tree import every_node, text_of
+
+_COMPARES = frozenset("-eq -ne -lt -le -gt -ge".split())  # noqa: SIM905 - reads like the shell.
+_NUMBER = re.compile(
+    r"""(["']?)[-+]?\d+\1|\{\d+\.\.\d+\}
+    |\$\((seq\ [\d ]+|nproc|date\ \+%s|wc\ -[clw]\ ?<\ ?[\w./-]+)\)""",
+    re.VERBOSE,
+)
+_SETS_NAMES = re.compile(
+    r"""\b(read|mapfile|readarray|getopts|eval|source|coproc|select|wait|let|unset|local|declare
+    |typeset|readonly|export|trap)\b|(^|[;&|(\s])\.\s|-v|\$\{\w+:?=""",
+    re.VERBOSE,
+)
+"""Other ways to give a variable a value."""
+_BLOCKS = ("program", "do_group", "compound_statement")
+_COUNTED = re.compile(r"\$[?#$!]|\$\{#\w+\}")
+_OPERATIONS = frozenset(
+    """binary_expression unary_expression postfix_expression ternary_expression string
+    parenthesized_expression""".split()  # noqa: SIM905 - as above.
+)
+
+
+def evaluated_texts(script: Node) -> Iterator[str]:
+    """What bash would evaluate in this script although nobody knows what it holds."""
+    yield from _evaluated(script, _numeric_names(script), frozenset())
+
+
+def _evaluated(node: Node, numeric: frozenset[str], known: frozenset[str]) -> Iterator[str]:
+    """`known` are the names that hold numbers by now."""
+    known |= _loop_names(node) & numeric
+    read = _EVALUATED[node.type](node) if node.type in _EVALUATED else ()
+    yield from (text_of(part) for part in read if not _is_number(part, known))
+    after = (*(child.type for child in node.children[1:]), "")
+    for child, next_type in zip(node.children, after, strict=False):
+        yield from _evaluated(child, numeric, known)
+        # What runs in the background sets nothing here.
+        if node.type in _BLOCKS and next_type != "&":
+            known |= (_assigned(child) | _loop_names(child)) & numeric
+
+
+def _numeric_names(script: Node) -> frozenset[str]:
+    """The names that get nothing but numbers, wherever that is."""
+    if _SETS_NAMES.search(text_of(script)):
+        return frozenset()
+    numeric: set[str] = set()
+    other: set[str] = set()
+    for node in every_node(script):
+        if node.type == "variable_assignment":
+            value = node.child_by_field_name("value")
+            (numeric if value is not None and _is_value(value) else other).add(_name(node))
+        elif node.type == "for_statement":
+            values = node.children_by_field_name("value")
+            (numeric if values and all(map(_is_value, values)) else other).update(_loop_names(node))
+    return frozenset(numeric - other)
+
+
+def _loop_names(node: Node) -> frozenset[str]:
+    """What a loop gives a value before its body runs."""
+    if node.type == "for_statement":
+        return frozenset({text_of(node.named_children[0])})
+    if node.type != "c_style_for_statement":
+        return frozenset()
+    return frozenset(_name(part) for part in node.children if part.type == "variable_assignment")
+
+
+def _inside(node: Node) -> Sequence[Node]:
+    return node.named_children
+
+
+def _arithmetic_command(node: Node) -> Sequence[Node]:
+    """`((…))`; where the grammar takes it for subshells, bash tries to read a number first."""
+    return node.named_children if re.match(r"\$?\(\(", text_of(node)) else ()
+
+
+def _header(node: Node) -> Sequence[Node]:
+    return node.named_children[:-1]
+
+
+def _index(node: Node) -> Sequence[Node]:
+    return [part for part in node.named_children[1:] if text_of(part) not in ("@", "*")]
+
+
+def _indices(node: Node) -> Sequence[Node]:
+    return [part for part in node.named_children if re.match(r"\[(?!\d+\]=)", text_of(part))]
+
+
+def _offsets(node: Node) -> Sequence[Node]:
+    """Those of `${name:offset:length}`; and `${name@P}` does to its text what a prompt does."""
+    signs = [text_of(child) for child in node.children if not child.is_named]
+    if signs[-3:-1] == ["@", "P"]:
+        return [node]
+    return node.named_children[1:] if ":" in signs else ()
+
+
+def _compared(node: Node) -> Sequence[Node]:
+    """Within `[[ ]]`; `[ ]` takes numbers only."""
+    if not any(text_of(child) in _COMPARES for child in node.children):
+        return ()
+    test = node
+    while test.parent is not None and test.type != "test_command":
+        test = test.parent
+    return node.named_children if text_of(test.children[0]) == "[[" else ()
+
+
+def _tested(node: Node) -> Sequence[Node]:
+    """`-v` takes a name, which may have an index."""
+    operator, *operands = node.named_children
+    if text_of(operator) != "-v":
+        return ()
+    return [part for part in operands if not re.fullmatch(r"\w+", text_of(part))]
+
+
+_EVALUATED: dict[str, Callable[[Node], Sequence[Node]]] = {
+    "arithmetic_expansion": _inside,
+    "compound_statement": _arithmetic_command,
+    "subshell": _arithmetic_command,
+    "command_substitution": _arithmetic_command,
+    "c_style_for_statement": _header,
+    "subscript": _index,
+    "array": _indices,
+    "expansion": _offsets,
+    "binary_expression": _compared,
+    "unary_expression": _tested,
+}
+"""What of a node bash reads as a number."""
+
+
+def _is_number(node: Node, known: frozenset[str]) -> bool:
+    text = text_of(node)
+    if node.type == "variable_assignment":
+        return _is_value(node.children[-1])
+    if node.type in _OPERATIONS:
+        return all(_is_number(child, known) for child in node.named_children)
+    name = re.fullmatch(r"\$?(?P<brace>\{)?([A-Za-z_]\w*)(?(brace)\})", text)
+    if name is not None:
+        return name[2] in known
+    is_counted = node.type == "test_operator" or _COUNTED.fullmatch(text) is not None
+    return is_counted or _is_value(node)
+
+
+def _is_value(node: Node) -> bool:
+    # What stands in an expansion is looked at by itself, and the result is a number.
+    return node.type == "arithmetic_expansion" or _NUMBER.fullmatch(text_of(node)) is not None
+
+
+def _assigned(node: Node) -> frozenset[str]:
+    return frozenset({_name(node)} if node.type == "variable_assignment" else ())
+
+
+def _name(assignment: Node) -> str:
+    return text_of(assignment.children[0])
