@@ -208,7 +208,8 @@ def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(wor
     client.wait_for(lambda m: "storage" in str(m.get("params", {}).get("conversation")))
     [info] = client.request("conversation/list")["conversations"]
     assert (info["status"], info["statusReason"]) == ("paused", "storage")
-    for method in ("conversation/resume", "conversation/pause", "conversation/read"):
+    assert client.request("conversation/read", named)["conversation"]["status"] == "paused"
+    for method in ("conversation/resume", "conversation/pause"):
         assert client.error(method, named).data["kind"] == "storage"
     log.with_name("away").rename(log)
     client.request("conversation/resume", named)

@@ -21,6 +21,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import CursorInvalidError
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
+from oh_daemon.core.state import State
 from oh_daemon.fronts.description import describe, describe_state
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.lsp.daemon import (
@@ -110,7 +111,20 @@ def list_(daemon: Daemon, params: m.ListParams, folders: list[Path]) -> m.ListRe
 
 
 def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
-    state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
+    live = daemon.conversations.find_live(params.conversation_id)
+    followed = daemon.conversations.find_followed(params.conversation_id)
+    journal = live.conversation if live is not None else followed
+    if journal is None:
+        state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
+        return _items_before(
+            params, state, describe_state(state, lock={"mine": False}, epoch=epoch)
+        )
+    # To fold the log anew for each page would take as long as all of the pages together.
+    with journal.changed:
+        return _items_before(params, journal.state, describe(journal))
+
+
+def _items_before(params: m.ReadParams, state: State, info: m.ConversationInfo) -> bytes:
     end = len(state.items)
     if params.before is not None:
         if params.before not in state.positions:
@@ -118,10 +132,6 @@ def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
         end = state.positions[params.before]
     items = state.items[max(end - params.limit, 0) : end]
     more = {"nextBefore": items[0]["id"]} if items and end > len(items) else {}
-    mine = daemon.conversations.find_live(params.conversation_id) is not None
-    followed = daemon.conversations.find_followed(params.conversation_id)
-    lock = {"mine": mine, "pid": followed and followed.owner.get("pid")}
-    info = describe_state(state, lock=lock, epoch=epoch)
     return _frozen({"conversation": info, "items": items, **more})
 
 
