@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,9 @@ def daemon(project: Path, home: Path, url: str, **settings: Any) -> Generator[Ra
 
 
 def endless(command: str = "true") -> Callable[[Json], Step]:
-    """A model that always asks for one more command."""
-    return lambda _request: call("terminal", command=command)
+    """A model that always asks for one more command; of equal ones the agent would make an end."""
+    numbers = count(1)
+    return lambda _request: call("terminal", command=f"{command} # {next(numbers)}")
 
 
 def ms(seconds: float) -> str:

@@ -98,7 +98,7 @@ def steps() -> Iterator[Figure]:
             n = len(at.llm.requests)
             if n in {10, 1000}:
                 memory.append(at.rss_mb)
-            return call("terminal", command="true") if n < n_steps else say("Done.")
+            return call("terminal", command=f"true {n}") if n < n_steps else say("Done.")
 
         at.llm.play(script)
         at.start()
@@ -279,7 +279,7 @@ def many() -> Iterator[Figure]:
 
     def script(request: Json) -> Step:
         n_done = sum(m["role"] == "tool" for m in request["messages"])
-        return call("terminal", command="true") if n_done < n_steps - 1 else say("Done.")
+        return call("terminal", command=f"true {n_done}") if n_done < n_steps - 1 else say("Done.")
 
     with bench(script) as at:
         at.start()
