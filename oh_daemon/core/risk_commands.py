@@ -40,7 +40,7 @@ def rate_words(command: Words) -> Iterator[Finding]:
     name, *args = command.words
     yield Finding("low", "", words=(name, *args))
     program, kind = find_program(re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", name))
-    if re.search(r"[\0*?$`]|\[.|[^ -~]", name):
+    if re.search(r"[\0*?$`]|\[.|[^ -~]", name) or _SYNTAX.fullmatch(name):
         yield Finding("high", "which command runs is hidden")
     elif "/" in program:
         yield from _rate_script(name, command.ground)
@@ -49,6 +49,12 @@ def rate_words(command: Words) -> Iterator[Finding]:
         yield Finding("low", f"{program} shows a version or help")
     else:
         yield from _rate_program(program, kind, command._replace(words=args))
+
+
+_SYNTAX = re.compile(
+    r"[{}!]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
+)
+"""No program's names: where the grammar takes one for a command, bash reads something else."""
 
 
 def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
