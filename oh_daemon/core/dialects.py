@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from oh_daemon.core.ports import Json
 
-TOOLS: Mapping[str, tuple[str, str | None]] = {
+_TOOLS: Mapping[str, tuple[str, str | None]] = {
     **dict.fromkeys(
         ("bash", "execute_bash", "execute_command", "run_command", "run_terminal_cmd", "shell"),
         ("terminal", None),
@@ -73,7 +73,7 @@ def own_name(name: str, tools: Collection[str]) -> tuple[str, str | None]:
     if name in tools:
         return name, None
     small = name.lower()
-    return TOOLS.get(small, (small, None))
+    return _TOOLS.get(small, (small, None))
 
 
 def strict_json(text: str) -> str:

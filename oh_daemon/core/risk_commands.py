@@ -70,13 +70,7 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     yield Finding(risk, f"{program} {meaning}", kind)
     paths = _without_pattern(program, args) if kind == "pattern" else args
     if kind in ("text", "names"):
-        given = (re.match(r"(\w+(?:\[.*\])?\+?)(?:=(.*))?$", arg, re.DOTALL) for arg in args)
-        values = {match[1]: match[2] for match in given if match}
-        if kind == "names":
-            values = dict.fromkeys(values, UNKNOWN)
-        yield from (
-            rate_variable(name, value) for name, value in values.items() if value is not None
-        )
+        yield from _rate_names(args, are_given=kind == "names")
         paths = args[:0]
     writes = effect == "medium" or kind in ("write", "fetch", "unknown")
     yield from rate_paths(paths, ground, writing=writes)
@@ -88,6 +82,14 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
         guess = tuple(args[next(inner, len(args)) :])
         for found in rate_words(command._replace(words=guess)):
             yield found._replace(words=()) if found.words == guess else found
+
+
+def _rate_names(args: Sequence[str], *, are_given: bool) -> Iterator[Finding]:
+    """Variables that get a value here; `are_given` says that the program gives them one."""
+    for arg in args:
+        match = re.match(r"(\w+(?:\[.*\])?\+?)(?:=(.*))?$", arg, re.DOTALL)
+        if match and (are_given or match[2] is not None):
+            yield rate_variable(match[1], UNKNOWN if are_given else match[2])
 
 
 def _operands(program: str, args: Sequence[str]) -> Sequence[str]:

@@ -86,19 +86,24 @@ _GIT_SAFE = """status|log|show|blame|shortlog|describe|ls-files|ls-tree|rev-pars
     |revert|init|am|mv|apply|bisect|notes|tag|checkout|switch|branch|reset|restore|stash|remote
     |reflog|worktree|submodule|fetch|pull|ls-remote|lfs|clone|rm|clean|config|help|version"""
 
+_IN_INDEX = r"\[.*(\$\(|`)"
+"""Bash evaluates the index of a name, and a command that stands in it runs."""
+_LISTS = r"^(\ -[px])?$"
+"""Without names these tell of all variables, secrets too."""
+
 # Options and words that make a program high, whatever its kind is.
 _DANGERS = {
     "date": r"\ -[uR]*[fsr]|\ --(f|s|ref)|\ \d",
     "let": r"[A-Za-z_*?\0]",
-    "test [": r"\ -v\ (?!\w+(\ |$))|\[.*(\$\(|`)",
+    "test [": rf"\ -v\ (?!\w+(\ |$))|{_IN_INDEX}",
     "read mapfile readarray getopts unset": r"[*?\0]|\[(?!\d+\])",
     "readonly": r"\ .",
     "wait": r"\ -\w*p",
     "exec": r"\{",
-    "set": r"^(\ -[px])?$|\[.*(\$\(|`)",
-    "export": r"^(\ -[px])?$|\[.*(\$\(|`)|\ [^=\ ]*[*?\0]",
-    "printf": r"\ -v|\[.*(\$\(|`)",
-    "declare typeset local": r"\ -\w*[nir]|\ [^=\ ]*[*?\0]|^(\ -[px])?$|\[.*(\$\(|`)",
+    "set": rf"{_LISTS}|{_IN_INDEX}",
+    "export": rf"{_LISTS}|{_IN_INDEX}|\ [^=\ ]*[*?\0]",
+    "printf": rf"\ -v|{_IN_INDEX}",
+    "declare typeset local": rf"\ -\w*[nir]|\ [^=\ ]*[*?\0]|{_LISTS}|{_IN_INDEX}",
     "jobs": r"\ -x",
     "printenv": rf"^$|{SECRET_NAME}",
     "env": r"^(\ -\S*|\ \w+=\S*)*(\ -\w*S|\ --s|$)",

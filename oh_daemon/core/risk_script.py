@@ -161,9 +161,8 @@ class _Script:
 
     def _expand(self, node: Node) -> list[str]:
         """The words that one word of a command becomes."""
-        if node.type not in ("word", "concatenation", "brace_expression") or "{" not in text_of(
-            node
-        ):
+        may_be_list = node.type in ("word", "concatenation", "brace_expression")
+        if not may_be_list or "{" not in text_of(node):
             return [self._resolve(node)]
         is_whole = node.type != "concatenation"
         masked = self._mask(node) if is_whole else self._compose(node, self._mask)
