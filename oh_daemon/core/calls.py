@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from oh_daemon.contract.items import Risk
-from oh_daemon.core.dialects import in_our_words, own_name, strict_json
+from oh_daemon.core.dialects import WORDS_ABOUT_A_CALL, in_our_words, own_name, strict_json
 from oh_daemon.core.plain_text import well_formed
 from oh_daemon.core.ports import Json, Tool, ToolCall, ToolSpec
 
@@ -56,18 +56,35 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
         return ParsedCall(call, tool, error=error, error_kind="invalidArguments")
     arguments = call.arguments if _is_strict_object(call.arguments) else json.dumps(args)
     args = in_our_words(name, tool.spec.input_schema, args, command)
-    rated = {} if tool.spec.read_only else {key: args.pop(key, None) for key in SELF_RATING}
-    risk = rated.get("security_risk")
+    risk, summary = _taken_out(tool.spec, args)
     problem = schema_problem(tool.spec, args)
     return ParsedCall(
         call,
         tool,
         args,
-        risk if risk in {"low", "medium", "high"} else None,
-        str(rated["summary"])[:200] if rated.get("summary") else None,
+        risk,
+        summary,
         problem,
         "invalidArguments" if problem else None,
         arguments,
+    )
+
+
+def _taken_out(spec: ToolSpec, args: Json) -> tuple[Risk | None, str | None]:
+    """The model's rating and its words about the call, which are no arguments of the tool.
+
+    A foreign tool that has an argument of such a name keeps it.
+    """
+    own = set(spec.input_schema.get("properties", {}))
+    names: set[str] = set() if spec.read_only else set(SELF_RATING)
+    if spec.input_schema.get("additionalProperties") is False:
+        names |= {*SELF_RATING, *WORDS_ABOUT_A_CALL}
+    said = {name: args.pop(name, None) for name in names - own}
+    risk = said.get("security_risk")
+    words = next(filter(None, map(said.get, ("summary", *WORDS_ABOUT_A_CALL))), None)
+    return (
+        risk if risk in ("low", "medium", "high") else None,
+        None if words is None or spec.read_only else str(words)[:200],
     )
 
 
@@ -158,6 +175,8 @@ def render_tool(spec: ToolSpec) -> Json:
     """The tool as the model is told of it; what may change things asks for a self-rating too."""
     schema = dict(spec.input_schema)
     if not spec.read_only:
-        schema["properties"] = {**schema.get("properties", {}), **SELF_RATING}
+        own = schema.get("properties", {})
+        # An argument of the tool's own stays what it is, and keeps its place.
+        schema["properties"] = {**own, **SELF_RATING, **own}
     function = {"name": spec.name, "description": spec.description, "parameters": schema}
     return {"type": "function", "function": function}

@@ -29,14 +29,24 @@ _TOOLS: Mapping[str, tuple[str, str | None]] = {
 }
 """Other names of a tool, in small letters, and the command that such a call leaves out."""
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
-    "terminal": {"cmd": "command", "run_in_background": "background"},
+    "terminal": {
+        "cmd": "command",
+        **dict.fromkeys(("run_in_background", "is_background"), "background"),
+    },
     "edit": {
         **dict.fromkeys(("file_path", "filename"), "path"),
         **dict.fromkeys(("old_str", "old_string"), "old_text"),
         **dict.fromkeys(("new_str", "new_string"), "new_text"),
         **dict.fromkeys(("file_text", "content"), "text"),
     },
-    "grep": {"regex": "pattern", "include": "glob", "output_mode": "mode", "-i": "ignore_case"},
+    "grep": {
+        "regex": "pattern",
+        "include": "glob",
+        "output_mode": "mode",
+        "-i": "ignore_case",
+        "-C": "context",
+        "head_limit": "limit",
+    },
     "todo": {"todos": "tasks"},
     "apply_patch": {"patch": "input"},
 }
@@ -56,6 +66,8 @@ _INFERRED = (
     ("view", ("path",)),
 )
 """A missing command of `edit`, and what shows it."""
+WORDS_ABOUT_A_CALL = ("description", "explanation")
+"""Arguments by which other agents' tools let the model say what a call is for."""
 _KEY = re.compile(r"(?i)\A(?:ctrl|control)[-+]([a-z])\Z")
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _LONE_BACKSLASH = re.compile(r'(\\["\\/bfnrtu])|\\')
@@ -103,6 +115,7 @@ def _respell(tool: str, args: Json) -> None:
         case "grep", {"pattern": str(pattern)}:
             # In JSON a single backslash before a b is a backspace; nobody looks for that.
             args["pattern"] = pattern.replace("\b", r"\b")
+            args.pop("-n", None)  # Lines have their numbers anyhow.
         case "terminal", {"is_input": True, "command": str(text)}:
             args["command"] = _KEY.sub(lambda key: f"C-{key[1].lower()}", text)
         case _:

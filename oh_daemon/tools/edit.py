@@ -73,6 +73,7 @@ _SCHEMA: Json = {
                 "type": "object",
                 "properties": _REPLACEMENT,
                 "required": ["old_text", "new_text"],
+                "additionalProperties": False,
             },
         },
         "text": _TEXT,
@@ -81,6 +82,7 @@ _SCHEMA: Json = {
         "end_line": _LINE,
     },
     "required": ["command", "path"],
+    "additionalProperties": False,
 }
 _VIEW_DESCRIPTION = """View text files and take back edits; text that the user has not saved counts.
 view: lines with their numbers and a tab, which are not part of the file; start_line and end_line \
@@ -94,6 +96,7 @@ _VIEW_SCHEMA: Json = {
         **{name: _SCHEMA["properties"][name] for name in ("path", "start_line", "end_line")},
     },
     "required": ["command", "path"],
+    "additionalProperties": False,
 }
 
 

@@ -54,6 +54,7 @@ _SCHEMA: Json = {
     "type": "object",
     "properties": {"input": {"type": "string", "description": "the whole patch"}},
     "required": ["input"],
+    "additionalProperties": False,
 }
 
 

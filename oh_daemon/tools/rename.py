@@ -47,6 +47,7 @@ _SCHEMA: Json = {
         "new_name": _NAME,
     },
     "required": ["path", "symbol", "new_name"],
+    "additionalProperties": False,
 }
 
 Rewrites = Mapping[Path, Rewrite]

@@ -46,7 +46,12 @@ def _number(minimum: int, maximum: int) -> Json:
 
 def spec(name: str, description: str, required: list[str], **properties: Json) -> ToolSpec:
     """A tool that finds something and changes nothing."""
-    schema: Json = {"type": "object", "properties": properties, "required": required}
+    schema: Json = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
     return ToolSpec(name, description, schema, kind="search", read_only=True)
 
 

@@ -54,6 +54,7 @@ _SCHEMA: Json = {
         "terminal_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"},
     },
     "required": ["command"],
+    "additionalProperties": False,
 }
 
 Rate = Callable[[str, Path | None], Rating]

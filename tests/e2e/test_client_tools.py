@@ -72,6 +72,17 @@ def test_what_may_change_something_is_asked_about_and_plan_refuses_it(world: Wor
     assert calls_of(client) == []
 
 
+def test_an_argument_that_is_called_like_a_word_of_ours_reaches_the_client(world: World) -> None:
+    client = world.daemon()
+    client.answer("tool/call", lambda _params: text("made"))
+    title: Json = {"type": "object", "properties": {"summary": {}}, "required": ["summary"]}
+    world.script(call("ticket_new", summary="It broke", security_risk="low"), say("Done."))
+    world.start(client, clientTools=[{"name": "ticket_new", "inputSchema": title}])
+    world.turn(client)
+    [asked] = calls_of(client)
+    assert asked["arguments"] == {"summary": "It broke"}
+
+
 def test_whatever_the_client_does_the_model_gets_one_result(world: World) -> None:
     client = world.daemon()
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import call, error, hang, held, say
+from fake_llm import call, calls, error, hang, held, say
+from language_server import FEATURES
 from raw_client import WITHIN_S, RawClient, RpcError
 from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
 
@@ -55,6 +56,27 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     assert any("nonsense" in problem for problem in config["problems"])
     assert KEY not in str(config)
     assert client.request("config/read", {"section": "mode"})["value"] == {"mode": "ask"}
+
+
+@pytest.mark.parametrize("by_patch", [False, True])
+def test_an_argument_that_a_tool_does_not_know_is_named_with_those_it_knows(
+    world: World, by_patch: bool
+) -> None:
+    """Passed over in silence, a `cwd` would let a command run in another folder."""
+    client = world.daemon(features=FEATURES, settings={"llm": {"editsByPatch": by_patch}})
+    conversation = client.request("conversation/start", {})["conversation"]["id"]
+    listed = client.request("tool/list", {"conversationId": conversation})["tools"]
+    tools = {tool["name"]: tool["inputSchema"] for tool in listed}
+    assert {"rename", "lookup", "diagnostics", "memory"} <= tools.keys()
+    assert ("apply_patch" in tools) == by_patch
+    world.script(calls(*(call(name, cwd="sub") for name in tools)), say("I see."))
+    world.send(client, conversation, "go")
+    world.turn(client)
+    told = {i["tool"]: content_of(i) for i in items(client, "toolCall") if i["status"] == "failed"}
+    assert told.keys() == tools.keys()
+    for name, schema in tools.items():
+        assert "'cwd' was unexpected" in told[name]
+        assert f"It takes: {', '.join(schema['properties'])}." in told[name]
 
 
 def test_a_key_that_the_editor_lends_is_used_and_shown_nowhere(world: World) -> None:

@@ -12,9 +12,11 @@ from core_world import tool
 
 from oh_daemon.core.calls import ParsedCall, parse_call, render_tool, schema_problem
 from oh_daemon.core.ports import Json, ToolCall, ToolSpec
+from oh_daemon.tools import search
 from oh_daemon.tools.edit import EDIT_SPEC
 from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.function import FunctionTool
+from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.todo import TodoTool
 
 TERMINAL = tool("terminal", lambda command: command, command={"type": "string"})
@@ -56,7 +58,16 @@ def test_missing_arguments_are_none_at_all(arguments: str):
 
 OURS = {
     "edit": FunctionTool(EDIT_SPEC, lambda: None),
-    "grep": tool("grep", lambda: None, pattern={"type": "string"}, mode={"enum": ["files"]}),
+    "terminal": FunctionTool(TerminalTool.spec, lambda: None),
+    "grep": FunctionTool(
+        search.spec(
+            "grep",
+            "Looks.",
+            ["pattern"],
+            **{key: {} for key in ("pattern", "mode", "context", "limit")},
+        ),
+        lambda: None,
+    ),
     "todo": TodoTool(),
 }
 
@@ -94,6 +105,16 @@ OURS = {
             "Grep",
             {"pattern": "\bx", "output_mode": "files_with_matches"},
             {"pattern": r"\bx", "mode": "files"},
+        ),
+        (
+            "Grep",
+            {"pattern": "x", "-n": True, "-C": 2, "head_limit": 9},
+            {"pattern": "x", "context": 2, "limit": 9},
+        ),
+        (
+            "Bash",
+            {"command": "ls", "description": "Look", "run_in_background": True},
+            {"command": "ls", "background": True},
         ),
         (
             "TodoWrite",
@@ -181,6 +202,35 @@ def test_the_models_own_rating_is_taken_from_the_arguments():
     call = parsed("terminal", json.dumps(rated))
     assert (call.args, call.risk, call.summary) == ({"command": "ls"}, "high", "Look around")
     assert call.error is None
+
+
+def test_what_a_call_is_for_may_be_said_in_other_words_and_to_tools_that_only_read():
+    said = {"explanation": "Look around", "security_risk": "low"}
+    run = parse_call(ToolCall("c", "terminal", json.dumps({"command": "ls", **said})), OURS)
+    assert (run.args, run.risk, run.summary, run.error) == (
+        {"command": "ls"},
+        "low",
+        "Look around",
+        None,
+    )
+    look = parse_call(ToolCall("c", "grep", json.dumps({"pattern": "x", **said})), OURS)
+    assert (look.args, look.error) == ({"pattern": "x"}, None)
+
+
+def test_an_argument_of_a_foreign_tool_is_no_word_of_ours():
+    """Issue trackers have a `summary`; taken for ours it was missing in every call."""
+    own: Json = {"type": "string", "description": "the title of the issue"}
+    schema: Json = {"type": "object", "properties": {"summary": own}, "required": ["summary"]}
+    for closed in ({}, {"additionalProperties": False}):
+        spec = ToolSpec("create_issue", "Of some server.", {**schema, **closed})
+        told = render_tool(spec)["function"]["parameters"]["properties"]
+        assert list(told) == ["summary", "security_risk"]
+        assert told["summary"] == own
+        args = json.dumps({"summary": "It broke", "security_risk": "medium"})
+        tools = {"create_issue": FunctionTool(spec, lambda: None)}
+        call = parse_call(ToolCall("c", "create_issue", args), tools)
+        assert (call.args, call.risk, call.summary) == ({"summary": "It broke"}, "medium", None)
+        assert call.error is None
 
 
 @pytest.mark.parametrize("rating", ["unheard of", None, 3])
