@@ -1,6 +1,7 @@
 /** Why a turn ended, in plain words, where its last answer does not say so itself. */
 
-import type { NoticeItem, StopReason } from "../src/protocol";
+import type { NoticeItem, StopReason, Turn, UserMessageItem } from "../src/protocol";
+import type { Shown } from "./store";
 
 const OTHERWISE = { title: "Say what to do differently,", description: "or resume to let it try again." };
 const REASONS: Partial<Record<StopReason, { title: string; description?: string }>> = {
@@ -10,7 +11,8 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
   maxCostUsdPerConversation: { title: "Stopped at the limit of cost of this conversation.", description: "Raise maxCostUsdPerConversation, then resume." },
   maxCostUsdPerDay: { title: "Stopped at the limit of cost of this day.", description: "Raise maxCostUsdPerDay, then resume." },
   refusal: { title: "The model refused to answer." },
-  hook: { title: "Stopped by a hook." },
+  // Its own words follow.
+  hook: { title: "Stopped by a hook" },
   noAnswer: { title: "The model gave no answer." },
   // Why stands above it already, as a notice of the log.
   toolErrors: OTHERWISE,
@@ -20,7 +22,14 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
 /** So that it is told from an item of the log. */
 export const ENDING = "notice-end-";
 
-export function ending(turnId: string, reason: StopReason | undefined): NoticeItem | undefined {
-  const words = reason && REASONS[reason];
-  return words && { ...words, id: ENDING + turnId, kind: "notice", status: "completed", severity: "info" };
+export function ending(turn: Turn | undefined, before: readonly Shown[]): NoticeItem | undefined {
+  const words = turn?.stopReason && REASONS[turn.stopReason];
+  if (!turn || !words || isOfRefusal(turn, before)) return undefined;
+  const description = turn.stopReason === "hook" ? turn.finalText : words.description;
+  return { title: words.title, ...(description && { description }), id: ENDING + turn.id, kind: "notice", status: "completed", severity: "info" };
+}
+
+/** A notice of the log says why a hook refused the message that should have begun something. */
+function isOfRefusal({ stopReason }: Turn, before: readonly Shown[]): boolean {
+  return stopReason === "hook" && before.findLast((item): item is UserMessageItem => item.kind === "userMessage")?.status === "rejected";
 }

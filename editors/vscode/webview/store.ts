@@ -2,7 +2,7 @@
 
 import type {
   Approval, ConversationInfo, DeltaParams, ErrorInfo, EventParams, FileChange, InputRequest, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
-  QueuedMessage, ReviewedFile, StopReason, SubagentItem, Usage,
+  QueuedMessage, ReviewedFile, SubagentItem, Turn, Usage,
 } from "../src/protocol";
 
 import { ENDING, ending } from "./endings";
@@ -29,7 +29,7 @@ export class Store {
   needsReviews = false;
   private readonly turnEnds = new Map<string, number>();
   private readonly turnFiles = new Map<string, readonly FileChange[]>();
-  private readonly turnReasons = new Map<string, StopReason | undefined>();
+  private readonly ended = new Map<string, Turn>();
   /** Items that changed since `takeChanged`. */
   private changed = new Set<string>();
 
@@ -83,7 +83,7 @@ export class Store {
       if (event.type === "changes.updated") this.turnFiles.set(turnId, event.files);
       else if (event.type === "turn.resumed") this.turnEnds.delete(turnId);
       else this.turnEnds.set(turnId, Date.parse(ts));
-      if (event.type === "turn.completed") this.turnReasons.set(turnId, event.turn.stopReason);
+      if (event.type === "turn.completed") this.ended.set(turnId, event.turn);
     }
     this.placeEnds();
   }
@@ -120,7 +120,7 @@ export class Store {
     const times = endTimes(items);
     for (const [turnId, end] of this.turnEnds) {
       const last = items.findLast((item, i) => item.kind !== "userMessage" && (times[i] ?? 0) <= end);
-      if (last) placed.splice(placed.indexOf(last) + 1, 0, ...this.endItems(turnId));
+      if (last) placed.splice(placed.indexOf(last) + 1, 0, ...this.endItems(turnId, items.slice(0, items.indexOf(last))));
     }
     this.items.clear();
     for (const item of placed) this.items.set(item.id, item);
@@ -128,8 +128,8 @@ export class Store {
   }
 
   /** What stands at the end of a turn: why it ended, where that must be said, and what it changed. */
-  private endItems(turnId: string): Shown[] {
-    const [why, files] = [ending(turnId, this.turnReasons.get(turnId)), this.turnFiles.get(turnId)];
+  private endItems(turnId: string, before: readonly Shown[]): Shown[] {
+    const [why, files] = [ending(this.ended.get(turnId), before), this.turnFiles.get(turnId)];
     return [...(why ? [why] : []), ...(files ? [{ kind: "changes" as const, id: `changes-${turnId}`, turnId, files }] : [])];
   }
 
@@ -138,7 +138,7 @@ export class Store {
     if (turnId === undefined) return;
     this.turnEnds.delete(turnId);
     if (restsSince !== undefined) this.turnEnds.set(turnId, Date.parse(restsSince));
-    for (const item of this.endItems(turnId)) {
+    for (const item of this.endItems(turnId, [...this.items.values()])) {
       this.items.delete(item.id);
       if (restsSince !== undefined) this.items.set(item.id, item);
       this.changed.add(item.id);
@@ -243,12 +243,12 @@ export class Store {
         return;
       case "turn.completed":
         this.retry = undefined;
-        this.turnReasons.set(event.turn.id, event.turn.stopReason);
+        this.ended.set(event.turn.id, event.turn);
         this.showEnd(turnId, ts);
         return;
       case "message.refused":
+        // Why is told by a notice of the log.
         this.update(itemId, { type: "item.updated", status: "rejected" });
-        this.notice(`notice-${seq}`, { severity: "warning", title: "A hook refused this message:", description: event.reason });
         return;
       case "changes.updated":
         if (turnId !== undefined) this.turnFiles.set(turnId, event.files);
