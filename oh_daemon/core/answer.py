@@ -39,7 +39,6 @@ from oh_daemon.core.risk import display_escaped
 
 _CUT = "The answer was cut off at the output limit, so this call did not run. Send less at once."
 _MAX_PATH_CHARS = 200
-_SKIPPED = "Skipped: finish ended the turn before this call."
 
 
 @dataclass(slots=True)
@@ -155,18 +154,17 @@ class Answering:
             return []
         events: list[Contract] = []
         taken = set(self._conversation.state.call_ids)
-        is_cut, is_ended = answer.finish_reason == "length", False
+        is_cut = answer.finish_reason == "length"
         for call in answer.tool_calls:
             unique = _with_unique_id(call, taken)
             taken.add(unique.id)
             # Titles are cut from it, and what is left of a secret looks like none.
             arguments = self._conversation.masker.mask(unique.arguments)
             parsed = parse_call(replace(unique, arguments=arguments), self._tools)
-            problem = (_SKIPPED, "skipped") if is_ended else (_CUT, "cutOff") if is_cut else None
+            problem = (_CUT, "cutOff") if is_cut else None
             if problem is None and parsed.error is not None:
                 problem = (parsed.error, parsed.error_kind or "invalidArguments")
             events.extend(self._action(parsed, problem))
-            is_ended = is_ended or (_is_finish(parsed) and problem is None)
         return events
 
     def _action(self, parsed: ParsedCall, problem: tuple[str, str] | None) -> list[Contract]:
@@ -178,7 +176,7 @@ class Answering:
             return [started]
         text, reason = problem
         fields |= {
-            "status": "cancelled" if reason == "skipped" else "failed",
+            "status": "failed",
             "reason": reason,
             "content": ({"type": "text", "text": text},),
             "endedAt": self._conversation.clock.now(),
@@ -217,10 +215,6 @@ def retry_event(retry: Retry, dropped: tuple[str, ...] = ()) -> e.RetryScheduled
         drop_item_ids=dropped,
         model=retry.model,
     )
-
-
-def _is_finish(parsed: ParsedCall) -> bool:
-    return parsed.tool is not None and parsed.tool.spec.name == "finish"
 
 
 def _plain_title(parsed: ParsedCall) -> str:

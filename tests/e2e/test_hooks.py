@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import call, first_user_text, keyed, say
+from fake_llm import call, calls, first_user_text, keyed, say
 from raw_client import RawClient
 from world import World, content_of, items, wait_for_status
 
@@ -83,6 +83,21 @@ def test_a_denied_call_asks_nobody_and_a_rewritten_one_is_what_is_asked(world: W
     assert (payload["hook_event_name"], payload["tool_name"]) == ("PreToolUse", "Bash")
     assert payload["tool_input"]["command"] == "touch it"
     assert Path(payload["transcript_path"]).is_file()
+
+
+def test_a_finish_that_a_hook_denies_ends_nothing_so_what_comes_after_it_runs(world: World) -> None:
+    deny = script(world, "deny", "echo 'Show the notes first.' >&2\nexit 2")
+    world.script(
+        calls(call("finish", message="Bye"), call("terminal", command="cat notes.txt")),
+        say("Here they are."),
+    )
+    (world.project / "notes.txt").write_text("remember the milk\n")
+    client = world.daemon(settings={"hooks": {"PreToolUse": hook(deny, "finish")}})
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Here they are."
+    [command] = items(client, "command")
+    assert command["status"] == "completed"
+    assert "remember the milk" in content_of(command)
 
 
 def test_hooks_add_context_and_one_keeps_the_agent_from_resting(world: World) -> None:
