@@ -26,15 +26,16 @@ Found = Mapping[str, Json]
 """What is known by now of items that were cut short, by their id; laid over them."""
 _NOTHING: Found = MappingProxyType({})
 
+# The model reads them, and so do people below the call.
 _EXPLANATIONS: dict[str, str] = {
     "interrupted": "Interrupted by the user. It may have had effects; check before you rely on it.",
     "outcomeUnknown": "The daemon stopped while this ran; its outcome is unknown. Check before you "
     "repeat it.",
     "superseded": "Not run: the user sent a new message instead of allowing it.",
     "notStarted": "Not run: the turn ended before it began.",
-    "declined": "The user does not want to answer. Decide yourself and say what you decided.",
-    "dismissed": "The user closed the question without an answer.",
-    "answeredByMessage": "The user answered with the message that follows.",
+    "declined": "Skipped by the user, without an answer.",
+    "dismissed": "Closed by the user, without an answer.",
+    "answeredByMessage": "Answered by the message that follows.",
 }
 
 

@@ -16,11 +16,11 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import TOOL_KINDS, State, fold
 from oh_daemon.core.timeline import told
+from oh_daemon.tools.ask import question_text
 
 Format = Literal["jsonl", "markdown", "html"]
 ReadBlob = Callable[[str], bytes]
 MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
-_SPOKEN = {"ask", "finish"}
 """Tools whose result is said to the user."""
 
 
@@ -86,7 +86,20 @@ def ending(turn: Json) -> str:
 
 def is_spoken(item: Json) -> bool:
     """A tool call whose result is for people to read, like an answer."""
-    return item["kind"] == "toolCall" and item["tool"] in _SPOKEN and item["status"] == "completed"
+    is_finish = item["kind"] == "toolCall" and item["tool"] == "finish"
+    return is_finish and item["status"] == "completed"
+
+
+def is_question(item: Json) -> bool:
+    return item["kind"] == "toolCall" and item["tool"] == "ask" and item["status"] != "failed"
+
+
+def question_and_answer(item: Json) -> tuple[str, str, str]:
+    """What was asked, what the user answered, and why they did not."""
+    question, came = question_text(item["args"]), text_of(item["content"])
+    if came == question:
+        return question, "", ""  # There was nobody to answer; a message may have.
+    return (question, "", came) if item.get("reason") else (question, came, "")
 
 
 def is_tool(item: Json) -> bool:
@@ -163,6 +176,10 @@ def _markdown_item(item: Json) -> list[str]:
         ]
     if is_spoken(item):
         return ["## Agent", text_of(item["content"])]
+    if is_question(item):
+        asked, answer, why_none = question_and_answer(item)
+        said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
+        return ["## Agent", asked, *said, f"*{why_none}*" if why_none else ""]
     return _markdown_call(item) if is_tool(item) else []
 
 

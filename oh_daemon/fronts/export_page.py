@@ -80,6 +80,8 @@ def _item(item: Json, read_blob: ReadBlob) -> str:
     if kind == "agentMessage" or export.is_spoken(item):
         text = item.get("text") or export.text_of(item.get("content", ()))
         return f'<section class="agent">{_MARKDOWN.render(text)}</section>' if text else ""
+    if export.is_question(item):
+        return _question(item)
     if kind == "reasoning":
         return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
     if kind == "notice":
@@ -87,6 +89,14 @@ def _item(item: Json, read_blob: ReadBlob) -> str:
     if kind == "condensation":
         return _condensation(item)
     return _call(item) if export.is_tool(item) else ""
+
+
+def _question(item: Json) -> str:
+    asked, answer, why_none = export.question_and_answer(item)
+    said = f'<section class="agent">{_MARKDOWN.render(asked)}</section>'
+    if answer:
+        said += f'<section class="you"><h2>You</h2><p class="typed">{escape(answer)}</p></section>'
+    return f'{said}<p class="note">{escape(why_none)}</p>' if why_none else said
 
 
 def _condensation(item: Json) -> str:

@@ -16,7 +16,8 @@ class AskTool:
         description=(
             "Ask the user one question and wait for the answer. Only when you are truly blocked or "
             "the task has two readings that differ in what gets built. Propose choices where you "
-            "can; the user may also answer in their own words, or not at all."
+            "can; the user may also answer in their own words, or not at all: then decide yourself "
+            "and say what you decided."
         ),
         input_schema={
             "type": "object",
@@ -45,6 +46,10 @@ class AskTool:
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         """Nobody can answer: the question is the agent's last word, to be answered by a message."""
-        choices = "".join(f"\n- {choice}" for choice in args.get("choices", ()))
-        content = {"type": "text", "text": args["question"] + choices}
+        content = {"type": "text", "text": question_text(args)}
         return ToolResult((content,), ends_turn="needsInput")
+
+
+def question_text(args: Json) -> str:
+    """The question with its choices, as Markdown."""
+    return "\n".join((args["question"], *(f"- {choice}" for choice in args.get("choices", ()))))

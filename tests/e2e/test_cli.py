@@ -313,8 +313,8 @@ def test_on_a_terminal_it_asks_and_the_answer_counts(world: World, ask: str, com
     [
         (b"2\n", "blue"),
         (b" light green \n", "light green"),
-        (b"\n", "The user does not want to answer"),
-        (b"\x04", "The user does not want to answer"),
+        (b"\n", "Skipped by the user"),
+        (b"\x04", "Skipped by the user"),
     ],
     ids=["a number", "words", "nothing", "Ctrl-D"],
 )

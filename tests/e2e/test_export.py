@@ -101,6 +101,29 @@ def test_a_conversation_is_exported_in_three_forms(world: World) -> None:
     assert "no conversation begins with 'nothing'" in ran.err
 
 
+def test_a_question_is_the_agents_and_its_answer_the_users(world: World) -> None:
+    world.script(
+        call("ask", question="Which *colour*?", choices=["red", "blue"]),
+        call("ask", question="Which port?"),
+        say("Done."),
+    )
+    client = world.daemon(features={"inputRequests": True})
+    answers = iter([{"action": "accept", "content": "<b>red"}, {"action": "decline"}])
+    client.answer("input/request", lambda _params: next(answers))
+    named = {"conversationId": world.start(client)}
+    world.turn(client)
+
+    text = client.request("conversation/export", {**named, "format": "markdown"})["text"]
+    asked = "## Agent\n\nWhich *colour*?\n- red\n- blue\n\n## You\n\n> <b>red\n\n"
+    skipped = "## Agent\n\nWhich port?\n\n*Skipped by the user, without an answer.*\n\n"
+    assert asked + skipped in text
+    page = client.request("conversation/export", {**named, "format": "html"})["text"]
+    assert "Which <em>colour</em>?" in page
+    words = " ".join(Page(page.replace("<", " <")).words.split())
+    asked = "Which colour ? red blue You <b>red Which port?"
+    assert f"{asked} Skipped by the user, without an answer. Done." in words
+
+
 @pytest.mark.own_daemon
 def test_an_image_of_a_message_is_in_the_page_and_a_late_secret_is_not(world: World) -> None:
     world.script(say("The word is hunter-two-2."))

@@ -499,8 +499,8 @@ def test_only_the_builtin_tools_that_an_agent_names_are_offered(
     ("answer", "told"),
     [
         (lambda question: question.choices[1], "blue"),
-        (lambda _question: None, "does not want to answer"),
-        (lambda _question: 1 // 0, "does not want to answer"),
+        (lambda _question: None, "Skipped by the user"),
+        (lambda _question: 1 // 0, "Skipped by the user"),
     ],
     ids=["an answer", "none", "an error"],
 )

@@ -116,7 +116,7 @@ def test_answering_twice_changes_nothing_and_says_so(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("action", "status", "said"),
-    [("decline", "rejected", "does not want to answer"), ("cancel", "cancelled", "closed")],
+    [("decline", "rejected", "Skipped by the user"), ("cancel", "cancelled", "Closed by the user")],
 )
 def test_who_does_not_answer_lets_the_agent_go_on(
     world: World, action: str, status: str, said: str
@@ -174,7 +174,7 @@ def test_a_message_typed_into_the_chat_is_the_answer(world: World, delivery: str
     assert world.turn(client)["finalText"] == "Done."
     by = [(r["action"], r["by"]) for r in resolutions(client)]
     assert by == [("accept", "message")]
-    assert told(world)[0] == "The user answered with the message that follows."
+    assert told(world)[0] == "Answered by the message that follows."
     # What the model wanted to do without knowing the answer is not done.
     assert "Not run" in told(world)[1]
     assert not (world.project / "made").exists()
@@ -244,9 +244,7 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
         assert respond(second, question, "accept", "8080") == {"resolved": True}
         second.request("conversation/resume", named)
     assert world.turn(second)["finalText"] == "Done."
-    assert told(world) == [
-        "The user answered with the message that follows." if by_message else "8080"
-    ]
+    assert told(world) == ["Answered by the message that follows." if by_message else "8080"]
 
 
 def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(world: World) -> None:
