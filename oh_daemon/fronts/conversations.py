@@ -33,12 +33,12 @@ from oh_daemon.core.delivery import BUSY, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
 from oh_daemon.core.state import State, fold
-from oh_daemon.fronts.description import describe, describe_state, plan_update
+from oh_daemon.fronts.description import describe, describe_state, plan_update, summarize
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import require_sight
 from oh_daemon.fronts.sub_agents import equipped
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
-from oh_daemon.store.catalog import Catalog, summary_of
+from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
 from oh_daemon.store.memory_log import MemoryLog
@@ -286,7 +286,7 @@ class Conversations:
             )
         folders = [*_paths(live.conversation.state.folders), *folders]
         for child in self.listed(folders, conversation_id):
-            self.delete(child.id, folders, permanent=permanent)
+            self.delete(child["id"], folders, permanent=permanent)
         self.close(conversation_id)
         self._remove(conversation_id, folders, permanent=permanent)
         return live.conversation
@@ -309,19 +309,12 @@ class Conversations:
             each.close(deadline_s / 2)
             self._keep_summary(each)
 
-    def listed(
-        self, folders: Sequence[Path], parent_id: str | None = None
-    ) -> list[m.ConversationInfo]:
-        """The conversations of these folders (or of a parent), newest first, opening none."""
-        found: dict[str, m.ConversationInfo] = {}
-        for catalog in self.catalogs(folders):
-            for summary in catalog.summaries():
-                lock = {"mine": False, "pid": catalog.owner_of(summary["id"]).get("pid")}
-                found[summary["id"]] = m.ConversationInfo.model_validate({**summary, "lock": lock})
-        for live in self.all_live():
-            found[live.id] = describe(live.conversation)
-        wanted = (info for info in found.values() if info.parent_id == parent_id)
-        return sorted(wanted, key=lambda info: info.updated_at, reverse=True)
+    def listed(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
+        """Summaries of the conversations here (or of a parent's), newest first, opening none."""
+        found = {s["id"]: s for catalog in self.catalogs(folders) for s in catalog.summaries()}
+        found |= {live.id: summarize(live.conversation) for live in self.all_live()}
+        wanted = (summary for summary in found.values() if summary["parentId"] == parent_id)
+        return sorted(wanted, key=lambda summary: str(summary["updatedAt"]), reverse=True)
 
     def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
         """State, records and epoch of any conversation, without opening or locking it."""
@@ -349,8 +342,7 @@ class Conversations:
         live.budget.save()
         if isinstance(live.conversation.log, MemoryLog):
             return
-        with live.conversation.changed:
-            summary = summary_of(live.conversation.state)
+        summary = summarize(live.conversation)
         self.catalogs(_paths(summary["folders"]))[0].write_meta(live.id, summary)
 
     def _require_room(self) -> None:

@@ -24,6 +24,7 @@ from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log
 from oh_daemon.store.private_files import (
     disk_error,
     private_folder,
+    read_end,
     read_private,
     replace_file,
     storage_error,
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _META_NAME = "meta.json"
+_MAX_META_BYTES = 1 << 20
 _MALFORMED = (LookupError, TypeError, AttributeError)
 
 
@@ -158,8 +160,8 @@ class Catalog:
     def _summary(self, folder: Path) -> Json | None:
         try:
             last_seq = last_seq_of(folder)
-            with suppress(OSError, ValueError, *_MALFORMED):
-                meta = orjson.loads((folder / _META_NAME).read_bytes())
+            with suppress(OSError, DaemonError, ValueError, *_MALFORMED):
+                meta = orjson.loads(read_end(folder / _META_NAME, _MAX_META_BYTES))
                 if meta["lastSeq"] == last_seq and meta.keys() == _FIELDS:
                     return {**meta, "id": folder.name}
             records = read_log(folder)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import math
-import os
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,12 +18,13 @@ import orjson
 
 from oh_daemon.contract.events import LOG_VERSION
 from oh_daemon.core.ports import Json
-from oh_daemon.store.private_files import read_private
+from oh_daemon.store.private_files import read_end, read_private
 
 LOG_NAME = "events.jsonl"
 _MAX_LINE_BYTES = 32 << 20
 """Twice the biggest message a client may send; a longer line is damage and never held whole."""
 _TAIL_BYTES = 64 << 10
+_TAIL_LINES = 16
 _MAX_REPAIRS = 100
 """More than these tell a person nothing new."""
 
@@ -70,11 +70,9 @@ def read_log(folder: Path) -> list[Json]:
 
 def last_seq_of(folder: Path) -> int:
     """The seq of the last event, read from the end of the file; 0 when that does not show it."""
-    with read_private(folder / LOG_NAME) as file:
-        file.seek(max(os.fstat(file.fileno()).st_size - _TAIL_BYTES, 0))
-        tail = file.read().split(b"\n")[:-1]
-    events = (parsed for line in reversed(tail) if (parsed := parse_line(line)) and "seq" in parsed)
-    return next(events, {"seq": 0})["seq"]
+    *whole, _torn = read_end(folder / LOG_NAME, _TAIL_BYTES).rsplit(b"\n", _TAIL_LINES)
+    parsed = map(parse_line, reversed(whole))
+    return next((line["seq"] for line in parsed if line and "seq" in line), 0)
 
 
 def scan_file(file: BinaryIO) -> Scan:

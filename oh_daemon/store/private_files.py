@@ -57,6 +57,18 @@ def read_private(path: Path) -> BufferedReader:
     return os.fdopen(open_private(path, os.O_RDONLY), "rb")
 
 
+def read_end(path: Path, max_bytes: int) -> bytes:
+    """The last bytes of a plain file. Raises `ReadOnlyError`, `OSError`."""
+    fd = open_private(path, os.O_RDONLY)
+    try:
+        size = os.fstat(fd).st_size
+        # The buffer of the wanted length is made before anything is read.
+        length = min(size, max_bytes)
+        return os.pread(fd, length, size - length)
+    finally:
+        os.close(fd)
+
+
 def open_private(path: Path, flags: int) -> int:
     """A descriptor of a plain file or a folder; unless it is a file only read, it must be ours.
 

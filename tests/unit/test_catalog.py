@@ -134,6 +134,14 @@ def test_a_summary_that_is_missing_or_corrupt_is_made_again(
     assert stat.S_IMODE((folder / "meta.json").stat().st_mode) == 0o600
 
 
+def test_a_pipe_in_place_of_a_summary_holds_nobody_up(
+    catalog: Catalog, commit: CommitThread
+) -> None:
+    folder = add(catalog, commit, "a1")
+    os.mkfifo(folder / "meta.json")
+    assert titles(catalog) == ["title of a1"]
+
+
 def test_a_summary_behind_its_log_is_made_again(catalog: Catalog, commit: CommitThread) -> None:
     folder = add(catalog, commit, "a1")
     stale = {**summary_of(fold("a1", read_log(folder))), "title": "stale", "lastSeq": 1}

@@ -149,7 +149,7 @@ def _read_schema(file: Path | None) -> Json | None:
 def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Live:
     """The conversation to work in; says where it works and what that may cost."""
     folders, resumed = [request.workspace], request.resume
-    ids = [info.id for info in conversations.listed(folders)]
+    ids = [summary["id"] for summary in conversations.listed(folders)]
     if resumed is None and request.autoresume:
         resumed = next(iter(ids), None)
     if resumed is not None:

@@ -22,7 +22,8 @@ from oh_daemon.contract.errors import CursorInvalidError
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
-from oh_daemon.fronts.description import describe, describe_state
+from oh_daemon.fronts.conversations import Conversations
+from oh_daemon.fronts.description import describe, describe_closed, describe_state
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.lsp.daemon import (
     Daemon,
@@ -96,18 +97,34 @@ def _replay(journal: Journal, params: m.OpenParams) -> Json:
 def list_(daemon: Daemon, params: m.ListParams, folders: list[Path]) -> m.ListResult:
     query = (params.query or "").casefold()
     only = None if params.folder is None else parse_folder(params.folder, "folder")
-    found = daemon.conversations.listed(folders if only is None else [only], params.parent_id)
-    found = [i for i in found if only is None or uri_from_path(only) in i.folders]
-    found = [i for i in found if query in i.title.casefold() and i.archived == params.archived]
+    homes = folders if only is None else [only]
+    found = [
+        summary
+        for summary in daemon.conversations.listed(homes, params.parent_id)
+        if (only is None or uri_from_path(only) in summary["folders"])
+        and query in summary["title"].casefold()
+        and summary["archived"] == params.archived
+    ]
     first = 0
     if params.cursor is not None:
-        ids = [info.id for info in found]
+        ids = [summary["id"] for summary in found]
         if params.cursor not in ids:
             raise CursorInvalidError("the cursor is not of this list; list from the start")
         first = ids.index(params.cursor) + 1
     page = found[first : first + params.limit]
     more = first + len(page) < len(found)
-    return m.ListResult(conversations=tuple(page), next_cursor=page[-1].id if more else None)
+    return m.ListResult(
+        conversations=tuple(_info_of(daemon.conversations, summary, homes) for summary in page),
+        next_cursor=page[-1]["id"] if more else None,
+    )
+
+
+def _info_of(
+    conversations: Conversations, summary: Json, folders: Sequence[Path]
+) -> m.ConversationInfo:
+    if (live := conversations.find_live(summary["id"])) is not None:
+        return describe(live.conversation)
+    return describe_closed(summary, conversations.catalogs(folders))
 
 
 def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:

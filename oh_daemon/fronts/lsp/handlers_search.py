@@ -117,15 +117,15 @@ def _symbol_item(symbol: CodeSymbol) -> m.ContextItem:
 
 
 def _conversations(search: _Search) -> Iterator[Found]:
-    for info in search.daemon.conversations.listed(search.folders):
-        rank = search.query.rank(info.title)
-        if rank is None or info.archived or info.id == search.params.conversation_id:
+    for summary in search.daemon.conversations.listed(search.folders):
+        conversation_id, title = summary["id"], summary["title"]
+        rank = search.query.rank(title)
+        if rank is None or summary["archived"] or conversation_id == search.params.conversation_id:
             continue
-        part = ResourceLinkPart(uri=LOG_SCHEME + info.id, name=info.title)
-        detail = info.updated_at[:10]
+        part = ResourceLinkPart(uri=LOG_SCHEME + conversation_id, name=title)
+        detail = summary["updatedAt"][:10]
         yield _ranked(
-            rank,
-            m.ContextItem(kind="conversation", label=info.title, detail=detail, part=part),
+            rank, m.ContextItem(kind="conversation", label=title, detail=detail, part=part)
         )
 
 
