@@ -18,7 +18,8 @@ from oh_daemon.contract.items import Purpose, Usage, UserMessageItem
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import View, is_message, render_batch, with_images
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.delivery import shortened, title_of
+from oh_daemon.core.delivery import MAX_TITLE, title_of
+from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.core.state import State
 
@@ -136,8 +137,8 @@ def plan_title(state: State) -> str | None:
 
 def clean_title(text: str) -> str:
     """What of an answer is the title; small models think aloud and quote."""
-    lines = text.rpartition("</think>")[2].strip().splitlines()
-    return shortened(_FRAME.sub("", lines[0]).strip()) if lines else ""
+    line = first_line(text.rpartition("</think>")[2])
+    return clipped(_FRAME.sub("", line).strip(), MAX_TITLE)
 
 
 def bill(

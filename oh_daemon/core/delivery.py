@@ -8,10 +8,11 @@ from typing import Literal
 from oh_daemon.contract.content import CommandPart, Part, SkillPart
 from oh_daemon.contract.errors import InvalidStateError, OverloadedError
 from oh_daemon.contract.items import Delivery
+from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.state import State
 
 MAX_QUEUE = 32
-_MAX_TITLE = 60
+MAX_TITLE = 60
 BUSY = frozenset({"running", "waiting", "pausing", "interrupting"})
 
 Disposition = Literal["started", "steered", "queued", "interruptedAndStarted"]
@@ -59,13 +60,7 @@ def may_resume(state: State) -> bool:
 
 def title_of(content: Sequence[Part], mask: Callable[[str], str] = str) -> str:
     """The first line of a first message, shortened; masked first, or half a secret would stay."""
-    texts = (_typed(part) for part in content)
-    line = next((line.strip() for text in texts for line in text.splitlines() if line.strip()), "")
-    return shortened(mask(line))
-
-
-def shortened(title: str) -> str:
-    return title if len(title) <= _MAX_TITLE else title[: _MAX_TITLE - 1] + "…"
+    return clipped(mask(first_line("\n".join(map(_typed, content)))), MAX_TITLE)
 
 
 def _typed(part: Part) -> str:

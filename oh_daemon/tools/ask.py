@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from oh_daemon.contract.approvals import ToolSubject
-from oh_daemon.core.ports import Intent, Json, Question, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.plain_text import clipped, first_line
+from oh_daemon.core.ports import (
+    Footprint,
+    Intent,
+    Json,
+    Question,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
+from oh_daemon.tools.forms import harmless, takes
 
 _TITLE_CHARS = 80
 
@@ -19,30 +28,25 @@ class AskTool:
             "can; the user may also answer in their own words, or not at all: then decide yourself "
             "and say what you decided."
         ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "question": {"type": "string", "minLength": 1, "maxLength": 4000},
-                "choices": {
-                    "type": "array",
-                    "items": {"type": "string", "minLength": 1, "maxLength": 200},
-                    "minItems": 2,
-                    "maxItems": 10,
-                    "uniqueItems": True,
-                },
+        input_schema=takes(
+            ["question"],
+            question={"type": "string", "minLength": 1, "maxLength": 4000},
+            choices={
+                "type": "array",
+                "items": {"type": "string", "minLength": 1, "maxLength": 200},
+                "minItems": 2,
+                "maxItems": 10,
+                "uniqueItems": True,
             },
-            "required": ["question"],
-            "additionalProperties": False,
-        },
+        ),
         read_only=True,
     )
 
     def plan(self, args: Json) -> Intent:
-        first = args["question"].strip().partition("\n")[0]
-        title = first if len(first) <= _TITLE_CHARS else f"{first[: _TITLE_CHARS - 1]}…"
+        title = f"Ask: {clipped(first_line(args['question']), _TITLE_CHARS)}"
         question = Question(args["question"], tuple(args.get("choices", ())))
-        # Its footprint is everything: what comes after a question may depend on the answer.
-        return Intent(f"Ask: {title}", ToolSubject(tool="ask", args=args), "low", question=question)
+        # What comes after a question may depend on the answer.
+        return harmless("ask", args, title, footprint=Footprint(), question=question)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         """Nobody can answer: the question is the agent's last word, to be answered by a message."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.agents import NamedAgent
 from oh_daemon.core.delegation import Outcome, Task, render_outcome
+from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.forms import TEXT, harmless, takes
 
 _TITLE_CHARS = 80
 _DEFAULT_AGENT = "general"
@@ -22,30 +23,15 @@ resume: the id of a conversation from an earlier result; `task` is then its next
 result_schema: for a new task, the JSON Schema of a result that you want beside its last message.
 Agents:
 """
-_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "tasks": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 16,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "task": {"type": "string", "minLength": 1},
-                    "title": {"type": "string", "description": "three to six words for the user"},
-                    "agent": {"type": "string", "description": f"default {_DEFAULT_AGENT}"},
-                    "resume": {"type": "string", "minLength": 1},
-                    "result_schema": {"type": "object"},
-                },
-                "required": ["task"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["tasks"],
-    "additionalProperties": False,
-}
+_TASK = takes(
+    ["task"],
+    task=TEXT,
+    title={"type": "string", "description": "three to six words for the user"},
+    agent={"type": "string", "description": f"default {_DEFAULT_AGENT}"},
+    resume=TEXT,
+    result_schema={"type": "object"},
+)
+_SCHEMA = takes(["tasks"], tasks={"type": "array", "minItems": 1, "maxItems": 16, "items": _TASK})
 
 Agents = Callable[[], Mapping[str, NamedAgent]]
 RunTasks = Callable[[Sequence[Task], ToolContext], Sequence[tuple[str, Outcome]]]
@@ -71,13 +57,10 @@ class DelegateTool:
         resumed = [task.resume for task in tasks if task.resume is not None]
         if len(set(resumed)) < len(resumed):
             raise ToolError("Two tasks resume the same conversation; put them into one message.")
-        return Intent(
-            f"Delegate: {', '.join(task.title for task in tasks)}",
-            ToolSubject(tool="delegate", args=args),
-            "low",
-            # Nothing else runs meanwhile, so a sub-agent meets no half-done work of this one.
-            footprint=Footprint(writes=False, comes_last=True),
-        )
+        # Nothing else runs meanwhile, so a sub-agent meets no half-done work of this one.
+        footprint = Footprint(writes=False, comes_last=True)
+        title = f"Delegate: {', '.join(task.title for task in tasks)}"
+        return harmless("delegate", args, title, footprint=footprint)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         tasks = _tasks(args)
@@ -94,18 +77,13 @@ def _tasks(args: Json) -> list[Task]:
     return [
         Task(
             text=given["task"],
-            title=_title(given.get("title") or given["task"]),
+            title=clipped(first_line(given.get("title") or given["task"]), _TITLE_CHARS),
             agent=given.get("agent", _DEFAULT_AGENT),
             resume=given.get("resume"),
             result_schema=given.get("result_schema"),
         )
         for given in args["tasks"]
     ]
-
-
-def _title(text: str) -> str:
-    first = text.strip().partition("\n")[0]
-    return first if len(first) <= _TITLE_CHARS else f"{first[: _TITLE_CHARS - 1]}…"
 
 
 def _meta(task: Task, conversation_id: str, outcome: Outcome) -> Json:

@@ -17,6 +17,7 @@ from oh_daemon.contract.base import Position, Range
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import Hunk, Location
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.forms import LINE, PATH, takes
 from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.workspace.documents import Documents, EditDone, TextView
 from oh_daemon.workspace.files import sha256_of
@@ -58,46 +59,34 @@ Example: {"command": "replace", "path": "src/app.py", "old_text": "x = 1\\n", \
 "new_text": "x = 2\\n"}"""
 
 _TEXT: Json = {"type": "string"}
-_LINE: Json = {"type": "integer", "minimum": 1}
 _REPLACEMENT: Json = {"old_text": _TEXT, "new_text": _TEXT, "replace_all": {"type": "boolean"}}
-_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "command": {"enum": ["view", "create", "replace", "insert", "undo"]},
-        "path": {"type": "string", "description": "relative to the first folder, or absolute"},
-        **_REPLACEMENT,
-        "edits": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "properties": _REPLACEMENT,
-                "required": ["old_text", "new_text"],
-                "additionalProperties": False,
-            },
-        },
-        "text": _TEXT,
-        "insert_line": {"type": "integer", "minimum": 0},
-        "start_line": _LINE,
-        "end_line": _LINE,
+_SCHEMA = takes(
+    ["command", "path"],
+    command={"enum": ["view", "create", "replace", "insert", "undo"]},
+    path=PATH,
+    **_REPLACEMENT,
+    edits={
+        "type": "array",
+        "minItems": 1,
+        "items": takes(["old_text", "new_text"], **_REPLACEMENT),
     },
-    "required": ["command", "path"],
-    "additionalProperties": False,
-}
+    text=_TEXT,
+    insert_line={"type": "integer", "minimum": 0},
+    start_line=LINE,
+    end_line=LINE,
+)
 _VIEW_DESCRIPTION = """View text files and take back edits; text that the user has not saved counts.
 view: lines with their numbers and a tab, which are not part of the file; start_line and end_line \
 page through long files.
 undo: takes back your last edit of the file, also one of `apply_patch`, which makes all changes.
 Example: {"command": "view", "path": "src/app.py", "start_line": 1, "end_line": 200}"""
-_VIEW_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "command": {"enum": ["view", "undo"]},
-        **{name: _SCHEMA["properties"][name] for name in ("path", "start_line", "end_line")},
-    },
-    "required": ["command", "path"],
-    "additionalProperties": False,
-}
+_VIEW_SCHEMA = takes(
+    ["command", "path"],
+    command={"enum": ["view", "undo"]},
+    path=PATH,
+    start_line=LINE,
+    end_line=LINE,
+)
 
 
 EDIT_SPEC = ToolSpec("edit", _DESCRIPTION, _SCHEMA, kind="edit")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.forms import harmless, takes
 
 _SHARED = ("$defs", "definitions")
 """What a schema refers to from its root; it stays there."""
@@ -32,20 +32,13 @@ class FinishTool:
                 "End the task and hand the word to the user. Say what you did and how you verified "
                 "it; say so plainly when something could not be done."
             ),
-            input_schema={
-                "type": "object",
-                "properties": properties,
-                "required": list(properties),
-                "additionalProperties": False,
-                **shared,
-            },
+            input_schema={**takes([*properties], **properties), **shared},
             read_only=True,
         )
 
     def plan(self, args: Json) -> Intent:
-        subject = ToolSubject(tool="finish", args=args)
         footprint = Footprint(writes=False, paths=frozenset(), comes_last=True)
-        return Intent("Finish", subject, "low", footprint=footprint)
+        return harmless("finish", args, "Finish", footprint=footprint)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         said = {"type": "text", "text": args["message"]}

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.forms import harmless
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,8 @@ class FunctionTool:
 
     def plan(self, args: Json) -> Intent:
         """Trusted code of the program that made it: low risk, and it may touch anything."""
-        return Intent(
-            self.spec.name,
-            ToolSubject(tool=self.spec.name, args=args),
-            "low",
-            footprint=Footprint(writes=not self.spec.read_only),
-        )
+        name, footprint = self.spec.name, Footprint(writes=not self.spec.read_only)
+        return harmless(name, args, name, footprint=footprint)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         return to_result(self.call(**args))

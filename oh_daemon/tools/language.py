@@ -24,6 +24,7 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.editor_ports import LanguageServers
 from oh_daemon.core.ports import Json
 from oh_daemon.tools.code_places import CodePlaces
+from oh_daemon.tools.forms import LINE, PATH, TEXT, takes
 from oh_daemon.tools.search import SearchTool, spec
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import shown
@@ -46,14 +47,14 @@ _KINDS = (
 """LSP's SymbolKind counts from one."""
 
 _Locations = tuple[LocationLink | CodeLocation, ...] | CodeLocation | None
-_PATH: Json = {"type": "string", "description": "relative to the first folder, or absolute"}
 _DIAGNOSTICS = spec(
     "diagnostics",
     "The errors and warnings that the user's editor shows, for a file, a folder, or without path"
     " for all it knows: path:line:column severity message [source code].",
-    [],
-    path=_PATH,
-    severity={"enum": list(_SEVERITIES), "description": "the least to show, default warning"},
+    takes(
+        path=PATH,
+        severity={"enum": list(_SEVERITIES), "description": "the least to show, default warning"},
+    ),
 )
 _LOOKUP = spec(
     "lookup",
@@ -62,12 +63,14 @@ _LOOKUP = spec(
     " `path`; give `line` when it is there more than once. symbols: the outline of `path`, or all"
     " symbols of the workspace whose names fit `query`."
     ' Example: {"operation": "references", "path": "src/app.py", "line": 12, "symbol": "load"}',
-    ["operation"],
-    operation={"enum": ["definition", "references", "hover", "symbols"]},
-    path=_PATH,
-    line={"type": "integer", "minimum": 1},
-    symbol={"type": "string", "minLength": 1},
-    query={"type": "string", "minLength": 1},
+    takes(
+        ["operation"],
+        operation={"enum": ["definition", "references", "hover", "symbols"]},
+        path=PATH,
+        line=LINE,
+        symbol=TEXT,
+        query=TEXT,
+    ),
 )
 
 

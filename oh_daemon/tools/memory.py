@@ -11,7 +11,7 @@ from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import DaemonError, ToolError
 from oh_daemon.core.memory import MAX_NOTE_CHARS, TOOL
 from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.tools.think import NOTHING
+from oh_daemon.tools.forms import harmless, takes
 
 
 class MemoryTool:
@@ -34,38 +34,34 @@ class MemoryTool:
                 "The notes that outlive a conversation. search: the notes with these words. write: "
                 "one note, short and understood without this conversation. topic names its file."
             ),
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "command": {"enum": ["search", "write"]},
-                    "text": {"type": "string", "minLength": 1, "maxLength": MAX_NOTE_CHARS},
-                    "scope": {
-                        "enum": [*scopes],
-                        "description": f"of a note; user: for all projects; default {scopes[0]}",
-                    },
-                    "topic": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,39}$"},
+            input_schema=takes(
+                ["command", "text"],
+                command={"enum": ["search", "write"]},
+                text={"type": "string", "minLength": 1, "maxLength": MAX_NOTE_CHARS},
+                scope={
+                    "enum": [*scopes],
+                    "description": f"of a note; user: for all projects; default {scopes[0]}",
                 },
-                "required": ["command", "text"],
-                "additionalProperties": False,
-            },
+                topic={"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,39}$"},
+            ),
         )
 
     def plan(self, args: Json) -> Intent:
         if not self._is_allowed():
             raise ToolError("memory is turned off, or the user does not trust the folder")
-        subject = ToolSubject(tool=TOOL, args=args)
         if args["command"] == "search":
-            return Intent(f"Search memory: {args['text']}", subject, "low", footprint=NOTHING)
-        place = self._place(args)
-        return Intent(f"Remember in {place}", subject, "medium")
+            return harmless(TOOL, args, f"Search memory: {args['text']}")
+        place = "/".join(self._place(args))
+        return Intent(f"Remember in {place}.md", ToolSubject(tool=TOOL, args=args), "medium")
 
-    def _place(self, args: Json) -> str:
-        return f"{args.get('scope', self._default)}/{args.get('topic', 'notes')}.md"
+    def _place(self, args: Json) -> tuple[str, str]:
+        """The scope and the topic."""
+        return args.get("scope", self._default), args.get("topic", "notes")
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if args["command"] == "search":
             return ToolResult.of(self._search(args["text"]))
-        scope, topic = args.get("scope", self._default), args.get("topic", "notes")
+        scope, topic = self._place(args)
         try:
             written = self._write(scope, topic, args["text"], context.conversation_id)
         except DaemonError as exc:

@@ -16,6 +16,7 @@ from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, Too
 from oh_daemon.contract.items import FileChange, Location, NamedHunk
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.edit import LEFT_OUT, MAX_LABEL_CHARS, checked_text, hidden_reason
+from oh_daemon.tools.forms import takes
 from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
@@ -50,12 +51,7 @@ below which the hunk is, when its own lines are in the file more than once. Thre
 change will do. Lines are found word for word, white space included. `*** End of File` after a \
 hunk says that it ends the file. Paths are relative to the first folder, or absolute."""
 
-_SCHEMA: Json = {
-    "type": "object",
-    "properties": {"input": {"type": "string", "description": "the whole patch"}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
+_SCHEMA = takes(["input"], input={"type": "string", "description": "the whole patch"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from oh_daemon.core.editor_ports import LanguageServers, TextEdit
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.code_places import CodePlaces
 from oh_daemon.tools.edit import hidden_reason
+from oh_daemon.tools.forms import LINE, PATH, TEXT, takes
 from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
@@ -37,18 +38,7 @@ than replacing text. `symbol` is the name as it stands in `path`, in `line` when
 than once. All files change or none; files and folders keep their names.
 Example: {"path": "src/app.py", "line": 12, "symbol": "load", "new_name": "load_all"}"""
 
-_NAME: Json = {"type": "string", "minLength": 1}
-_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string", "description": "relative to the first folder, or absolute"},
-        "line": {"type": "integer", "minimum": 1},
-        "symbol": _NAME,
-        "new_name": _NAME,
-    },
-    "required": ["path", "symbol", "new_name"],
-    "additionalProperties": False,
-}
+_SCHEMA = takes(["path", "symbol", "new_name"], path=PATH, line=LINE, symbol=TEXT, new_name=TEXT)
 
 Rewrites = Mapping[Path, Rewrite]
 

@@ -21,6 +21,7 @@ from oh_daemon.contract.items import Location
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools import line_search
+from oh_daemon.tools.forms import TEXT, takes
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.listing import MAX_FILES, fits, list_files, parse_glob
 from oh_daemon.workspace.paths import Folders, shown, uri_from_path
@@ -37,21 +38,14 @@ _WANTED = ("pattern", "symbol", "query")
 
 _PATH: Json = {"type": "string", "description": "file or folder; without it, all open folders"}
 _GLOB: Json = {"type": "string", "description": "only such files, such as *.{ts,tsx}"}
-_TEXT: Json = {"type": "string", "minLength": 1}
 
 
 def _number(minimum: int, maximum: int) -> Json:
     return {"type": "integer", "minimum": minimum, "maximum": maximum}
 
 
-def spec(name: str, description: str, required: list[str], **properties: Json) -> ToolSpec:
+def spec(name: str, description: str, schema: Json) -> ToolSpec:
     """A tool that finds something and changes nothing."""
-    schema: Json = {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
     return ToolSpec(name, description, schema, kind="search", read_only=True)
 
 
@@ -61,29 +55,27 @@ _GREP_SPEC = spec(
     " ignores is left out unless path names it. mode: content (lines with their numbers), files"
     ' (names), count (matching lines per file). Example: {"pattern": "def load_[a-z]+",'
     ' "glob": "src/**/*.py", "context": 2}',
-    ["pattern"],
-    pattern=_TEXT,
-    path=_PATH,
-    glob=_GLOB,
-    mode={"enum": ["content", "files", "count"]},
-    context=_number(0, 20),
-    ignore_case={"type": "boolean"},
-    limit=_number(1, 1000),
+    takes(
+        ["pattern"],
+        pattern=TEXT,
+        path=_PATH,
+        glob=_GLOB,
+        mode={"enum": ["content", "files", "count"]},
+        context=_number(0, 20),
+        ignore_case={"type": "boolean"},
+        limit=_number(1, 1000),
+    ),
 )
 _GLOB_SPEC = spec(
     "glob",
     "Find files by name: *, ?, [a-z], ** for any folders, {a,b}. A pattern without / fits at any"
     ' depth. What git ignores is left out. Example: {"pattern": "tests/**/test_*.py"}',
-    ["pattern"],
-    pattern=_TEXT,
-    path=_PATH,
+    takes(["pattern"], pattern=TEXT, path=_PATH),
 )
 _LIST_SPEC = spec(
     "list",
     "List folders. Those that git ignores are named but not entered.",
-    [],
-    path=_PATH,
-    depth=_number(1, 10),
+    takes(path=_PATH, depth=_number(1, 10)),
 )
 
 

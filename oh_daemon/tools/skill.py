@@ -15,7 +15,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.skills import TOOL, Skill
-from oh_daemon.tools.think import NOTHING
+from oh_daemon.tools.forms import harmless, takes
 from oh_daemon.workspace.files import Files
 from oh_daemon.workspace.paths import Folders, shown
 from oh_daemon.workspace.text_changes import capped
@@ -33,15 +33,11 @@ class SkillTool:
             "Load a skill by its name: instructions for one kind of work, and the names of the "
             "files that come with it. With `file`, read one of those files."
         ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "name": {"type": "string"},
-                "file": {"type": "string", "description": "as the skill lists it"},
-            },
-            "required": ["name"],
-            "additionalProperties": False,
-        },
+        input_schema=takes(
+            ["name"],
+            name={"type": "string"},
+            file={"type": "string", "description": "as the skill lists it"},
+        ),
         kind="read",
     )
 
@@ -56,8 +52,7 @@ class SkillTool:
         title = " ".join(filter(None, (f"Skill {skill.name}", args.get("file"))))
         starts = skill.starts if "file" not in args else ()
         if not starts:
-            subject = ToolSubject(tool=TOOL, args=args)
-            return Intent(shown(title), subject, "low", footprint=NOTHING)
+            return harmless(TOOL, args, shown(title))
         return Intent(
             title,
             ToolSubject(tool=TOOL, args={**args, "starts": starts}),

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract.approvals import CommandSubject
+from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.risk import Rating
 from oh_daemon.core.secrets import MaskedStream, Masker
+from oh_daemon.tools.forms import takes
 from oh_daemon.workspace.files import fingerprint
 from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
 from oh_daemon.workspace.paths import shown
@@ -44,18 +46,14 @@ Examples: {{"command": "pytest -q tests/test_api.py", "timeout_s": 120}}
 {{"command": "npm run dev", "background": true}}
 {{"command": "C-c", "is_input": true, "terminal_id": "job-1"}}"""
 
-_SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "command": {"type": "string"},
-        "timeout_s": {"type": "number", "minimum": 0, "maximum": 3600},
-        "background": {"type": "boolean"},
-        "is_input": {"type": "boolean"},
-        "terminal_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"},
-    },
-    "required": ["command"],
-    "additionalProperties": False,
-}
+_SCHEMA = takes(
+    ["command"],
+    command={"type": "string"},
+    timeout_s={"type": "number", "minimum": 0, "maximum": 3600},
+    background={"type": "boolean"},
+    is_input={"type": "boolean"},
+    terminal_id={"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"},
+)
 
 Rate = Callable[[str, Path | None], Rating]
 
@@ -217,9 +215,7 @@ class TerminalTool:
 
 
 def _title(args: Json, terminal_id: str) -> str:
-    command = shown(args["command"].strip())
-    if len(command) > _MAX_TITLE_CHARS:
-        command = f"{command[:_MAX_TITLE_CHARS]}…"
+    command = clipped(shown(args["command"].strip()), _MAX_TITLE_CHARS)
     if not args.get("is_input"):
         return f"Run {command}"
     return f"Type {command} in {terminal_id}" if command else f"Wait for {terminal_id}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from oh_daemon.contract.approvals import ToolSubject
-from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-
-NOTHING = Footprint(writes=False, paths=frozenset())
+from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.forms import harmless, takes
 
 
 class ThinkTool:
@@ -14,19 +12,13 @@ class ThinkTool:
     spec = ToolSpec(
         name="think",
         description="Write down a thought: a plan, a doubt, what a result means. Nothing happens.",
-        input_schema={
-            "type": "object",
-            "properties": {"thought": {"type": "string"}},
-            "required": ["thought"],
-            "additionalProperties": False,
-        },
+        input_schema=takes(["thought"], thought={"type": "string"}),
         kind="think",
         read_only=True,
     )
 
     def plan(self, args: Json) -> Intent:
-        subject = ToolSubject(tool="think", args=args)
-        return Intent("Think", subject, "low", footprint=NOTHING)
+        return harmless("think", args, "Think")
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         return ToolResult.of("Noted.")

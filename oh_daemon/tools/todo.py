@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
-from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.items import PlanEntry
 from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.tools.think import NOTHING
+from oh_daemon.tools.forms import harmless, takes
 
 _STATUSES = {"pending": "pending", "in_progress": "inProgress", "completed": "completed"}
 _MARKS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
@@ -22,25 +22,21 @@ class TodoTool:
             "Show the user your plan. Send the whole list each time, one task in_progress at most. "
             "Use it for work of three steps or more, and keep it up to date."
         ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "tasks": {
-                    "type": "array",
-                    "maxItems": 200,
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "text": {"type": "string", "maxLength": 2000},
-                            "status": {"enum": list(_STATUSES)},
-                        },
-                        "required": ["text", "status"],
+        input_schema=takes(
+            ["tasks"],
+            tasks={
+                "type": "array",
+                "maxItems": 200,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "text": {"type": "string", "maxLength": 2000},
+                        "status": {"enum": list(_STATUSES)},
                     },
-                }
+                    "required": ["text", "status"],
+                },
             },
-            "required": ["tasks"],
-            "additionalProperties": False,
-        },
+        ),
         kind="think",
         read_only=True,
     )
@@ -54,13 +50,8 @@ class TodoTool:
             for n, task in enumerate(tasks, 1)
         )
         done = sum(entry.status == "completed" for entry in entries)
-        return Intent(
-            f"Plan: {done} of {len(entries)} done",
-            ToolSubject(tool="todo", args=args),
-            "low",
-            footprint=NOTHING,
-            item_fields={"kind": "plan", "entries": entries},
-        )
+        shown = harmless("todo", args, f"Plan: {done} of {len(entries)} done")
+        return replace(shown, item_fields={"kind": "plan", "entries": entries})
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         tasks = cast("list[Json]", args["tasks"])

@@ -12,9 +12,9 @@ from core_world import tool
 
 from oh_daemon.core.calls import ParsedCall, parse_call, render_tool, schema_problem
 from oh_daemon.core.ports import Json, ToolCall, ToolSpec
-from oh_daemon.tools import search
 from oh_daemon.tools.edit import EDIT_SPEC
 from oh_daemon.tools.finish import FinishTool
+from oh_daemon.tools.forms import takes
 from oh_daemon.tools.function import FunctionTool
 from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.todo import TodoTool
@@ -60,11 +60,11 @@ OURS = {
     "edit": FunctionTool(EDIT_SPEC, lambda: None),
     "terminal": FunctionTool(TerminalTool.spec, lambda: None),
     "grep": FunctionTool(
-        search.spec(
+        ToolSpec(
             "grep",
             "Looks.",
-            ["pattern"],
-            **{key: {} for key in ("pattern", "mode", "context", "limit")},
+            takes(["pattern"], **{key: {} for key in ("pattern", "mode", "context", "limit")}),
+            read_only=True,
         ),
         lambda: None,
     ),

@@ -1,0 +1,36 @@
+"""What tools have in common: the schema of their arguments, and what a call of most intends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oh_daemon.contract.approvals import ToolSubject
+from oh_daemon.core.ports import Footprint, Intent, Json, Question
+
+TEXT: Json = {"type": "string", "minLength": 1}
+LINE: Json = {"type": "integer", "minimum": 1}
+PATH: Json = {"type": "string", "description": "relative to the first folder, or absolute"}
+NOTHING = Footprint(writes=False, paths=frozenset())
+
+
+def takes(required: Sequence[str] = (), /, **properties: Json) -> Json:
+    """The JSON Schema of an object with these fields and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*required],
+        "additionalProperties": False,
+    }
+
+
+def harmless(
+    tool: str,
+    args: Json,
+    title: str,
+    *,
+    footprint: Footprint = NOTHING,
+    question: Question | None = None,
+) -> Intent:
+    """A call that needs no approval for itself, shown as its arguments."""
+    subject = ToolSubject(tool=tool, args=args)
+    return Intent(title, subject, "low", footprint=footprint, question=question)
