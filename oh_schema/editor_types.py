@@ -20,7 +20,9 @@ from pydantic import SecretStr
 from oh_daemon.contract import events, items, messages, protocol
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.protocol import Method
+from oh_daemon.contract.settings import CHOICES
 
+_CHOICES = "Values of the options, for pickers; an open conversation brings its own."
 _HEAD = "What crosses the wire; written by `make schema`, explained in protocol.md."
 # Logs are read as plain dicts for speed, so the models do not say what these hold.
 _RAW: dict[tuple[type[Contract], str], Any] = {
@@ -74,7 +76,10 @@ def render_typescript() -> str:
         lines += ["", f"export interface {title} {{"]
         lines += [f'  "{method.name}": {_ts_method(method)};' for method in methods]
         lines += ["}"]
-    return "\n".join(lines) + "\n"
+    keys = " ".join(f"readonly {option}: readonly Choice[];" for option in CHOICES)
+    lines += ["", f"/** {_CHOICES} */", f"export const CHOICES: {{ {keys} }} = {{"]
+    lines += _choices("{}: [", 'value: "{}", label: "{}"', "]")
+    return "\n".join([*lines, "};"]) + "\n"
 
 
 def _ts_method(method: Method) -> str:
@@ -100,12 +105,21 @@ def render_lua() -> str:
         lines += ["", f"M.{title} = {{"]
         lines += [f'  ["{method.name}"] = true, -- {_lua_method(method)}' for method in methods]
         lines += ["}"]
-    return "\n".join([*lines, "", "return M"]) + "\n"
+    lines += ["", f"--- {_CHOICES}", "M.CHOICES = {"]
+    lines += _choices("{} = {{", 'value = "{}", label = "{}"', "}")
+    return "\n".join([*lines, "}", "", "return M"]) + "\n"
 
 
 def _lua_method(method: Method) -> str:
     params = _LUA.prefix + _name(method.params)
     return params if method.result is None else f"{params} -> {_LUA.prefix}{_name(method.result)}"
+
+
+def _choices(begin: str, choice: str, end: str) -> Iterator[str]:
+    for option, choices in CHOICES.items():
+        yield f"  {begin.format(option)}"
+        yield from (f"    {{ {choice.format(*each)} }}," for each in choices.items())
+        yield f"  {end},"
 
 
 def _registry() -> tuple[tuple[str, Sequence[Method]], ...]:

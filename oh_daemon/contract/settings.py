@@ -90,11 +90,20 @@ class Settings(Contract):
         return (*self.profiles, *self.routers, *self.models)
 
 
-STRICTNESS: dict[str, tuple[str, ...]] = {
-    "approval": ("askNever", "askRisky", "askAlways"),
-    "mode": ("full", "autoEdit", "ask", "plan"),
+CHOICES: dict[str, dict[str, str]] = {
+    "mode": {
+        "plan": "Plan: read only",
+        "ask": "Ask",
+        "autoEdit": "Edit without asking",
+        "full": "Full: run everything without asking",
+    },
+    "approval": {
+        "askAlways": "Ask before every action",
+        "askRisky": "Ask before risky actions",
+        "askNever": "Never ask",
+    },
 }
-"""Loosest first. Of these the strictest of project and user wins."""
+"""The values of these as pickers call them, strictest first: that of project and user wins."""
 LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay"})
 """A project may only lower them."""
 TIGHTENED = frozenset({"rules", "hooks"})
@@ -187,13 +196,16 @@ def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> str | None:
         return (
             f"project: {key} {value!r} would raise {limit!r} and is ignored" if is_higher else None
         )
-    order = STRICTNESS.get(key)
-    if order is None:
-        return None
-    current = below.get(key, getattr(Settings(), key))
-    if order.index(value) < order.index(current):
-        return f"project: {key} {value!r} would loosen {current!r} and is ignored"
+    if key in CHOICES:
+        current = below.get(key, getattr(Settings(), key))
+        if value != stricter(key, value, current):
+            return f"project: {key} {value!r} would loosen {current!r} and is ignored"
     return None
+
+
+def stricter(option: str, *values: str) -> str:
+    """Of several values of an option the strictest."""
+    return min(values, key=[*CHOICES[option]].index)
 
 
 KEYS: tuple[str, ...] = tuple(to_camel(name) for name in Settings.model_fields)

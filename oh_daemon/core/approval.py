@@ -16,20 +16,10 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
+from oh_daemon.contract.settings import CHOICES
 from oh_daemon.core.ports import Intent, Json, ToolSpec
 
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
-APPROVAL_CHOICES = {
-    "askAlways": "Ask before every action",
-    "askRisky": "Ask before risky actions",
-    "askNever": "Never ask",
-}
-MODE_CHOICES = {
-    "plan": "Plan: read only",
-    "ask": "Ask",
-    "autoEdit": "Edit without asking",
-    "full": "Full: run everything without asking",
-}
 EDITABLE = {"command": "command", "fileChange": "hunks"}
 """What of a subject the user may change before allowing it; the tool's argument has its name."""
 
@@ -187,8 +177,8 @@ def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[Appr
 def option_pickers(values: dict[str, str], models: Iterable[str]) -> tuple[Option, ...]:
     """The conversation's options as a client may show them."""
     return (
-        _picker("mode", values, MODE_CHOICES),
-        _picker("approval", values, APPROVAL_CHOICES),
+        _picker("mode", values, CHOICES["mode"]),
+        _picker("approval", values, CHOICES["approval"]),
         _picker("model", values, {name: name for name in (values["model"], *models)}),
     )
 
@@ -202,15 +192,11 @@ def _picker(
 
 def check_options(values: dict[str, str]) -> dict[str, str]:
     """Options by id. Raises `InvalidParamsError` naming the one that is wrong."""
-    known: dict[str, dict[str, str] | None] = {
-        "mode": MODE_CHOICES,
-        "approval": APPROVAL_CHOICES,
-        "model": None,
-    }
     for option_id, value in values.items():
-        choices = known.get(option_id, {})
-        if choices is not None and value not in choices:
-            allowed = ", ".join(choices) or f"no option of this name; known are {', '.join(known)}"
+        choices = CHOICES.get(option_id, {})
+        if option_id != "model" and value not in choices:
+            known = ", ".join((*CHOICES, "model"))
+            allowed = ", ".join(choices) or f"no option of this name; known are {known}"
             what = f"cannot be {value!r}: {allowed}"
             raise InvalidParamsError.at(f"options.{option_id}", what, "unknown")
     return values

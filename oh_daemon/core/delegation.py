@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from oh_daemon.contract.settings import STRICTNESS
+from oh_daemon.contract.settings import stricter
 from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
@@ -54,9 +54,8 @@ class Outcome:
 
 def inherited_options(own_mode: str | None, parent: Mapping[str, str]) -> dict[str, str]:
     """Mode and approval of a sub-agent: the parent's, and its own mode where that is stricter."""
-    modes = [mode for mode in (parent["mode"], own_mode) if mode is not None]
-    strictest = max(modes, key=STRICTNESS["mode"].index)
-    return {"mode": strictest, "approval": parent["approval"]}
+    mode = stricter("mode", parent["mode"], own_mode or parent["mode"])
+    return {"mode": mode, "approval": parent["approval"]}
 
 
 def outcome_of(turn: Json, state: State) -> Outcome:

@@ -1865,3 +1865,18 @@ export interface ClientRequests {
   "input/request": [InputRequestParams, InputAnswer];
   "tool/call": [ToolCallParams, ToolCallResult];
 }
+
+/** Values of the options, for pickers; an open conversation brings its own. */
+export const CHOICES: { readonly mode: readonly Choice[]; readonly approval: readonly Choice[]; } = {
+  mode: [
+    { value: "plan", label: "Plan: read only" },
+    { value: "ask", label: "Ask" },
+    { value: "autoEdit", label: "Edit without asking" },
+    { value: "full", label: "Full: run everything without asking" },
+  ],
+  approval: [
+    { value: "askAlways", label: "Ask before every action" },
+    { value: "askRisky", label: "Ask before risky actions" },
+    { value: "askNever", label: "Never ask" },
+  ],
+};

@@ -1,25 +1,13 @@
 /** The pickers of model, mode and approval, of the conversation or of the one that comes next. */
 
 import type { PanelMemory } from "../src/messages";
-import type { Choice, Option } from "../src/protocol";
+import { CHOICES, type Choice, type Option } from "../src/protocol";
 import { h } from "./dom";
 import { call } from "./host";
 
-/** As protocol.md lists them; an open conversation brings its own. */
-const MODES: Option = {
-  id: "mode", name: "Mode", category: "mode", type: "select", value: "ask",
-  choices: [
-    { value: "plan", label: "Plan: read only" }, { value: "ask", label: "Ask" },
-    { value: "autoEdit", label: "Edit without asking" }, { value: "full", label: "Full: run everything without asking" },
-  ],
-};
+const MODE: Option = { id: "mode", name: "Mode", category: "mode", type: "select", value: "ask", choices: CHOICES.mode };
 const APPROVAL: Option = {
-  id: "approval", name: "Approval", category: "approval", type: "select", value: "askRisky",
-  choices: [
-    { value: "askAlways", label: "Ask before every action" },
-    { value: "askRisky", label: "Ask before risky actions" },
-    { value: "askNever", label: "Never ask" },
-  ],
+  id: "approval", name: "Approval", category: "approval", type: "select", value: "askRisky", choices: CHOICES.approval,
 };
 
 /** Options for a conversation that has not started. Without a model its picker is left out.
@@ -33,7 +21,7 @@ export async function draftOptions(memoryNow: () => PanelMemory): Promise<Option
   });
   const choices = models.filter((each) => each.available).map((each) => ({ value: each.id, label: each.label }));
   const model = memory.options?.model ?? standard;
-  const pickers: Option[] = [chosen(MODES, value.mode), chosen(APPROVAL, value.approval)];
+  const pickers: Option[] = [chosen(MODE, value.mode), chosen(APPROVAL, value.approval)];
   if (model === undefined) return pickers;
   return [{ id: "model", name: "Model", category: "model", type: "select", value: model, choices }, ...pickers];
 }

@@ -3,28 +3,7 @@ local tell = require("oh.tell")
 
 local M = {}
 
---- As protocol.md lists them; a conversation brings its own.
-local KNOWN = {
-  mode = {
-    id = "mode",
-    name = "Mode",
-    choices = {
-      { value = "plan", label = "Plan: read only" },
-      { value = "ask", label = "Ask" },
-      { value = "autoEdit", label = "Edit without asking" },
-      { value = "full", label = "Full: run everything without asking" },
-    },
-  },
-  approval = {
-    id = "approval",
-    name = "Approval",
-    choices = {
-      { value = "askAlways", label = "Ask before every action" },
-      { value = "askRisky", label = "Ask before risky actions" },
-      { value = "askNever", label = "Never ask" },
-    },
-  },
-}
+local NAMES = { mode = "Mode", approval = "Approval" }
 
 --- An option with its choices, as far as it is known without asking.
 ---@param id string
@@ -34,7 +13,8 @@ function M.known(id)
   local found = vim.iter(conversation and conversation.pickers or {}):find(function(option)
     return option.id == id
   end)
-  return found or KNOWN[id]
+  local choices = require("oh.protocol").CHOICES[id]
+  return found or choices and { id = id, name = NAMES[id], choices = choices }
 end
 
 --- Its values, for completion.

@@ -1639,4 +1639,19 @@ M.ClientRequests = {
   ["tool/call"] = true, -- oh.protocol.ToolCallParams -> oh.protocol.ToolCallResult
 }
 
+--- Values of the options, for pickers; an open conversation brings its own.
+M.CHOICES = {
+  mode = {
+    { value = "plan", label = "Plan: read only" },
+    { value = "ask", label = "Ask" },
+    { value = "autoEdit", label = "Edit without asking" },
+    { value = "full", label = "Full: run everything without asking" },
+  },
+  approval = {
+    { value = "askAlways", label = "Ask before every action" },
+    { value = "askRisky", label = "Ask before risky actions" },
+    { value = "askNever", label = "Never ask" },
+  },
+}
+
 return M
