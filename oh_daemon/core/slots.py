@@ -21,41 +21,37 @@ class Slots:
     @contextmanager
     def taken(self, cancel: CancelToken) -> Generator[None]:
         """Hold a slot; raises `Cancelled` when cancelled while waiting for one."""
+        self._take(cancel)
+        try:
+            cancel.raise_if_cancelled()
+            yield
+        finally:
+            self._give_back()
+
+    @contextmanager
+    def lent(self, cancel: CancelToken) -> Generator[None]:
+        """Give back the slot that one's turn holds, while it waits for other turns."""
+        self._give_back()
+        try:
+            yield
+        finally:
+            self._take(cancel)
+
+    def _take(self, cancel: CancelToken) -> None:
+        """In line, but after a cancel at once: then that turn ends and frees it."""
         ticket = object()
         with cancel.notifying(self._changed), self._changed:
             self._waiting.append(ticket)
             self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
             self._waiting.remove(ticket)
+            self._free -= 1
             # The next one in line looked already when two places became free at once.
             self._changed.notify_all()
-            cancel.raise_if_cancelled()
-            self._free -= 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._free += 1
-                self._changed.notify_all()
 
-    @contextmanager
-    def lent(self, cancel: CancelToken) -> Generator[None]:
-        """Give back the slot that one's turn holds, while it waits for other turns.
-
-        It is taken again in line, but after a cancel at once: then that turn ends and frees it.
-        """
+    def _give_back(self) -> None:
         with self._changed:
             self._free += 1
             self._changed.notify_all()
-        try:
-            yield
-        finally:
-            ticket = object()
-            with cancel.notifying(self._changed), self._changed:
-                self._waiting.append(ticket)
-                self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
-                self._waiting.remove(ticket)
-                self._free -= 1
-                self._changed.notify_all()
 
     def _is_next(self, ticket: object) -> bool:
         return self._free > 0 and self._waiting[0] is ticket
