@@ -13,6 +13,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass
 from typing import Any, cast
 
 from oh_daemon.contract import events as e
@@ -34,7 +35,7 @@ from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import check_images
 from oh_daemon.fronts.lsp.content import prepared, resolved
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable
-from oh_daemon.fronts.lsp.in_turn import then
+from oh_daemon.fronts.lsp.in_turn import settle, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.store.memory_log import MemoryLog
@@ -53,7 +54,7 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
     folders, conversations = daemon.folders(params.folders), daemon.conversations
     request_id, made = params.client_request_id, list[str]()
     conversation_id = uuid.uuid5(_STARTS, request_id).hex if request_id else new_id()
-    cause = _cause_maker(context.method, params, request_id)({})
+    request = _Repeatable(context.method, params, request_id)
     daemon.client_tools.take(conversation_id, params.client_tools)
     daemon.publisher.subscribed.add(conversation_id)
     context.hold(conversation_id)
@@ -65,12 +66,13 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         # What refers to nothing is refused before there is a conversation.
         resolved(daemon, params.content or (), folders, MemoryLog())
         made.append(conversation_id)
-        return conversations.start(params, folders, conversation_id=conversation_id, cause=cause)
+        return conversations.start(
+            params, folders, conversation_id=conversation_id, cause=request.cause({})
+        )
 
     def begun(live: Live) -> Any:
         if not made:
-            earlier = _earlier(live, context.method, params, request_id) or {}
-            return {**described(live), **earlier, "duplicate": True}
+            return {**described(live), **(request.earlier(live) or {}), "duplicate": True}
         return prepared(daemon, live, params.content or (), lambda content: sent(live, content))
 
     def sent(live: Live, content: Sequence[Part]) -> Future[Json]:
@@ -145,8 +147,10 @@ def send_message(
     daemon: Daemon, live: Live, params: m.SendMessageParams, context: RequestContext
 ) -> Any:
     conversation, message_id = live.conversation, params.client_message_id
+    request_id = params.client_request_id or (message_id and f"message {message_id}")
+    request = _Repeatable(context.method, params, request_id)
 
-    def send(content: Sequence[Part], cause: MakeCause) -> Json:
+    def send(content: Sequence[Part]) -> Json:
         with conversation.changed:
             conversation.require_turn(params.expected_turn_id)
             return conversation.send(
@@ -155,30 +159,24 @@ def send_message(
                 client_message_id=message_id,
                 run=params.run,
                 options=check_options(params.overrides.options),
-                cause=cause,
+                cause=request.cause,
             )
 
-    def send_and_wait(content: Sequence[Part], cause: MakeCause) -> Future[Json]:
+    def answer_at_once(content: Sequence[Part]) -> Future[Json]:
+        return once_durable(live, send(content))
+
+    def answer_at_end(content: Sequence[Part]) -> Future[Json]:
         with conversation.changed:
-            result = send(content, cause)
+            result = send(content)
             ended = conversation.turn_ended(result["messageId"], result.get("turnId"))
         context.cancel.on_cancel(lambda: _ignore(conversation.interrupt()))
         return then(ended, lambda turn: _finished(turn, result, context))
 
-    request_id = params.client_request_id or (message_id and f"message {message_id}")
-    if params.wait == "completed":
-        answer = send_and_wait
-    else:
+    if params.wait == "accepted":
         context.hold(live.id)
-
-        def answer(content: Sequence[Part], cause: MakeCause) -> Future[Json]:
-            return once_durable(live, send(content, cause))
-
-    def act(cause: MakeCause) -> Any:
-        model = params.overrides.options.get("model")
-        return prepared(daemon, live, params.content, lambda content: answer(content, cause), model)
-
-    return _once(live, params, context, act, request_id)
+    act = answer_at_once if params.wait == "accepted" else answer_at_end
+    model = params.overrides.options.get("model")
+    return request.once(live, lambda: prepared(daemon, live, params.content, act, model))
 
 
 def _finished(turn: Json, sent: Json, context: RequestContext) -> Json:
@@ -188,40 +186,37 @@ def _finished(turn: Json, sent: Json, context: RequestContext) -> Json:
     return {**sent, "turnId": turn["id"], "turn": turn, **text}
 
 
-@on_open
-def pause(_daemon: Daemon, live: Live, params: m.PauseParams, context: RequestContext) -> Any:
-    context.hold(live.id)
+def _once(act: Callable[[Daemon, Live, Any, MakeCause], Any]) -> Handler:
+    """A handler that acts on an open conversation once per `clientRequestId`."""
 
-    def act(cause: MakeCause) -> Json:
-        return live.conversation.pause(params.when, cause)
+    @on_open
+    def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Future[Json]:
+        request = _Repeatable(context.method, params, params.client_request_id)
+        context.hold(live.id)
+        return request.once(live, lambda: act(daemon, live, params, request.cause))
 
-    return _once(live, params, context, act, params.client_request_id)
+    return call
 
 
-@on_open
-def resume(daemon: Daemon, live: Live, params: m.ResumeParams, context: RequestContext) -> Any:
-    context.hold(live.id)
+@_once
+def pause(_daemon: Daemon, live: Live, params: m.PauseParams, cause: MakeCause) -> Json:
+    return live.conversation.pause(params.when, cause)
 
-    def act(cause: MakeCause) -> Any:
-        if params.message is None:
-            return live.conversation.resume(cause)
-        return prepared(daemon, live, params.message, lambda content: say(content, cause))
 
-    def say(content: Sequence[Part], cause: MakeCause) -> Future[Json]:
+@_once
+def resume(daemon: Daemon, live: Live, params: m.ResumeParams, cause: MakeCause) -> Any:
+    def say(content: Sequence[Part]) -> Future[Json]:
         sent = live.conversation.send(content, cause=cause)
         return once_durable(live, {"turnId": sent["turnId"]})
 
-    return _once(live, params, context, act, params.client_request_id)
+    if params.message is None:
+        return live.conversation.resume(cause)
+    return prepared(daemon, live, params.message, say)
 
 
-@on_open
-def condense(_daemon: Daemon, live: Live, params: m.CondenseParams, context: RequestContext) -> Any:
-    context.hold(live.id)
-
-    def act(cause: MakeCause) -> Json:
-        return live.conversation.condense(params.instructions, cause)
-
-    return _once(live, params, context, act, params.client_request_id)
+@_once
+def condense(_daemon: Daemon, live: Live, params: m.CondenseParams, cause: MakeCause) -> Json:
+    return live.conversation.condense(params.instructions, cause)
 
 
 @on_open
@@ -235,23 +230,18 @@ def interrupt(
             return {"turnId": params.turn_id, "status": conversation.state.status}
     answer: Future[Json] = Future()
 
+    def settle_if_first(compute: Callable[[], Json]) -> None:
+        with contextlib.suppress(InvalidStateError):  # The time was up, or the end came, before.
+            settle(answer, compute)
+
     unfinished = {"turnId": turn_id, "status": "interrupting"}
-
-    def answer_early() -> None:
-        with contextlib.suppress(InvalidStateError):  # The end was first.
-            answer.set_result(unfinished)
-
-    late = threading.Timer(_INTERRUPT_ANSWER_S, answer_early)
+    late = threading.Timer(_INTERRUPT_ANSWER_S, settle_if_first, (lambda: unfinished,))
     late.daemon = True
     late.start()
 
-    def on_ended(done: Future[Json]) -> None:
+    def on_ended(ended: Future[Json]) -> None:
         late.cancel()
-        with contextlib.suppress(InvalidStateError):  # It was answered early.
-            if error := done.exception():
-                answer.set_exception(error)
-            else:
-                answer.set_result(done.result())
+        settle_if_first(ended.result)
 
     conversation.interrupt(clear_queue=params.clear_queue).add_done_callback(on_ended)
     return answer
@@ -297,14 +287,15 @@ def set_option(
     daemon: Daemon, live: Live, params: m.SetOptionParams, context: RequestContext
 ) -> Any:
     values = check_options({params.option_id: params.value})
+    request = _Repeatable(context.method, params, params.client_request_id)
     context.hold(live.id)
 
-    def act(cause: MakeCause) -> Json:
-        live.conversation.append(e.OptionsChanged(values=values), cause=cause({}))
+    def act() -> Json:
+        live.conversation.append(e.OptionsChanged(values=values), cause=request.cause({}))
         return {}
 
-    done = _once(live, params, context, act, params.client_request_id)
     options_of = daemon.conversations.options_of
+    done = request.once(live, act)
     return then(done, lambda result: {"options": options_of(live.conversation), **result})
 
 
@@ -323,45 +314,43 @@ def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestCont
     return m.Empty()
 
 
-def _once(
-    live: Live,
-    params: Contract,
-    context: RequestContext,
-    act: Callable[[MakeCause], Any],
-    request_id: str | None,
-) -> Future[Json]:
-    """`act` once per request id, answered when it is on the disk; repeated, the same answer."""
-    result: Any = _earlier(live, context.method, params, request_id)
-    if result is None:
-        result = act(_cause_maker(context.method, params, request_id))
-    if isinstance(result, Future):
-        return cast("Future[Json]", result)
-    return once_durable(live, result)
+@dataclass(frozen=True, slots=True)
+class _Repeatable:
+    """A request that changes something once, however often it comes with the same id."""
 
+    method: str
+    params: Contract
+    id: str | None
 
-def _earlier(live: Live, method: str, params: Contract, request_id: str | None) -> Json | None:
-    if request_id is None:
-        return None
-    return live.conversation.earlier_result(method, request_id, _hash_of(params))
+    def once(self, live: Live, act: Callable[[], Any]) -> Future[Json]:
+        """`act`, answered when it is on the disk; repeated, the same answer."""
+        result: Any = self.earlier(live)
+        if result is None:
+            result = act()
+        if isinstance(result, Future):
+            return cast("Future[Json]", result)
+        return once_durable(live, result)
 
-
-def _cause_maker(method: str, params: Contract, request_id: str | None) -> MakeCause:
-    """What the event that a request causes says about it, so that it can be repeated safely."""
-
-    def make(result: Json) -> e.Cause | None:
-        if request_id is None:
+    def earlier(self, live: Live) -> Json | None:
+        """What it was answered before."""
+        if self.id is None:
             return None
-        body_hash = _hash_of(params)
+        return live.conversation.earlier_result(self.method, self.id, self._body_hash())
+
+    def cause(self, result: Json) -> e.Cause | None:
+        """What the event that it causes says about it."""
+        if self.id is None:
+            return None
         return e.Cause(
-            method=method, client_request_id=request_id, body_hash=body_hash, result=result
+            method=self.method,
+            client_request_id=self.id,
+            body_hash=self._body_hash(),
+            result=result,
         )
 
-    return make
-
-
-def _hash_of(params: Contract) -> str:
-    body = params.model_dump(mode="json", exclude={"client_request_id"})
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    def _body_hash(self) -> str:
+        body = self.params.model_dump(mode="json", exclude={"client_request_id"})
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def _ignore(_future: object) -> None:
