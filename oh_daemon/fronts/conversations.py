@@ -113,11 +113,8 @@ class Conversations:
         if (live := self.find_live(conversation_id)) is not None:
             return live
         self._require_room()
-        opened = open_log(
-            self.place_of(conversation_id, folders),
-            self.shared.commit,
-            client=self.shared.client_name,
-        )
+        place = self.place_of(conversation_id, folders)
+        opened = open_log(place, self.shared.commit, client=self.shared.client_name)
         with _closed_on_failure(opened.log):
             if not opened.records:
                 # Killed before its first event, so nobody heard of it; a start may take its place.
@@ -174,13 +171,12 @@ class Conversations:
         with self._lock:
             return list(self._followed.values())
 
-    def leave(self, conversation_id: str) -> Followed | None:
+    def leave(self, conversation_id: str) -> None:
         """Follow it no longer."""
         with self._lock:
             followed = self._followed.pop(conversation_id, None)
         if followed is not None:
             followed.leave()
-        return followed
 
     @contextmanager
     def _new_log(
@@ -225,17 +221,21 @@ class Conversations:
         with self._lock:
             return self._live.get(conversation_id)
 
+    def find_journal(self, conversation_id: str) -> Journal | None:
+        """A conversation that is at work here, or followed."""
+        live = self.find_live(conversation_id)
+        return live.conversation if live is not None else self.find_followed(conversation_id)
+
     def live(self, conversation_id: str) -> Live:
         """Raises `ConversationNotFoundError` with the way out when it is not open here.
 
         Raises `ConversationLockedError` when it is only followed.
         """
-        found = self.find_live(conversation_id)
-        if found is None:
-            if followed := self.find_followed(conversation_id):
-                raise ConversationLockedError(conversation_id, followed.owner)
-            raise ConversationNotFoundError(conversation_id)
-        return found
+        if (found := self.find_live(conversation_id)) is not None:
+            return found
+        if (followed := self.find_followed(conversation_id)) is not None:
+            raise ConversationLockedError(conversation_id, followed.owner)
+        raise ConversationNotFoundError(conversation_id)
 
     def all_live(self) -> list[Live]:
         with self._lock:

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ import orjson
 
 from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
-from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import CursorInvalidError
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
@@ -25,14 +25,9 @@ from oh_daemon.core.state import State
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.description import describe, describe_closed, describe_state
 from oh_daemon.fronts.following import Followed
-from oh_daemon.fronts.lsp.daemon import (
-    Daemon,
-    Handler,
-    on_journal,
-    on_worker,
-    parse_folder,
-)
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_worker, parse_folder
 from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.lsp.stdio import encode
 from oh_daemon.fronts.sub_agents import sub_agents_of
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import uri_from_path
@@ -60,7 +55,8 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
                 "repaired": found.repaired,
             }
             publisher.subscribe(journal)
-            return _frozen(result)
+            # JSON right now: the state's own dicts must not change under the writer.
+            return encode(result)
 
     def over(followed: Followed) -> None:
         daemon.in_turn.run(conversation_id, lambda: closed_elsewhere(followed))
@@ -85,12 +81,8 @@ def _replay(journal: Journal, params: m.OpenParams) -> Json:
         shown = state.items[-params.limit :]
         return {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
     if params.replay == "events":
-        first, backwards = (params.after_seq or 0) + 1, params.after_seq is None
-        lines = _lines(journal.log.read_range, first, state.seq, backwards=backwards)
-        page, reached = _page(lines, params.limit)
-        if backwards:
-            page, first = page[::-1], reached or first
-        return {**edges, "events": page, "firstSeq": first, "hasMore": reached is not None}
+        page = _page(journal.log.read_range, params, state.seq)
+        return {**edges, "events": page.events, "firstSeq": page.first, "hasMore": page.is_cut}
     return edges
 
 
@@ -128,14 +120,11 @@ def _info_of(
 
 
 def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
-    live = daemon.conversations.find_live(params.conversation_id)
-    followed = daemon.conversations.find_followed(params.conversation_id)
-    journal = live.conversation if live is not None else followed
+    journal = daemon.conversations.find_journal(params.conversation_id)
     if journal is None:
         state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
-        return _items_before(
-            params, state, describe_state(state, lock={"mine": False}, epoch=epoch)
-        )
+        info = describe_state(state, lock={"mine": False}, epoch=epoch)
+        return _items_before(params, state, info)
     # To fold the log anew for each page would take as long as all of the pages together.
     with journal.changed:
         return _items_before(params, journal.state, describe(journal))
@@ -149,15 +138,15 @@ def _items_before(params: m.ReadParams, state: State, info: m.ConversationInfo) 
         end = state.positions[params.before]
     items = state.items[max(end - params.limit, 0) : end]
     more = {"nextBefore": items[0]["id"]} if items and end > len(items) else {}
-    return _frozen({"conversation": info, "items": items, **more})
+    return encode({"conversation": info, "items": items, **more})
 
 
 def events(daemon: Daemon, params: m.EventsParams, folders: list[Path]) -> Json:
-    live = daemon.conversations.find_live(params.conversation_id)
-    if live is not None:
-        with live.conversation.changed:
-            last, epoch = live.conversation.state.seq, live.conversation.epoch
-        read_range = live.conversation.log.read_range
+    journal = daemon.conversations.find_journal(params.conversation_id)
+    if journal is not None:
+        with journal.changed:
+            last, epoch = journal.state.seq, journal.epoch
+        read_range = journal.log.read_range
     else:
         state, records, epoch = daemon.conversations.read(params.conversation_id, folders)
         last, seqs = state.seq, [record["seq"] for record in records]
@@ -166,27 +155,10 @@ def events(daemon: Daemon, params: m.EventsParams, folders: list[Path]) -> Json:
             found = slice(bisect_left(seqs, first_seq), bisect_right(seqs, last_seq))
             return [orjson.dumps(record) for record in records[found]]
 
-    backwards = params.after_seq is None
-    first = (params.after_seq or 0) + 1
     end = min((params.before_seq or last + 1) - 1, last)
-    lines = _lines(read_range, first, end, backwards=backwards)
-    page, reached = _page(lines, params.limit, params.types)
-    if backwards:
-        page, first = page[::-1], reached or first
-    else:
-        end = reached or end
-    edges = {"firstSeq": first, "lastSeq": end, "truncated": reached is not None}
-    return {"events": page, "epoch": epoch, **edges}
-
-
-def _lines(
-    read_range: Callable[[int, int], list[bytes]], first: int, last: int, *, backwards: bool
-) -> Iterator[bytes]:
-    """The lines of these events, one after the other, read from the disk a few at a time."""
-    starts = range(first, last + 1, _LINES_AT_ONCE)
-    for start in reversed(starts) if backwards else starts:
-        lines = read_range(start, min(start + _LINES_AT_ONCE - 1, last))
-        yield from reversed(lines) if backwards else lines
+    page = _page(read_range, params, end, params.types)
+    edges = {"firstSeq": page.first, "lastSeq": page.last, "truncated": page.is_cut}
+    return {"events": page.events, "epoch": epoch, **edges}
 
 
 @on_journal
@@ -211,35 +183,50 @@ def output_read(
     return daemon.workers.submit(work)
 
 
-def _frozen(result: Json) -> bytes:
-    """JSON right now: the state's own dicts must not change under the writer."""
-    return orjson.dumps(result, default=_dump)
+ReadRange = Callable[[int, int], list[bytes]]
 
 
-def _dump(value: object) -> object:
-    if isinstance(value, Contract):
-        return value.model_dump(mode="json", exclude_none=True)
-    raise TypeError(type(value).__name__)
+@dataclass(frozen=True, slots=True)
+class _Page:
+    events: list[Json]
+    first: int
+    last: int
+    is_cut: bool
+    """There are more in the direction of reading."""
 
 
 def _page(
-    lines: Iterator[bytes], limit: int, types: Sequence[str] | None = None
-) -> tuple[list[Json], int | None]:
-    """At most so many records of these types and 1 MiB, but at least one.
-
-    And the last one's seq, unless there are no more: a page that is cut goes on there.
-    """
+    read_range: ReadRange,
+    wanted: m.OpenParams | m.EventsParams,
+    last: int,
+    types: Sequence[str] | None = None,
+) -> _Page:
+    """The events after `wanted.after_seq`, or else the last ones: at most 1 MiB, at least one."""
+    backwards, first = wanted.after_seq is None, (wanted.after_seq or 0) + 1
     page: list[Json] = []
-    size = 0
-    for line in lines:
+    size, is_cut = 0, False
+    for line in _lines(read_range, first, last, backwards=backwards):
         record: Json = orjson.loads(line)
         if types and record["event"]["type"] not in types:
             continue
         size += len(line)
-        if page and (len(page) == limit or size > _PAGE_BYTES):
-            return page, page[-1]["seq"]
+        if page and (len(page) == wanted.limit or size > _PAGE_BYTES):
+            is_cut = True
+            break
         page.append(record)
-    return page, None
+    # A page that is cut goes on from its last one.
+    reached = page[-1]["seq"] if is_cut else None
+    if backwards:
+        return _Page(page[::-1], reached or first, last, is_cut)
+    return _Page(page, first, reached or last, is_cut)
+
+
+def _lines(read_range: ReadRange, first: int, last: int, *, backwards: bool) -> Iterator[bytes]:
+    """The lines of these events, one after the other, read from the disk a few at a time."""
+    starts = range(first, last + 1, _LINES_AT_ONCE)
+    for start in reversed(starts) if backwards else starts:
+        lines = read_range(start, min(start + _LINES_AT_ONCE - 1, last))
+        yield from reversed(lines) if backwards else lines
 
 
 HANDLERS: dict[str, Handler] = {
