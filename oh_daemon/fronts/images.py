@@ -94,8 +94,8 @@ class Attachments:
         while sum(upload.n_bytes for upload in self._uploads.values()) > _MAX_KEPT_BYTES:
             del self._uploads[next(iter(self._uploads))]
 
-    def read(self, upload_id: str, path: str) -> tuple[bytes, str]:
-        """Bytes and type of a whole one. Raises `InvalidParamsError` about the field `path`."""
+    def read(self, upload_id: str, path: str) -> bytes:
+        """The whole of one. Raises `InvalidParamsError` about the field `path`."""
         with self._lock:
             upload = self._uploads.get(upload_id)
             if upload is None:
@@ -107,7 +107,7 @@ class Attachments:
                 raise InvalidParamsError.at(
                     path, f"only {n_here} of {upload.total} pieces of it have come"
                 )
-            return b"".join(upload.pieces), upload.mime_type
+            return b"".join(upload.pieces)
 
 
 def _check_upload(upload: _Upload, sha256: str | None) -> None:
@@ -121,29 +121,10 @@ def _check_upload(upload: _Upload, sha256: str | None) -> None:
     _require_type(data, upload.mime_type, "mimeType")
 
 
-def has_images(content: Sequence[Part]) -> bool:
-    return any(isinstance(part, ImagePart) for part in content)
-
-
-def check_images(content: Sequence[Part], attachments: Attachments) -> None:
-    """Raises `InvalidParamsError` about the first that cannot be taken."""
-    images = [(n, part) for n, part in enumerate(content) if isinstance(part, ImagePart)]
-    if len(images) > MAX_IMAGES:
-        raise InvalidParamsError.at("content", f"a message has at most {MAX_IMAGES} images")
-    for n, part in images:
-        path = f"content.{n}"
-        if sum(each is not None for each in (part.data, part.attachment_id, part.output_ref)) != 1:
-            raise InvalidParamsError.at(path, "an image has either data, attachmentId or outputRef")
-        if part.data is not None:
-            _require_type(_decoded(part.data, f"{path}.data"), part.mime_type, f"{path}.mimeType")
-        if part.attachment_id is not None:
-            data, _ = attachments.read(part.attachment_id, f"{path}.attachmentId")
-            _require_type(data, part.mime_type, f"{path}.mimeType")
-
-
 def require_sight(content: Sequence[Part], model: Model) -> None:
     """Raises `InvalidParamsError` for images that the model cannot see."""
-    if has_images(content) and not model.sees_images:
+    has_images = any(isinstance(part, ImagePart) for part in content)
+    if has_images and not model.sees_images:
         raise InvalidParamsError.at(
             "content",
             f"the model {model.name!r} does not see images; choose another, or leave them out",
@@ -153,20 +134,35 @@ def require_sight(content: Sequence[Part], model: Model) -> None:
 def stored_images(
     content: Sequence[Part], attachments: Attachments, log: EventLog
 ) -> tuple[Part, ...]:
-    """The content with what was uploaded as blobs of the conversation. Writes to the disk."""
-    return tuple(
-        _stored(part, f"content.{n}", attachments, log) if isinstance(part, ImagePart) else part
-        for n, part in enumerate(content)
-    )
+    """The content with what was uploaded as blobs of the conversation. Writes to the disk.
+
+    Raises `InvalidParamsError` about the first that cannot be taken; then nothing is written.
+    """
+    images = {n: part for n, part in enumerate(content) if isinstance(part, ImagePart)}
+    if len(images) > MAX_IMAGES:
+        raise InvalidParamsError.at("content", f"a message has at most {MAX_IMAGES} images")
+    uploads = {n: _upload_of(part, f"content.{n}", attachments, log) for n, part in images.items()}
+    stored = {
+        n: ImagePart(mime_type=images[n].mime_type, output_ref=log.put_blob(data))
+        for n, data in uploads.items()
+        if data is not None
+    }
+    return tuple(stored.get(n, part) for n, part in enumerate(content))
 
 
-def _stored(part: ImagePart, path: str, attachments: Attachments, log: EventLog) -> ImagePart:
+def _upload_of(part: ImagePart, path: str, attachments: Attachments, log: EventLog) -> bytes | None:
+    """What was uploaded for it; None for one that is here already."""
+    if sum(each is not None for each in (part.data, part.attachment_id, part.output_ref)) != 1:
+        raise InvalidParamsError.at(path, "an image has either data, attachmentId or outputRef")
     if part.output_ref is not None:
         log.blob_size(part.output_ref)  # Raises when there is no such image.
+    if part.data is not None:
+        _require_type(_decoded(part.data, f"{path}.data"), part.mime_type, f"{path}.mimeType")
     if part.attachment_id is None:
-        return part
-    data, mime_type = attachments.read(part.attachment_id, f"{path}.attachmentId")
-    return ImagePart(mime_type=mime_type, output_ref=log.put_blob(data))
+        return None
+    data = attachments.read(part.attachment_id, f"{path}.attachmentId")
+    _require_type(data, part.mime_type, f"{path}.mimeType")
+    return data
 
 
 def _decoded(data: str, path: str) -> bytes:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from oh_daemon.contract.content import Part
+from oh_daemon.contract.content import ImagePart, Part
+from oh_daemon.core.condensation import render_transcript
+from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import EventLog
-from oh_daemon.core.state import State
-from oh_daemon.fronts.images import check_images, has_images, require_sight, stored_images
+from oh_daemon.fronts.images import require_sight, stored_images
 from oh_daemon.fronts.lsp.daemon import Daemon
-from oh_daemon.fronts.mentions import has_mentions, with_transcripts
 from oh_daemon.fronts.wiring import Live
+
+_MAX_TRANSCRIPT_CHARS = 32 << 10
 
 
 def prepared(
@@ -27,9 +29,8 @@ def prepared(
     `model` is who gets it, when that is not the conversation's.
     """
     names_skill = any(part.type in {"command", "skill"} for part in content)
-    if not (names_skill or has_images(content) or has_mentions(content)):
+    if not names_skill and not any(_refers(part) for part in content):
         return act(content)
-    check_images(content, daemon.attachments)
     folders = daemon.folders()
 
     def work() -> tuple[Part, ...]:
@@ -42,15 +43,29 @@ def prepared(
     return daemon.in_turn.run(live.id, work, act)
 
 
+def _refers(part: Part) -> bool:
+    """To what lies on the disk or in memory."""
+    return isinstance(part, ImagePart) or _is_mention(part)
+
+
+def _is_mention(part: Part) -> bool:
+    return part.type == "resourceLink" and part.uri.startswith(LOG_SCHEME)
+
+
 def resolved(
     daemon: Daemon, content: Sequence[Part], folders: Sequence[Path], log: EventLog
 ) -> tuple[Part, ...]:
     """The content with its images in this log, and the words of conversations it mentions.
 
-    Raises `UserError` for what is not there.
+    Reads the disk. Raises `UserError` for what is not there.
     """
 
-    def read(conversation_id: str) -> State:
-        return daemon.conversations.read(conversation_id, folders)[0]
+    def with_transcript(part: Part) -> Part:
+        if part.type != "resourceLink" or not _is_mention(part):
+            return part
+        state, _, _ = daemon.conversations.read(part.uri.removeprefix(LOG_SCHEME), folders)
+        said = render_transcript(state.items, _MAX_TRANSCRIPT_CHARS)
+        return part.model_copy(update={"text": f"{state.title}\n\n{said}"})
 
-    return with_transcripts(stored_images(content, daemon.attachments, log), read)
+    stored = stored_images(content, daemon.attachments, log)
+    return tuple(with_transcript(part) for part in stored)

@@ -32,7 +32,6 @@ from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.following import Followed
-from oh_daemon.fronts.images import check_images
 from oh_daemon.fronts.lsp.content import prepared, resolved
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable
 from oh_daemon.fronts.lsp.in_turn import settle, then
@@ -50,7 +49,6 @@ MakeCause = Callable[[Json], e.Cause | None]
 def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
     """The id follows from `clientRequestId`, so a repeated start finds what the first one made."""
     check_options(params.options)
-    check_images(params.content or (), daemon.attachments)
     folders, conversations = daemon.folders(params.folders), daemon.conversations
     request_id, made = params.client_request_id, list[str]()
     conversation_id = uuid.uuid5(_STARTS, request_id).hex if request_id else new_id()
