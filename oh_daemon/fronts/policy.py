@@ -1,15 +1,26 @@
-"""What decides about the actions of one conversation: settings, hooks, grants, who can be asked."""
+"""What decides about the actions of one conversation: settings, hooks, grants, who can be asked.
+
+Before the policy is asked there are gates to pass: trust in the folders, saved buffers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oh_daemon.contract.approvals import SaveDocumentsSubject, TrustSubject
+from oh_daemon.contract.items import Scope
+from oh_daemon.core.approval import Gate
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import Hooks
-from oh_daemon.fronts.gates import gates_of
+from oh_daemon.core.ports import Intent, ToolSpec
+from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hook_process import HookProcesses
+from oh_daemon.workspace.paths import shown, uri_from_path
 
 if TYPE_CHECKING:
     from oh_daemon.fronts.wiring import Recipe, Shared
@@ -19,15 +30,18 @@ def policy_of(
     shared: Shared, recipe: Recipe, conversation: Conversation, documents: Documents | None
 ) -> Policy:
     """Rules, hooks and grants are read anew for every action."""
-    if documents is None:
-        return Policy(
-            analyzer=recipe.risk_analyzer,
-            decides=recipe.approval_policy,
-            rules=lambda: shared.settings(None).settings.rules,
-            can_ask=shared.can_ask,
-            can_answer=shared.can_answer,
-        )
-    home, parent = documents.folders.folders[0], recipe.parent
+    home = documents.folders.folders[0] if documents else None
+    policy = partial(
+        Policy,
+        analyzer=recipe.risk_analyzer,
+        decides=recipe.approval_policy,
+        rules=lambda: shared.settings(home).settings.rules,
+        can_ask=shared.can_ask,
+        can_answer=shared.can_answer,
+    )
+    if documents is None or home is None:
+        return policy()
+    parent = recipe.parent
 
     def is_granted(key: str) -> bool:
         if shared.is_granted(home, key):
@@ -35,11 +49,8 @@ def policy_of(
         return parent is not None and key in parent.state.grants | parent.state.turn_grants
 
     logs = home / ".openhands" / "conversations"
-    return Policy(
-        analyzer=recipe.risk_analyzer,
-        decides=recipe.approval_policy,
-        gates=lambda spec, intent: gates_of(conversation, shared.trust, documents, spec, intent),
-        rules=lambda: shared.settings(home).settings.rules,
+    return policy(
+        gates=lambda spec, intent: _gates(conversation, shared.trust, documents, spec, intent),
         hooks=Hooks(
             table=lambda: shared.settings(home).settings.hooks,
             run=HookProcesses(shared.spawner, home, shared.environment).run,
@@ -48,6 +59,52 @@ def policy_of(
         ),
         is_granted=is_granted,
         save_grant=lambda key: shared.save_grant(home, key),
-        can_ask=shared.can_ask,
-        can_answer=shared.can_answer,
+    )
+
+
+def _gates(
+    conversation: Conversation,
+    trust: TrustBook,
+    documents: Documents,
+    spec: ToolSpec,
+    intent: Intent,
+) -> list[Gate]:
+    """Trust in every folder before anything changes it; saved buffers before a command."""
+    acts = intent.footprint.writes or spec.kind == "execute"
+    if not acts or spec.read_only:
+        return []
+    doubtful = [f for f in documents.folders.folders if trust.of(f) != "full"]
+    gates = [_trust_gate(trust, folder) for folder in doubtful]
+    options = conversation.state.options_now
+    never_asks = options["mode"] == "full" or options["approval"] == "askNever"
+    unsaved = documents.unsaved_agent_edits() if spec.name == "terminal" else ()
+    if unsaved and not never_asks:
+        gates.append(_save_gate(documents, unsaved, conversation))
+    return gates
+
+
+def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
+    def allow(scope: Scope) -> None:
+        if trust.of(folder) != "full":
+            trust.decide(folder, "full", for_now=scope not in {"folder", "user"})
+
+    refusal = (
+        f"Not run: the editor does not trust {shown(folder)}, so the agent can only read there. "
+        "The user can trust the folder in the editor."
+    )
+    return Gate(
+        TrustSubject(folder=uri_from_path(folder)),
+        f"Trust {shown(folder)}? The agent may then run commands and change files there.",
+        required=True,
+        on_allow=allow,
+        refusal=None if trust.may_ask(folder) else refusal,
+    )
+
+
+def _save_gate(documents: Documents, unsaved: Sequence[Path], conversation: Conversation) -> Gate:
+    return Gate(
+        SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in unsaved)),
+        f"Save {', '.join(shown(path.name) for path in unsaved)} before the command runs?",
+        required=False,
+        on_allow=lambda _scope: documents.save(unsaved, cancel=conversation.cancel),
     )
