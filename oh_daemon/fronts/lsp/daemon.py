@@ -7,7 +7,7 @@ opened wait for it (`in_turn`), so that a client may send them without waiting i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +24,10 @@ from oh_daemon.fronts.lsp.in_turn import InTurn
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.lsp.sync import Documents
+from oh_daemon.fronts.lsp.sync import Documents as SyncedDocuments
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.wiring import Live, Shared
+from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.names import FileNames
 from oh_daemon.workspace.paths import path_from_uri
 
@@ -37,7 +38,7 @@ class Daemon:
 
     shared: Shared
     conversations: Conversations
-    documents: Documents
+    documents: SyncedDocuments
     outbox: Outbox
     publisher: Publisher
     models: Models
@@ -108,6 +109,21 @@ def on_open(
     return call
 
 
+def on_open_if_named(handler: Callable[[Daemon, Live | None, Any], Any]) -> Handler:
+    """The same where params may name no conversation; then the handler gets none."""
+
+    @on_open
+    def on_named(daemon: Daemon, live: Live, params: Any, _context: RequestContext) -> Any:
+        return handler(daemon, live, params)
+
+    def call(daemon: Daemon, params: Any, context: RequestContext) -> Any:
+        if params.conversation_id is None:
+            return handler(daemon, None, params)
+        return on_named(daemon, params, context)
+
+    return call
+
+
 def on_journal(handler: Callable[[Daemon, Journal, Any, RequestContext], Any]) -> Handler:
     """A handler that only reads, so one that is followed will do."""
 
@@ -124,6 +140,18 @@ def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:
         return daemon.workers.submit(handler, daemon, params, daemon.folders())
 
     return call
+
+
+def documents_of(live: Live) -> Documents:
+    """Its files. Raises `InvalidParamsError` when it works in no folder."""
+    if live.workbench.documents is None:
+        raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
+    return live.workbench.documents
+
+
+def newest(conversations: Iterable[Live]) -> Live | None:
+    """The one that changed last."""
+    return max(conversations, key=lambda live: live.conversation.state.updated_at, default=None)
 
 
 def once_durable(live: Live, result: Json) -> Future[Json]:

@@ -18,7 +18,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, documents_of, on_open
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.documents import Documents
@@ -198,9 +198,7 @@ def _on_documents(handler: Callable[[Live, Documents, Any], Any]) -> Handler:
 
     @on_open
     def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
-        documents = live.workbench.documents
-        if documents is None:
-            raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
+        documents = documents_of(live)
         context.hold(live.id)
         return daemon.workers.submit(handler, live, documents, params)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,13 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.asker import chosen_option
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, once_durable, parse_folder
+from oh_daemon.fronts.lsp.daemon import (
+    Daemon,
+    Handler,
+    on_open_if_named,
+    once_durable,
+    parse_folder,
+)
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.sub_agents import agents_in
 from oh_daemon.fronts.toolbox import render_tool_info
@@ -34,24 +39,12 @@ from oh_daemon.tools.delegate import DelegateTool
 _HIDDEN = "***"
 
 
-def approval_list(daemon: Daemon, params: m.ApprovalListParams, context: RequestContext) -> Any:
-    if params.conversation_id is not None:
-        return _own_approvals(daemon, params, context)
-    return _waiting(daemon.conversations.all_live())
-
-
-@on_open
-def _own_approvals(
-    _daemon: Daemon, live: Live, _params: object, _context: object
-) -> m.ApprovalListResult:
-    return _waiting([live])
-
-
-def _waiting(asking: Sequence[Live]) -> m.ApprovalListResult:
+@on_open_if_named
+def approval_list(daemon: Daemon, live: Live | None, _params: object) -> m.ApprovalListResult:
     found: list[Approval] = []
-    for live in asking:
-        with live.conversation.changed:
-            waiting = live.conversation.state.approvals.values()
+    for asking in [live] if live else daemon.conversations.all_live():
+        with asking.conversation.changed:
+            waiting = asking.conversation.state.approvals.values()
             found.extend(Approval.model_validate(approval) for approval in waiting)
     return m.ApprovalListResult(pending=tuple(found))
 
@@ -108,23 +101,19 @@ def _decision(approval: Json, params: m.ApprovalRespondParams) -> Decision:
     return chosen
 
 
-def tool_list(daemon: Daemon, params: m.ToolListParams, context: RequestContext) -> Any:
-    if params.conversation_id is not None:
-        return _own_tools(daemon, params, context)
+@on_open_if_named
+def tool_list(daemon: Daemon, live: Live | None, _params: object) -> m.ToolListResult:
+    bench = live.workbench if live else _workbench_of_new(daemon)
+    tools = tuple(render_tool_info(tool.spec) for tool in bench.tools.values())
+    return m.ToolListResult.model_validate({"tools": tools})
+
+
+def _workbench_of_new(daemon: Daemon) -> Workbench:
+    """That of a conversation which would start now."""
     shared, folders = daemon.shared, daemon.folders()
     delegate = DelegateTool(lambda: agents_in(shared, folders), lambda _tasks, _context: ())
     recipe = Recipe(more_tools=(delegate,) if folders else ())
-    return _infos(Workbench(shared, MemoryLog(), folders, recipe))
-
-
-@on_open
-def _own_tools(_daemon: Daemon, live: Live, _params: object, _context: object) -> m.ToolListResult:
-    return _infos(live.workbench)
-
-
-def _infos(workbench: Workbench) -> m.ToolListResult:
-    tools = tuple(render_tool_info(tool.spec) for tool in workbench.tools.values())
-    return m.ToolListResult.model_validate({"tools": tools})
+    return Workbench(shared, MemoryLog(), folders, recipe)
 
 
 def config_read(

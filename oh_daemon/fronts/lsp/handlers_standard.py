@@ -22,8 +22,9 @@ from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp import handlers_changes
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.daemon import Daemon
+from oh_daemon.fronts.lsp.daemon import Daemon, documents_of, newest
 from oh_daemon.fronts.lsp.rpc import Method, RequestContext
+from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import path_from_uri, shown, uri_from_path
 
 _ACTIONS = (("fix", "Fix with agent"), ("explain", "Explain"), ("test", "Write a test"))
@@ -112,15 +113,13 @@ def _place_part(daemon: Daemon, chosen: ChosenAction, path: Path | None) -> Json
 
 
 def _resting(daemon: Daemon, path: Path | None) -> str | None:
-    infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
-    there = [
-        info
-        for info in infos
-        if info.status in {"idle", "finished"}
-        and any(_holds(path_from_uri(folder), path) for folder in info.folders)
-    ]
-    newest = max(there, key=lambda info: info.updated_at, default=None)
-    return newest.id if newest else None
+    def fits(live: Live) -> bool:
+        state = live.conversation.state
+        is_there = any(_holds(path_from_uri(folder), path) for folder in state.folders)
+        return is_there and describe(live.conversation).status in {"idle", "finished"}
+
+    found = newest(live for live in daemon.conversations.all_live() if fits(live))
+    return found.id if found else None
 
 
 def _holds(folder: Path | None, path: Path | None) -> bool:
@@ -146,7 +145,8 @@ def _text(daemon: Daemon, uri: str) -> str:
             # Editors that write URIs anew may escape the equals sign too, as VS Code does.
             file = unquote(parts.query).removeprefix("uri=")
             params = m.ChangesDiffParams(conversation_id=conversation_id, uri=file)
-            diff = handlers_changes.diff(*_reviewed(daemon, conversation_id), params)
+            live = daemon.conversations.live(conversation_id)
+            diff = handlers_changes.diff(live, documents_of(live), params)
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
@@ -162,15 +162,6 @@ def _log_text(daemon: Daemon, conversation_id: str) -> str:
     return text[-_MAX_BYTES:] + "\n"
 
 
-def _reviewed(daemon: Daemon, conversation_id: str) -> tuple[Any, Any]:
-    live = daemon.conversations.live(conversation_id)
-    if live.workbench.documents is None:
-        raise InvalidParamsError.at(
-            "conversationId", "a conversation without a folder changes no files"
-        )
-    return live, live.workbench.documents
-
-
 def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> Any:
     """Open the changes in the client, which has them from `workspace/textDocumentContent`."""
     asked = ChangesShown.model_validate(given)
@@ -180,9 +171,9 @@ def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> 
         raise InvalidStateError("this client can show no changes; changes/diff has the texts")
 
     def work() -> None:
-        live, documents = _reviewed(daemon, asked.conversation_id)
+        live = daemon.conversations.live(asked.conversation_id)
         params = m.ChangesListParams(conversation_id=live.id)
-        files = handlers_changes.list_(live, documents, params).files
+        files = handlers_changes.list_(live, documents_of(live), params).files
         pending = [file.uri for file in files if file.state == "pending"]
         for uri in [asked.uri] if asked.uri else pending[:_MAX_DIFFS]:
             _open_diff(client, live.id, uri, has_own=has_own)
@@ -249,6 +240,5 @@ def _newest(daemon: Daemon) -> Json:
     """The conversation that changed last; one that is just being opened did."""
     if opening := daemon.in_turn.ids():
         return {"conversationId": opening[-1]}
-    infos = [describe(live.conversation) for live in daemon.conversations.all_live()]
-    newest = max(infos, key=lambda info: info.updated_at, default=None)
-    return {} if newest is None else {"conversationId": newest.id}
+    found = newest(daemon.conversations.all_live())
+    return {"conversationId": found.id} if found else {}
