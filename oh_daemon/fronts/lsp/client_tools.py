@@ -16,32 +16,15 @@ from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.client_tools import ClientTool, ToolCallResult
 from oh_daemon.contract.errors import InvalidParamsError, ToolError
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.fronts.agent import BUILTIN
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.mcp_servers.offer import MAX_SCHEMA_BYTES, input_schema_problem
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import shown
 
-RESERVED = frozenset(
-    {
-        "apply_patch",
-        "ask",
-        "delegate",
-        "diagnostics",
-        "edit",
-        "finish",
-        "glob",
-        "grep",
-        "list",
-        "lookup",
-        "mcp_resource",
-        "memory",
-        "rename",
-        "skill",
-        "terminal",
-        "think",
-        "todo",
-    }
-)
+RESERVED = frozenset(BUILTIN) | {
+    *("apply_patch", "diagnostics", "lookup", "mcp_resource", "memory", "rename", "skill"),
+}
 """Names of the daemon's own tools, whether a conversation is offered them or not."""
 
 
