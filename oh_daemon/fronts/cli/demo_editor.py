@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import cast
 
 from oh_daemon.core.ports import Json
+from oh_daemon.fronts.lsp.positions import changed
 from oh_daemon.fronts.lsp.stdio import FrameReader, Message, encode
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 from oh_daemon.workspace.spawner import Spawner
+
+_ENCODING = "utf-32"
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class DemoEditor:
             {
                 "processId": os.getpid(),
                 "workspaceFolders": [{"uri": uri, "name": self.folder.name}],
-                "capabilities": {"general": {"positionEncodings": ["utf-32"]}},
+                "capabilities": {"general": {"positionEncodings": [_ENCODING]}},
                 "initializationOptions": {"ohDaemon": block},
             },
         )
@@ -137,7 +140,10 @@ class DemoEditor:
         if buffer is None or buffer.version != change["textDocument"]["version"]:
             return {"applied": False, "failureReason": "stale"}
         was_saved = buffer.is_saved
-        self._change(buffer, uri, _edited(buffer.text, change["edits"]))
+        # From the last to the first, so that no edit moves another.
+        edits = sorted(change["edits"], key=_start, reverse=True)
+        parts = [{"range": edit["range"], "text": edit["newText"]} for edit in edits]
+        self._change(buffer, uri, changed(buffer.text, parts, _ENCODING))
         saves = params["save"] == "ifWasClean" and was_saved
         return {"applied": True, "saved": saves and self._save(uri)}
 
@@ -157,17 +163,6 @@ class DemoEditor:
         return True
 
 
-def _edited(text: str, edits: list[Json]) -> str:
-    """Apply LSP edits; positions count code points, as negotiated."""
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-
-    def offset(edit: Json, end: str) -> int:
-        position = edit["range"][end]
-        return starts[int(position["line"])] + int(position["character"])
-
-    # From the last to the first, so that no edit moves another.
-    for edit in sorted(edits, key=lambda edit: offset(edit, "start"), reverse=True):
-        text = f"{text[: offset(edit, 'start')]}{edit['newText']}{text[offset(edit, 'end') :]}"
-    return text
+def _start(edit: Json) -> tuple[int, int]:
+    start = edit["range"]["start"]
+    return start["line"], start["character"]
