@@ -48,7 +48,8 @@ class Past:
     target: Version | None
 
 
-Step = tuple[Version | None, Version | None]
+Change = tuple[Path, Version | None, Version | None]
+"""Of one file: how it was before and after."""
 
 
 def pasts_of(
@@ -82,7 +83,7 @@ def _with_gap(past: Past, later: Version | None) -> Version | None:
 
 def _steps(
     records: Iterable[Json], documents: Documents, checkpoints: Checkpoints | None
-) -> Iterator[tuple[Path, Version | None, Version | None]]:
+) -> Iterator[Change]:
     """Each change of a file by the agent, or by the user who took back one, oldest first."""
     latest: dict[Path, Version | None] = {}
     for record in records:
@@ -96,7 +97,7 @@ def _changes_in(
     documents: Documents,
     checkpoints: Checkpoints | None,
     latest: dict[Path, Version | None],
-) -> Iterator[tuple[Path, Version | None, Version | None]]:
+) -> Iterator[Change]:
     def text(sha256: str | None) -> Version | None:
         return (sha256 and Version(with_newlines(documents.history.text(sha256)))) or None
 
@@ -128,7 +129,7 @@ def _path(uri: str) -> Path:
 
 def _versions(
     differences: Sequence[Difference], saved: Json, checkpoints: Checkpoints
-) -> Iterator[tuple[Path, Version | None, Version | None]]:
+) -> Iterator[Change]:
     sides = [kept for each in differences for kept in (each.before, each.after) if kept]
     contents = checkpoints.contents([*(kept.oid for kept in sides), *saved.values()])
 

@@ -144,9 +144,7 @@ def _reviewed(
     review = live.conversation.state.reviews.get(uri)
     if review is None or (past.target is not None and past.target.text is None):
         return ()
-    text = past.target.text if past.target else None
-    put = documents.history.blobs.put_blob
-    now = None if text is None else put(text.encode("utf-8", "surrogatepass"))
+    now = documents.history.put(past.target.text if past.target else None)
     base = now if review["gaps"] else review["base"]
     return (e.ChangesReviewed(uri=uri, decision="reverted", base=base, now=now),)
 

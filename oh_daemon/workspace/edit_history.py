@@ -61,8 +61,11 @@ class EditHistory:
     def keep(self, *texts: str | None) -> None:
         """Make texts durable by their hashes."""
         for text in texts:
-            if text is not None:
-                self.blobs.put_blob(text.encode("utf-8", "surrogatepass"))
+            self.put(text)
+
+    def put(self, text: str | None) -> str | None:
+        """Make a text durable; the result is its hash, None for no file."""
+        return None if text is None else self.blobs.put_blob(text.encode("utf-8", "surrogatepass"))
 
     def remember(self, change: FileChange) -> None:
         """Learn a change from the log, in its order."""

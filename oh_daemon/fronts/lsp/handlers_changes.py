@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from oh_daemon.contract import daemon_messages as m
@@ -17,7 +18,6 @@ from oh_daemon.contract.events import ChangesReviewed
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, documents_of, on_open
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
@@ -56,9 +56,7 @@ def _text(documents: Documents, sha256: str | None) -> str | None:
 
 
 def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
-    def text(sha256: str | None) -> str | None:
-        return _text(documents, sha256)
-
+    text = partial(_text, documents)
     with live.conversation.changed:
         files = deepcopy(live.conversation.state.reviews)
     found: dict[str, _Review] = {}
@@ -99,12 +97,9 @@ def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Revie
     """What one turn made of files, as if nothing had been accepted since it began."""
     with live.conversation.changed:
         changes = dict(live.conversation.state.turn_changes.get(turn_id, {}))
-
-    def text(change: Json, key: str) -> str | None:
-        return _text(documents, change.get(key))
-
+    text = partial(_text, documents)
     found = (
-        _Review(uri, text(change, "sha256Before"), text(change, "sha256After"), None)
+        _Review(uri, text(change.get("sha256Before")), text(change.get("sha256After")), None)
         for uri, change in changes.items()
     )
     return {review.uri: review for review in found if review.is_pending}
@@ -184,11 +179,7 @@ def _require_fitting(review: _Review | None, chosen: Collection[m.Hunk]) -> None
 
 
 def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
-    put = documents.history.blobs.put_blob
-    base, now = (
-        None if text is None else put(text.encode("utf-8", "surrogatepass"))
-        for text in (after.base, after.now)
-    )
+    base, now = map(documents.history.put, (after.base, after.now))
     decision = "accepted" if after.decision == "accepted" else "reverted"
     return ChangesReviewed(uri=after.uri, decision=decision, base=base, now=now)
 
