@@ -113,10 +113,10 @@ def test_the_chat_keeps_its_part_of_a_screen_that_becomes_smaller(
     terminal.keys(":Oh count", "Enter")
     terminal.wait_for("running")
     terminal.resize(60, 20)
-    terminal.wait_until(lambda screen: separators(screen) == {60 - 24 - 1}, "the smaller chat")
+    terminal.wait_until(lambda screen: separators(screen) == {60 - 30 - 1}, "the smaller chat")
     gate.set()
     screen = terminal.wait_for("ten")
     assert "def add(a, b):" in screen, "the code is still there"
-    assert separators(screen) == {60 - 24 - 1}
+    assert separators(screen) == {60 - 30 - 1}
     terminal.keys(":qa", "Enter")
     terminal.wait_for_end()

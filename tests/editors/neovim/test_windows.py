@@ -44,6 +44,37 @@ def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
     assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
 
 
+def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> None:
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh")
+    heights = """
+    local windows = require("oh.windows")
+    return vim.tbl_map(function(filetype)
+      return vim.api.nvim_win_get_height(windows.window_of(filetype))
+    end, { "oh-chat", "oh-input" })
+    """
+    before = editor.lua(heights)
+    # The height is set once Neovim has given the room away.
+    set_height = "vim.deep_equal({ ... }, (function() " + heights + " end)())"
+    for command in ("botright copen", "topleft help", "botright split"):
+        editor.command(command)
+        editor.command("close")
+        editor.wait(set_height, *before)
+    editor.lua("vim.api.nvim_win_set_height(require('oh.windows').window_of('oh-input'), 9)")
+    chosen = editor.lua(heights)
+    editor.command("botright 3split | close")
+    editor.wait(set_height, *chosen)
+
+    # In a column of its own its height is that of the others, and nothing of Neovim's is changed.
+    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-input'))")
+    editor.command("wincmd L")
+    alone = editor.lua(heights)
+    editor.command("botright copen | cclose")
+    editor.lua("vim.wait(50, function() return false end)")
+    assert (editor.lua(heights), editor.nvim.options["cmdheight"]) == (alone, 1)
+
+
 def test_the_chat_follows_its_end_only_where_the_cursor_is(desk: Desk) -> None:
     lines = "\n".join(f"line {number}" for number in range(60))
     desk.script(say(lines, n_chunks=10), say(lines, n_chunks=10))

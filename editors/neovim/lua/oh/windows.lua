@@ -4,6 +4,8 @@ local config = require("oh.config")
 
 local M = {}
 
+local MIN_WIDTH = 40
+
 --- Show the conversation of a daemon, or an empty chat; the cursor stays where it is.
 ---@param daemon oh.Daemon
 function M.show(daemon)
@@ -62,18 +64,57 @@ function M.open_chat(buf)
   local place = { split = "right", win = -1, width = M.chat_width() }
   local win = vim.api.nvim_open_win(buf, false, place)
   M.dress(win, "oh-chat")
+  local group = vim.api.nvim_create_augroup("oh.windows", { clear = true })
   vim.api.nvim_create_autocmd("VimResized", {
-    group = vim.api.nvim_create_augroup("oh.windows", { clear = true }),
+    group = group,
     desc = "oh: the chat keeps its part of the screen",
     callback = M.resize,
+  })
+  vim.api.nvim_create_autocmd("WinClosed", {
+    group = group,
+    desc = "oh: the input keeps its height",
+    callback = function(args)
+      M.keep_height(tonumber(args.match) --[[@as integer]])
+    end,
   })
   return win
 end
 
+--- Neovim gives the room of a window that closes to the one beside it, 'winfixheight' or not.
+---@param closing integer
+function M.keep_height(closing)
+  local input, chat = M.window_of("oh-input"), M.window_of("oh-chat")
+  local is_float = vim.api.nvim_win_get_config(closing).relative ~= ""
+  if not (input and chat) or is_float or closing == input or closing == chat then
+    return
+  end
+  -- The one that closes may have squeezed it.
+  local height = math.max(vim.api.nvim_win_get_height(input), config.current().input.height)
+  vim.schedule(function()
+    local are_valid = vim.api.nvim_win_is_valid(input) and vim.api.nvim_win_is_valid(chat)
+    if are_valid and M.are_stacked(chat, input) then
+      vim.api.nvim_win_set_height(input, height)
+    end
+  end)
+end
+
+--- Whether one is above the other; else a height would be that of a whole row of windows.
+---@param one integer
+---@param other integer
+---@return boolean
+function M.are_stacked(one, other)
+  local column = vim.api.nvim_win_get_position(one)[2]
+  return column == vim.api.nvim_win_get_position(other)[2]
+end
+
+--- A part of a small screen would be too narrow to read; then it is 40 columns, or half.
 ---@return integer
 function M.chat_width()
-  local width = config.current().chat.width
-  return width < 1 and math.floor(vim.o.columns * width) or width
+  local width, columns = config.current().chat.width, vim.o.columns
+  if width >= 1 then
+    return width
+  end
+  return math.max(math.floor(columns * width), math.min(MIN_WIDTH, math.floor(columns / 2)))
 end
 
 function M.resize()
@@ -111,7 +152,7 @@ local DRESSES = {
     conceallevel = 0,
     foldmethod = "expr",
     foldexpr = "v:lua.require'oh.chat'.fold_level()",
-    foldtext = "",
+    foldtext = "v:lua.require'oh.chat'.fold_text()",
     foldlevel = 0,
     foldenable = true,
     fillchars = "fold: ,eob: ",
