@@ -94,6 +94,9 @@ def test_a_command_is_edited_before_it_is_allowed(desk: Desk) -> None:
     editor.type("c")
     assert editor.nvim.current.buffer[:] == ["touch wrong"]
     editor.command("quit!")
+    editor.wait("vim.bo.filetype == 'oh-chat'")
+    height = "vim.api.nvim_win_get_height(require('oh.windows').window_of('oh-input'))"
+    editor.wait(f"{height} == 6")
     assert not (desk.project / "wrong").exists(), "leaving the buffer decides nothing"
     editor.command("Oh edit")
     editor.type("ccecho 'to be\nsure' && touch right<Esc>")

@@ -62,11 +62,52 @@ def test_a_question_outlives_the_editor_and_a_message_answers_it(desk: Desk) -> 
     assert "8080, please" in desk.prompts()
 
 
+def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk) -> None:
+    desk.script(
+        call("ask", **COLOR),
+        call("ask", **PORT),
+        call("terminal", command="touch made", security_risk="medium"),
+        say("Thank you."),
+    )
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh serve it")
+    editor.wait_for_chat("? Which color?")
+    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    kind, is_closed = "vim.fn.getcmdtype() == ...", "vim.fn.mode() == 'n'"
+    editor.type("a")
+    editor.wait(kind, "-")
+    editor.command("Oh answer blue")
+    editor.wait_for_chat("? Which port?")
+    editor.wait(is_closed)
+
+    editor.type("a80")
+    editor.wait(kind, "@")
+    editor.command("Oh answer 9090")
+    editor.wait_for_event("ApprovalRequested")
+    editor.wait(is_closed)
+    assert editor.draft() == ["80 "], "what was being written is not lost"
+
+    editor.wait_for_chat("touch made")
+    editor.type("r")
+    editor.wait(kind, "@")
+    editor.command("Oh approve")
+    editor.wait_for_chat("Thank you.")
+    editor.wait(is_closed)
+    assert (desk.project / "made").exists()
+    assert "that was decided meanwhile" in editor.messages()
+
+
 def test_a_question_is_told_where_no_chat_shows_it(desk: Desk) -> None:
-    desk.script(call("ask", **PORT))
+    desk.script(call("ask", **PORT), call("ask", question="Which port is " + "very " * 30))
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh serve it")
     editor.command("Oh toggle")
     editor.wait_for_event("InputRequested")
     assert "oh: the agent asks: Which port? (`:Oh` shows it)" in editor.messages()
+    editor.command("Oh answer 8080")
+    editor.wait_for_event("InputRequested", nth=2)
+    told = editor.messages().splitlines()[-1]
+    assert told.endswith("very… (`:Oh` shows it)"), "it fits a line, so no key has to be pressed"
+    assert len(told) < 90

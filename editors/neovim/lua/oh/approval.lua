@@ -1,4 +1,5 @@
 --- Answers to what the agent asks. Which approval is meant: that under the cursor, else the oldest.
+local prompts = require("oh.prompt")
 local proposal = require("oh.proposal")
 local tell = require("oh.tell")
 
@@ -40,7 +41,7 @@ end
 ---@param effect "allow"|"reject"
 ---@param scope? string
 ---@return table?
-local function option_of(approval, effect, scope)
+function M.option_of(approval, effect, scope)
   return vim.iter(approval.options):find(function(option)
     return option.effect == effect and (scope == nil or option.scope == scope)
   end)
@@ -64,7 +65,7 @@ end
 ---@param approval table
 ---@param scope? string
 function M.allow(conversation, approval, scope)
-  local option = option_of(approval, "allow", scope)
+  local option = M.option_of(approval, "allow", scope)
   if option then
     respond(conversation, approval, option)
     return
@@ -76,17 +77,21 @@ end
 ---@param conversation oh.Conversation
 ---@param approval table
 function M.choose(conversation, approval)
-  vim.ui.select(approval.options, {
-    prompt = approval.title,
-    kind = "oh_approval",
-    format_item = function(option)
-      return option.label
-    end,
-  }, function(option)
-    if option then
-      respond(conversation, approval, option)
-    end
-  end)
+  vim.ui.select(
+    approval.options,
+    {
+      prompt = approval.title,
+      kind = "oh_approval",
+      format_item = function(option)
+        return option.label
+      end,
+    },
+    prompts.about(conversation, approval.id, function(option)
+      if option then
+        respond(conversation, approval, option)
+      end
+    end)
+  )
 end
 
 --- Reject what is meant; the note goes to the agent.
@@ -94,7 +99,7 @@ end
 ---@param note? string
 function M.reject(conversation, note)
   local approval = M.meant(conversation)
-  local option = approval and option_of(approval, "reject")
+  local option = approval and M.option_of(approval, "reject")
   if approval and option then
     conversation:respond(approval, option, { feedback = note })
   end
@@ -119,12 +124,13 @@ end
 ---@param conversation oh.Conversation
 ---@param approval table
 function M.reject_with_note(conversation, approval)
-  local option = option_of(approval, "reject")
-  vim.ui.input({ prompt = "Reject, because: " }, function(note)
+  local option = M.option_of(approval, "reject")
+  local function take(note)
     if note and option then
       conversation:respond(approval, option, { feedback = note ~= "" and note or nil })
     end
-  end)
+  end
+  vim.ui.input({ prompt = "Reject, because: " }, prompts.about(conversation, approval.id, take))
 end
 
 --- Open the command that is meant in a buffer; `:w` allows it once, as it stands there.
@@ -155,6 +161,16 @@ function M.edit(conversation)
       M.allow_edited(conversation, approval, buf)
     end,
   })
+  local from = vim.api.nvim_get_current_win()
+  vim.api.nvim_create_autocmd("BufWipeout", {
+    buffer = buf,
+    desc = "oh: back to where the user was",
+    callback = vim.schedule_wrap(function()
+      if vim.api.nvim_win_is_valid(from) then
+        vim.api.nvim_set_current_win(from)
+      end
+    end),
+  })
   vim.api.nvim_open_win(buf, true, { split = "below", win = -1, height = math.max(#lines, 3) + 1 })
   vim.wo.winbar = " :w allows this command once, :q! leaves it%=%#OhDim#" .. approval.risk .. " "
   vim.wo.winfixbuf = true
@@ -167,7 +183,7 @@ function M.allow_edited(conversation, approval, buf)
   local command = table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\n")
   local subject = vim.tbl_extend("force", approval.subject, { command = command })
   vim.bo[buf].modified = false
-  local option = option_of(approval, "allow")
+  local option = M.option_of(approval, "allow")
   conversation:respond(approval, option, { editedSubject = subject }, function()
     if vim.api.nvim_buf_is_valid(buf) then
       vim.api.nvim_buf_delete(buf, { force = true })

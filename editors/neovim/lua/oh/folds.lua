@@ -1,10 +1,14 @@
 --- What each event of the log changes in a conversation. Items go where their ids say; the rest is
 --- state of the whole. Events that are not here change nothing that is shown.
+local blocks = require("oh.block")
 local patch = require("oh.patch")
 local tell = require("oh.tell")
 
 ---@type table<string, fun(self: oh.Conversation, event: table, record: table)>
 local folds = {}
+
+--- What stands around a title in a message, and what Neovim keeps free for itself.
+local MESSAGE_REST = 40
 
 folds["conversation.created"] = function(self, event)
   self.title, self.options = event.title, event.options
@@ -123,8 +127,15 @@ local function wait(self, kind, waiting, title)
       conversation.on_change(entry.index)
     end
   end
-  if not self.is_fetching and not require("oh.windows").window_of("oh-chat") then
-    tell.message(("%s (`:Oh` shows it)"):format(title:match("^[^\n]*")))
+  local windows = require("oh.windows")
+  local is_shown = windows.window_of("oh-chat")
+    or kind == "approval"
+      and waiting.subject.kind == "fileChange"
+      and windows.window_of("oh-review")
+  if not self.is_fetching and not is_shown then
+    -- A message that is longer than the screen is wide has to be confirmed by a key.
+    local gist = blocks.cut(title:match("^[^\n]*"), vim.o.columns - MESSAGE_REST)
+    tell.message(("%s (`:Oh` shows it)"):format(gist))
   end
 end
 

@@ -1,4 +1,5 @@
 --- Answers to questions of the agent. A message that is sent while one waits answers it as well.
+local prompts = require("oh.prompt")
 local tell = require("oh.tell")
 
 local M = {}
@@ -39,13 +40,15 @@ end
 function M.choose(conversation, question)
   local choices = vim.list_extend({}, question.choices)
   table.insert(choices, OTHER)
-  vim.ui.select(choices, { prompt = question.prompt, kind = "oh_question" }, function(_, index)
+  local options = { prompt = question.prompt, kind = "oh_question" }
+  local function take(_, index)
     if index == #choices then
       M.write(conversation, question)
     elseif index then
       conversation:answer(question, "accept", choices[index])
     end
-  end)
+  end
+  vim.ui.select(choices, options, prompts.about(conversation, question.id, take))
 end
 
 ---@param conversation oh.Conversation
@@ -53,11 +56,12 @@ end
 function M.write(conversation, question)
   -- The prompt of an input is one line; the whole question is in the chat.
   local prompt = vim.split(question.prompt, "\n", { plain = true })[1]
-  vim.ui.input({ prompt = prompt .. " " }, function(given)
+  local function take(given)
     if given and given ~= "" then
       conversation:answer(question, "accept", given)
     end
-  end)
+  end
+  vim.ui.input({ prompt = prompt .. " " }, prompts.about(conversation, question.id, take))
 end
 
 return M
