@@ -4,7 +4,7 @@ import sys
 
 import psutil
 from desk import Desk
-from fake_llm import call, say
+from fake_llm import Step, call, say
 from neovim_editor import DAEMON
 
 
@@ -45,9 +45,12 @@ def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_
     editor = desk.start(cmd=[sys.executable, "-c", "import sys; sys.stdin.read()"])
     editor.edit(desk.file)
     editor.command("Oh hello")
+    shown = [line.partition("│")[2].strip() for line in editor.screen().splitlines()]
+    assert shown[:4] == ["starting", "## You (sending)", "", "hello"], "it is shown at once"
     editor.options(cmd=DAEMON)
     editor.command("Oh restart")
-    editor.wait_for_chat("Here I am.")
+    editor.wait_for_chat("## You\n\nhello\n\n## Oh\n\nHere I am.")
+    assert "(sending)" not in editor.chat()
     editor.command("Oh and now?")
     editor.wait_for_chat("Still here.")
 
@@ -64,6 +67,7 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     hung = editor.daemon()
     hung.suspend()
     editor.command("2,3Oh are you there?")
+    editor.wait_for_chat("## You (sending)\n\n@calc.py:2-3\nare you there?")
     editor.command("Oh restart")
     editor.command("Oh restart")
     editor.wait_for_event("Started", nth=2)
@@ -71,6 +75,7 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     assert "the daemon does not end, so it is killed" in editor.messages()
     assert "ended before it answered; what you wrote is in the input again" in editor.messages()
     assert editor.draft() == ["@calc.py:2-3", "are you there? "]
+    editor.wait("not _G.chat_text():find('(sending)', 1, true)")
     editor.wait_for_status("idle")
     editor.lua("require('oh.windows').focus_input()")
     editor.type("<C-s>")
@@ -89,6 +94,21 @@ def test_a_message_that_no_daemon_takes_is_a_draft_again(desk: Desk) -> None:
     assert editor.draft() == ["hello "]
 
 
+def test_an_error_of_the_model_says_what_to_do_and_is_tried_again(desk: Desk) -> None:
+    refusal = b'{"error": {"message": "Incorrect API key", "code": "invalid_api_key"}}'
+    desk.script(Step(status=401, body=refusal), say("Better."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh hello")
+    editor.wait_for_chat("`:Oh resume` tries again.")
+    assert "refuses the key" in editor.chat()
+    assert "> set `llm.apiKey` or the provider's variable" in editor.chat()
+    editor.wait_for_status("error")
+    editor.command("Oh resume")
+    editor.wait_for_chat("Better.")
+    assert "tries again" not in editor.chat(), "what is past offers nothing"
+
+
 def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
     environ = {"OH_DAEMON_MODEL": "", "OH_DAEMON_API_KEY": "", "OH_DAEMON_BASE_URL": ""}
     editor = desk.start(environ=environ)
@@ -96,6 +116,9 @@ def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
     editor.command("Oh hello")
     editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('oh: ')")
     assert "ANTHROPIC_API_KEY" in editor.messages()
+    welcome = " ".join(line.partition("│")[2].strip() for line in editor.screen().splitlines())
+    assert "> no model is set" in welcome, "also where the message would have been"
+    assert "Write what you want done below." in welcome
     editor.command("checkhealth oh")
     report = "\n".join(editor.nvim.current.buffer[:])
     assert "no model can be used" in report

@@ -24,7 +24,7 @@ def test_commands_and_files_are_offered_while_a_message_is_written(desk: Desk) -
     assert editor.nvim.current.buffer[:] == ["/fix the sign in @calc.py"]
     editor.type("<C-s>")
     editor.wait_for_event("TurnFinished")
-    editor.wait_for_chat("## You\n\n@calc.py\n/fix the sign in @calc.py")
+    editor.wait_for_chat("## You\n\n/fix the sign in @calc.py\n")
     assert "Find the cause before you change anything" in desk.prompts()
     assert "calc.py" in desk.prompts()
 

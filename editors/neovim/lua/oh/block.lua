@@ -57,6 +57,51 @@ function Block:code(language, lines)
   self:line(fence)
 end
 
+--- A line with its highlights in a width, as 'foldtext' takes it. What is too long is cut where
+--- nothing is highlighted: a tool call's title.
+---@param row integer
+---@param width integer
+---@return [string, string][]
+function Block:head(row, width)
+  local line, chunks, at = self.lines[row + 1], {}, 0
+  local room = width - vim.api.nvim_strwidth(line)
+  local function add(to, group)
+    local text = line:sub(at + 1, to)
+    if not group and room < 0 then
+      local size = vim.api.nvim_strwidth(text)
+      text, room = M.cut(text, math.max(size + room, 1)), 0
+    end
+    table.insert(chunks, { text, group or "" })
+    at = to
+  end
+  for _, mark in ipairs(self.marks) do
+    if mark.row == row and mark.first and mark.last then
+      if mark.first > at then
+        add(mark.first)
+      end
+      add(mark.last, mark.group)
+    end
+  end
+  add(#line)
+  return chunks
+end
+
+--- The beginning of a text, as much as fits. `strdisplaywidth()` would count the line breaks of the
+--- current window too.
+---@param text string
+---@param width number
+---@return string
+function M.cut(text, width)
+  if vim.api.nvim_strwidth(text) <= width then
+    return text
+  end
+  local n_chars = vim.fn.strchars(text)
+  while n_chars > 0 and vim.api.nvim_strwidth(vim.fn.strcharpart(text, 0, n_chars)) > width - 1 do
+    n_chars = n_chars - 1
+  end
+  return n_chars > 0 and vim.fn.strcharpart(text, 0, n_chars) .. "…" or ""
+end
+
 ---@param line string
 ---@return string?
 function M.diff_group(line)

@@ -61,6 +61,21 @@ function M.fold_level()
   return chat and chat.levels[vim.v.lnum] or "0"
 end
 
+--- For 'foldtext': a head that is too long is cut in its title, so that what follows it stays.
+---@return [string, string][]
+function M.fold_text()
+  local line = vim.v.foldstart
+  local chat = chats[vim.api.nvim_get_current_buf()]
+  local block, row
+  if chat then
+    block, row = chat:block_at(line)
+  end
+  if not block then
+    return { { vim.fn.getline(line), "" } }
+  end
+  return block:head(row, vim.api.nvim_win_get_width(0))
+end
+
 --- For 'winbar'.
 ---@return string
 function M.bar()
@@ -76,7 +91,7 @@ function Chat:create_buffer()
   local buf = vim.api.nvim_create_buf(false, true)
   self.buf = buf
   chats[buf] = self
-  vim.api.nvim_buf_set_name(buf, "oh://chat/" .. self.conversation.id:sub(1, 12))
+  vim.api.nvim_buf_set_name(buf, require("oh.names").free("oh://chat"))
   vim.b[buf].oh_root = self.conversation.daemon.root
   vim.bo[buf].bufhidden = "hide"
   vim.bo[buf].undolevels = -1
@@ -186,7 +201,10 @@ function Chat:render_blocks(first)
     end
   end
   self.dirty = {}
-  self.tail = transcript.render_tail(self.conversation)
+  local daemon = self.conversation.daemon
+  local is_current = daemon.current == self.conversation
+  local untaken = is_current and require("oh.outgoing").untaken(daemon).drafts or {}
+  self.tail = transcript.render_tail(self.conversation, untaken)
 end
 
 --- The lines from a block to the end of the buffer, with their fold levels.
@@ -290,13 +308,23 @@ end
 ---@param line integer
 ---@return oh.Entry?
 function Chat:entry_at(line)
-  local last = 0
+  local _, _, index = self:block_at(line)
+  return index and self.conversation.entries[index]
+end
+
+---@param line integer
+---@return oh.Block? block
+---@return integer row Of the line within it, from 0.
+---@return integer? index
+function Chat:block_at(line)
+  local above = 0
   for index, block in ipairs(self.blocks) do
-    last = last + #block.lines
-    if line <= last then
-      return self.conversation.entries[index]
+    if line <= above + #block.lines then
+      return block, line - above - 1, index
     end
+    above = above + #block.lines
   end
+  return nil, 0, nil
 end
 
 return M

@@ -295,14 +295,15 @@ end
 
 ---@param content table[]
 ---@param delivery "auto"|"queue"|"interrupt"
+---@param on_taken fun()
 ---@param on_error fun(err: oh.Error)
-function Conversation:send(content, delivery, on_error)
+function Conversation:send(content, delivery, on_taken, on_error)
   self.daemon:request("conversation/sendMessage", {
     conversationId = self.id,
     content = content,
     delivery = delivery,
     clientMessageId = M.request_id(),
-  }, nil, on_error)
+  }, on_taken, on_error)
 end
 
 function Conversation:interrupt()

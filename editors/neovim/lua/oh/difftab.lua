@@ -8,6 +8,7 @@ local M = {}
 ---@field after integer Buffer of the right side.
 ---@field private group integer
 ---@field private on_closed fun()
+---@field private n_files? integer There is room for so many.
 ---@field private is_closed? boolean
 local DiffTab = {}
 DiffTab.__index = DiffTab
@@ -35,23 +36,20 @@ M.CHOSEN = {
 
 ---@param name string
 ---@param root string
----@param n_files integer
 ---@param on_closed fun()
 ---@return oh.DiffTab
-function M.create(name, root, n_files, on_closed)
+function M.create(name, root, on_closed)
   local self = setmetatable({ on_closed = on_closed }, DiffTab)
   self.group = vim.api.nvim_create_augroup("oh.difftab" .. name, { clear = true })
-  self.list = self:buffer("files", name, root)
-  self.before = self:buffer("before", name, root)
+  self.list = self:buffer("files", root)
+  self.before = self:buffer("before", root)
   -- Tab lines show the name of this one.
-  self.after = self:buffer("changes", name, root)
+  self.after = self:buffer("changes", root)
   vim.cmd("tab sbuffer " .. self.list)
   local list_win = vim.api.nvim_get_current_win()
   local after_win = vim.api.nvim_open_win(self.after, true, { split = "below", win = list_win })
   local place = { split = "left", win = after_win }
   local before_win = vim.api.nvim_open_win(self.before, false, place)
-  -- The window bar is a line of the window.
-  vim.api.nvim_win_set_height(list_win, math.min(n_files, LIST_LINES) + 1)
   M.dress(list_win, LIST_OPTIONS)
   for _, win in ipairs({ before_win, after_win }) do
     vim.api.nvim_win_call(win, vim.cmd.diffthis)
@@ -71,12 +69,11 @@ end
 
 ---@private
 ---@param role string
----@param name string
 ---@param root string
 ---@return integer
-function DiffTab:buffer(role, name, root)
+function DiffTab:buffer(role, root)
   local buf = vim.api.nvim_create_buf(false, true)
-  vim.api.nvim_buf_set_name(buf, ("oh://%s/%s"):format(name, role))
+  vim.api.nvim_buf_set_name(buf, require("oh.names").free("oh://" .. role))
   vim.b[buf].oh_root = root
   vim.bo[buf].bufhidden = "wipe"
   vim.bo[buf].modifiable = false
@@ -125,10 +122,23 @@ function DiffTab:draw_list(found, name)
     lines[index] = (" %s %s%s  %-9s %s"):format(glyph, name(change), pad, size, word)
   end
   M.set_lines(self.list, lines)
+  self:fit(#found)
   for index, change in ipairs(found) do
     local glyph, group = unpack(M.STATES[change.state])
     local mark = { end_col = 1 + #glyph, hl_group = group }
     vim.api.nvim_buf_set_extmark(self.list, namespace, index - 1, 1, mark)
+  end
+end
+
+--- Make room for all files of the list, as far as they are few.
+---@private
+---@param n_files integer
+function DiffTab:fit(n_files)
+  local win = M.window(self.list)
+  if win and n_files ~= self.n_files then
+    self.n_files = n_files
+    -- The window bar is a line of the window.
+    vim.api.nvim_win_set_height(win, math.min(math.max(n_files, 1), LIST_LINES) + 1)
   end
 end
 

@@ -63,16 +63,12 @@ function M.send(text, options)
     chosen, name = mention.of_lines(0, daemon.root, unpack(options.range))
   end
   require("oh.windows").show(daemon)
-  daemon:with_commands(function(commands)
+  require("oh.outgoing").write(daemon, name and name .. "\n" .. text or text, function(commands)
     local content = options.content or mention.parts(text, daemon.root, commands)
     if chosen then
       table.insert(content, 1, chosen)
     end
-    require("oh.outgoing").send(daemon, {
-      content = content,
-      delivery = options.delivery or "auto",
-      draft = name and name .. "\n" .. text or text,
-    })
+    return content, options.delivery or "auto"
   end)
   return true
 end

@@ -23,7 +23,7 @@ function M.buffer(root)
   inputs[root] = input
   if not (input.buf and vim.api.nvim_buf_is_loaded(input.buf)) then
     input.buf = vim.api.nvim_create_buf(false, true)
-    vim.api.nvim_buf_set_name(input.buf, "oh://message" .. root)
+    vim.api.nvim_buf_set_name(input.buf, require("oh.names").free("oh://message"))
     vim.b[input.buf].oh_root = root
     vim.bo[input.buf].bufhidden = "hide"
     vim.bo[input.buf].filetype = "oh-input"

@@ -118,19 +118,22 @@ function M.answers(approval)
   local function key(name, command_line)
     return ("[%s]"):format(keys[name] or command_line)
   end
+  local narrowest = require("oh.approval").option_of(approval, "allow")
+  local allow = narrowest and narrowest.label:gsub("^%u", string.lower) or "allow once"
   local lines = {
-    table.concat({
-      key("approve", ":Oh approve") .. " allow once",
-      key("approve_for", ":Oh approve ?") .. " longer",
-      key("reject", ":Oh reject {note}") .. " reject",
-    }, "  "),
+    ("%s %s  %s longer"):format(
+      key("approve", ":Oh approve"),
+      allow,
+      key("approve_for", ":Oh approve ?")
+    ),
+    key("reject", ":Oh reject {note}") .. " reject",
   }
   if approval.subject.kind == "fileChange" then
     local left_out = require("oh.proposal").told(approval)
     local more = left_out and (" (%s)"):format(left_out) or ""
-    table.insert(lines, key("diff", ":Oh diff") .. " see it side by side" .. more)
+    lines[2] = ("%s  %s see it side by side%s"):format(lines[2], key("diff", ":Oh diff"), more)
   elseif approval.editable then
-    table.insert(lines, key("edit", ":Oh edit") .. " edit it first")
+    lines[2] = ("%s  %s edit it first"):format(lines[2], key("edit", ":Oh edit"))
   end
   return lines
 end

@@ -1,5 +1,5 @@
 --- Messages on their way: they wait while a conversation is being started or opened again.
---- Invariant: what the user wrote is sent, or it is in the input again.
+--- Invariant: what the user wrote is sent, or it is in the input again; until then it is shown.
 local conversations = require("oh.conversation")
 
 local M = {}
@@ -12,6 +12,59 @@ local M = {}
 --- Messages to daemons that are starting or opening a conversation.
 ---@type table<oh.Daemon, oh.Message[]>
 local held = setmetatable({}, { __mode = "k" })
+
+--- What was written and not taken so far, oldest first, and why the last of it was not.
+---@class oh.Untaken
+---@field drafts string[]
+---@field problem? oh.Error
+
+---@type table<oh.Daemon, oh.Untaken>
+local untaken = setmetatable({}, { __mode = "k" })
+
+---@param daemon oh.Daemon
+---@return oh.Untaken
+function M.untaken(daemon)
+  return untaken[daemon] or { drafts = {} }
+end
+
+--- Send what was written, once the commands are known that it may name.
+---@param daemon oh.Daemon
+---@param draft string
+---@param make fun(commands: table[]): table[], "auto"|"queue"|"interrupt" Its parts and delivery.
+function M.write(daemon, draft, make)
+  local drafts = M.untaken(daemon).drafts
+  table.insert(drafts, draft)
+  M.show(daemon, { drafts = drafts })
+  daemon:with_commands(function(commands)
+    local content, delivery = make(commands)
+    M.send(daemon, { content = content, delivery = delivery, draft = draft })
+  end)
+end
+
+---@param daemon oh.Daemon
+---@param now oh.Untaken
+function M.show(daemon, now)
+  untaken[daemon] = now
+  if daemon.current then
+    daemon.current.on_change()
+  end
+  require("oh.welcome").draw(daemon.root, daemon.current and { drafts = {} } or now)
+end
+
+--- The daemon has it, or the user has it back.
+---@param daemon oh.Daemon
+---@param draft string
+---@param problem? oh.Error
+local function settle(daemon, draft, problem)
+  local drafts = M.untaken(daemon).drafts
+  for index, each in ipairs(drafts) do
+    if each == draft then
+      table.remove(drafts, index)
+      break
+    end
+  end
+  M.show(daemon, { drafts = drafts, problem = problem })
+end
 
 ---@param daemon oh.Daemon
 ---@param message oh.Message
@@ -26,6 +79,7 @@ function M.send(daemon, message)
     conversations.start(daemon, message.content, function(started)
       -- It has the first one already.
       table.remove(held[daemon], 1)
+      settle(daemon, message.draft)
       M.release(daemon, started)
     end, M.drop(daemon))
   elseif conversation.status == "stopped" or conversation.is_followed then
@@ -42,8 +96,10 @@ end
 ---@param conversation oh.Conversation
 ---@param message oh.Message
 function M.deliver(conversation, message)
-  local on_error = M.give_back(conversation.daemon, { message.draft })
-  conversation:send(message.content, message.delivery, on_error)
+  local daemon = conversation.daemon
+  conversation:send(message.content, message.delivery, function()
+    settle(daemon, message.draft)
+  end, M.give_back(daemon, { message.draft }))
 end
 
 --- A code action was chosen: the daemon gives it to a conversation, which is shown then.
@@ -101,6 +157,7 @@ function M.give_back(daemon, texts)
   return function(err)
     for _, text in ipairs(texts) do
       require("oh.input").append(daemon.root, text)
+      settle(daemon, text, err)
     end
     require("oh.daemon").show_error(err, "; what you wrote is in the input again")
   end

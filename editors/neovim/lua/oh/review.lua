@@ -36,7 +36,7 @@ local RELEVANT = {
 function M.open(conversation)
   changes.list(conversation, function(found)
     if #found == 0 then
-      tell.message("the agent has changed no file")
+      tell.message("the agent has edited no file; `:Oh checkpoints` tells what its commands did")
       return
     end
     local review = reviews[conversation.id]
@@ -44,20 +44,19 @@ function M.open(conversation)
       review.tab:close()
       review = nil
     end
-    review = review or M.create(conversation, #found)
+    review = review or M.create(conversation)
     vim.api.nvim_set_current_win(difftab.window(review.tab.after))
     review:take(found)
   end)
 end
 
 ---@param conversation oh.Conversation
----@param n_files integer
 ---@return oh.Review
-function M.create(conversation, n_files)
+function M.create(conversation)
   local self = setmetatable({ conversation = conversation, changes = {}, n_asked = 0 }, Review)
   local name = conversation.id:sub(1, 12)
   self.group = vim.api.nvim_create_augroup("oh.review" .. name, { clear = true })
-  self.tab = difftab.create(name, conversation.daemon.root, n_files, function()
+  self.tab = difftab.create(name, conversation.daemon.root, function()
     vim.api.nvim_del_augroup_by_id(self.group)
     reviews[conversation.id] = nil
   end)

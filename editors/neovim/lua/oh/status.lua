@@ -1,4 +1,6 @@
 --- Where a conversation stands, in a few words: for status lines and the chat's window bar.
+local blocks = require("oh.block")
+
 local M = {}
 
 ---@class oh.Status
@@ -58,18 +60,20 @@ local GROUPS = {
 
 --- Around state, title and facts.
 local BLANKS = "     "
+--- So much of a title is worth more than the name of the model.
+local TITLE_WIDTH = 24
 local DOT = " · "
 
 --- The chat's window bar: status, title, and what a message costs and reaches.
 ---@param conversation oh.Conversation
----@param width? integer Of the window; a title that does not fit is cut, then the model's name.
+---@param width? integer Of the window; the model's name is left out, then the title is cut.
 ---@return string
 function M.bar(conversation, width)
   local state = M.state(conversation)
-  local room = (width or math.huge) - vim.fn.strdisplaywidth(state) - #BLANKS
-  local facts = M.facts(conversation, room)
+  local room = (width or math.huge) - vim.api.nvim_strwidth(state) - #BLANKS
   local title = conversation.title:gsub("[\r\n]", " ")
-  title = M.cut(title, room - vim.fn.strdisplaywidth(facts))
+  local facts = M.facts(conversation, room - math.min(vim.api.nvim_strwidth(title), TITLE_WIDTH))
+  title = blocks.cut(title, room - vim.api.nvim_strwidth(facts))
   local function plain(text)
     return (text:gsub("%%", "%%%%"))
   end
@@ -116,27 +120,12 @@ function M.facts(conversation, room)
   if conversation.cost_usd then
     table.insert(facts, ("$%.2f"):format(conversation.cost_usd))
   end
-  local taken = vim.fn.strdisplaywidth(table.concat(facts, DOT) .. DOT)
-  local model = M.cut(conversation.model or "", room - taken)
-  if model ~= "" then
+  local model = conversation.model or ""
+  local taken = vim.api.nvim_strwidth(table.concat(facts, DOT) .. DOT .. model)
+  if model ~= "" and taken <= room then
     table.insert(facts, math.min(2, #facts + 1), model)
   end
   return table.concat(facts, DOT)
-end
-
---- The beginning of a text, as much as fits.
----@param text string
----@param width number
----@return string
-function M.cut(text, width)
-  if vim.fn.strdisplaywidth(text) <= width then
-    return text
-  end
-  local n_chars = vim.fn.strchars(text)
-  while n_chars > 0 and vim.fn.strdisplaywidth(vim.fn.strcharpart(text, 0, n_chars)) > width - 1 do
-    n_chars = n_chars - 1
-  end
-  return n_chars > 0 and vim.fn.strcharpart(text, 0, n_chars) .. "…" or ""
 end
 
 return M

@@ -37,7 +37,9 @@ function M.render(entry, view)
     or render[entry.item.kind]
     or render.tool
   local is_tool = M.is_tool(entry)
-  if not (is_tool and view.before and M.is_tool(view.before)) and view.before then
+  local is_asked = entry.approval or entry.question
+  local is_close = is_tool and not is_asked and view.before and M.is_tool(view.before)
+  if view.before and not is_close then
     to:line("")
   end
   local is_users = entry.item.kind == "userMessage"
@@ -79,14 +81,21 @@ end
 
 --- What stands below the last entry: messages that wait, and a model call that is tried again.
 ---@param conversation oh.Conversation
+---@param untaken string[] Messages that the daemon has not taken yet.
 ---@return oh.Block
-function M.render_tail(conversation)
+function M.render_tail(conversation, untaken)
   local to = blocks.new()
-  for _, message in ipairs(conversation.queue) do
+  local function message(state, text)
     to:line("")
-    to:line("## You (queued)", "OhDim")
+    to:line(("## You (%s)"):format(state), "OhDim")
     to:line("")
-    to:text(M.content_text(message.content), "OhDim")
+    to:text(text, "OhDim")
+  end
+  for _, queued in ipairs(conversation.queue) do
+    message("queued", M.content_text(queued.content))
+  end
+  for _, draft in ipairs(untaken) do
+    message("sending", draft)
   end
   local retry = conversation.retry
   if retry then
@@ -117,23 +126,26 @@ function M.written(content)
   end, content))
 end
 
---- A message's parts as the user writes them: text, and what is mentioned by `@`.
+--- A message's parts as the user writes them: text, and before it what is mentioned by `@` and not
+--- named in it.
 ---@param content table[]
 ---@return string
 function M.content_text(content)
-  local pieces = {}
+  local written, others = {}, {}
   for _, part in ipairs(content) do
     if part.type == "text" then
-      table.insert(pieces, part.text)
+      table.insert(written, part.text)
     elseif part.type == "command" or part.type == "skill" then
-      table.insert(pieces, vim.trim(("/%s %s"):format(part.name, part.args or "")))
-    elseif part.uri then
-      table.insert(pieces, M.mention_of(part))
+      table.insert(written, vim.trim(("/%s %s"):format(part.name, part.args or "")))
     else
-      table.insert(pieces, ("(%s)"):format(part.type))
+      table.insert(others, part.uri and M.mention_of(part) or ("(%s)"):format(part.type))
     end
   end
-  return table.concat(pieces, "\n")
+  local text = table.concat(written, "\n")
+  local pieces = vim.tbl_filter(function(other)
+    return not text:find(other, 1, true)
+  end, others)
+  return table.concat(vim.list_extend(pieces, written), "\n")
 end
 
 ---@param part table
@@ -178,7 +190,9 @@ end
 
 function render.tool(to, entry, view)
   local item = entry.item
-  M.head(to, item.status, blocks.escaped(item.title or item.kind), M.tool_facts(entry))
+  local has_failed = item.status == "completed" and (item.exitCode or 0) ~= 0
+  local status = has_failed and "failed" or item.status
+  M.head(to, status, blocks.escaped(item.title or item.kind), M.tool_facts(entry))
   local head = #to.lines
   M.result(to, entry)
   if item.status ~= "running" then

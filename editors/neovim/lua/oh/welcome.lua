@@ -1,18 +1,19 @@
---- What stands in the chat window before the first message.
+--- What stands in the chat window before the first message, and until the daemon has taken it.
 local M = {}
 
-local TEXT = [[
-## Oh
+local TITLE = { "## Oh", "" }
 
-Write what you want done below.
-
-`:Oh {message}` from any window
-`:'<,'>Oh {message}` with these lines
-`:Oh conversations` for earlier ones
-`:Oh mode` for when you are asked
-`@path` mentions a file
-
-Nothing runs and no file changes without your consent. `:help oh`]]
+local TEXT = {
+  "Write what you want done below.",
+  "",
+  "`@path` mentions a file,",
+  "`:'<,'>Oh` the lines you selected",
+  "`:Oh conversations` for earlier ones",
+  "`:Oh mode` for when you are asked",
+  "",
+  "Nothing runs and no file changes",
+  "without your consent. `:help oh`",
+}
 
 ---@type table<string, integer>
 local buffers = {}
@@ -24,14 +25,51 @@ function M.buffer(root)
   if not (buf and vim.api.nvim_buf_is_loaded(buf)) then
     buf = vim.api.nvim_create_buf(false, true)
     buffers[root] = buf
-    vim.api.nvim_buf_set_name(buf, "oh://chat" .. root)
+    vim.api.nvim_buf_set_name(buf, require("oh.names").free("oh://start"))
     vim.b[buf].oh_root = root
     vim.bo[buf].bufhidden = "hide"
-    vim.api.nvim_buf_set_lines(buf, 0, -1, false, vim.split(TEXT, "\n"))
-    vim.bo[buf].modifiable = false
+    M.draw(root, { drafts = {} })
     vim.bo[buf].filetype = "oh-chat"
   end
   return buf
+end
+
+--- Show what is on its way to the daemon; else why it was not taken, and what can be done here.
+---@param root string
+---@param untaken oh.Untaken
+function M.draw(root, untaken)
+  local buf = buffers[root]
+  if not (buf and vim.api.nvim_buf_is_loaded(buf)) then
+    return
+  end
+  local lines = {}
+  for _, draft in ipairs(untaken.drafts) do
+    vim.list_extend(lines, { "## You (sending)", "" })
+    vim.list_extend(lines, vim.split(draft, "\n", { plain = true }))
+    table.insert(lines, "")
+  end
+  if #lines == 0 then
+    lines = vim.list_extend(vim.list_extend({}, TITLE), M.problem(untaken.problem))
+    vim.list_extend(lines, TEXT)
+  end
+  vim.bo[buf].modifiable = true
+  vim.api.nvim_buf_set_lines(buf, 0, -1, false, lines)
+  vim.bo[buf].modifiable = false
+end
+
+---@param problem? oh.Error
+---@return string[]
+function M.problem(problem)
+  if not problem then
+    return {}
+  end
+  local hint = problem.data and problem.data.hint
+  local said = hint and ("%s\n%s"):format(problem.message, hint) or problem.message
+  local lines = vim.tbl_map(function(line)
+    return "> " .. line
+  end, vim.split(said, "\n", { plain = true, trimempty = true }))
+  table.insert(lines, "")
+  return lines
 end
 
 return M
