@@ -418,6 +418,7 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     assert f"✓ logs can be written in {world.project}" in ran.out
     assert "✓ model: openai/fake" in ran.out
     assert not (world.project / ".doctor").exists()
+    assert "daemon.log" in ran.out, "where to look when something is wrong"
     without = end(start([SCRIPT, "doctor"], world.project, environment(world.home)))
     assert "! no model is set" in without.out
     assert "ANTHROPIC_API_KEY" in without.out

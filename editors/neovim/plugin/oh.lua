@@ -5,6 +5,10 @@ end
 vim.g.loaded_oh = true
 
 vim.api.nvim_create_user_command("Oh", function(call)
+  if vim.fn.has("nvim-0.11") == 0 then
+    vim.notify("oh: Neovim 0.11 or newer is needed (`:checkhealth oh`)", vim.log.levels.ERROR)
+    return
+  end
   require("oh.command").run(call)
 end, {
   nargs = "*",

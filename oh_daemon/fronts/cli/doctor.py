@@ -43,6 +43,7 @@ def _findings(folder: Path) -> Iterator[tuple[str, str]]:
         found = shutil.which(name)
         yield ("✓", f"{name}: {found}") if found else ("!", f"{name} is missing: {why}")
     yield _log(folder)
+    yield "✓", f"its own log, without texts of yours: {Places.of_user(os.environ).log_file}"
     yield from _settings(folder)
 
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from importlib.metadata import version
 
 import pytest
 from desk import Desk
@@ -32,8 +33,54 @@ def test_nothing_is_loaded_or_started_before_the_first_command(desk: Desk) -> No
     assert editor.lua(loaded) == []
     assert editor.lua("return require('oh').status()") == ""
     assert editor.lua(loaded) == ["oh"]
-    assert editor.lua("return vim.fn.maparg('a', 'n') .. vim.fn.maparg('<CR>', 'n')") == ""
     assert editor.processes() == []
+
+
+def test_no_key_is_mapped_but_plugs_that_the_user_maps(desk: Desk) -> None:
+    editor = desk.start()
+    maps = editor.lua("""
+    local plain = vim.iter({ "n", "x", "s", "o", "i", "c", "t" }):map(function(mode)
+      return vim.iter(vim.api.nvim_get_keymap(mode)):map(function(map)
+        local ours = (map.desc or ""):find("^oh") or (map.rhs or ""):find("Oh")
+        return ours and map.lhs or nil
+      end):totable()
+    end):totable()
+    return vim.iter(plain):flatten():totable()
+    """)
+    assert all(lhs.startswith("<Plug>(oh-") for lhs in maps)
+    editor.edit(desk.file)
+    editor.lua("""
+    vim.keymap.set("n", "<F2>", "<Plug>(oh-toggle)")
+    vim.keymap.set({ "n", "x" }, "<F3>", "<Plug>(oh-add)")
+    """)
+    editor.type("<F2>")
+    assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+    editor.type("<Esc><C-w>tjVj<F3>")
+    editor.wait("vim.bo.filetype == 'oh-input'")
+    assert editor.draft() == ["@calc.py:2-3 "]
+    editor.type("<Esc><F2>")
+    assert editor.windows() == ["calc.py"]
+    editor.type("<F3>")
+    assert editor.draft() == ["@calc.py:2-3", "@calc.py "]
+
+
+def test_options_are_a_table_or_a_function_also_by_setup(desk: Desk) -> None:
+    editor = desk.start()
+    width = "return require('oh.config').current().chat.width"
+    for set_options in (
+        "vim.g.oh = { chat = { width = 30 } }",
+        "vim.g.oh = function() return { chat = { width = 30 } } end",
+        "require('oh').setup({ chat = { width = 30 } })",
+        "require('oh').setup(function() return { chat = { width = 30 } } end)",
+    ):
+        editor.lua(set_options)
+        assert editor.lua(width) == 30, set_options
+    editor.lua("vim.g.oh = { root = function(buf) return '/of/buffer/' .. buf end }")
+    assert editor.lua("return require('oh.daemon').root(1)") == "/of/buffer/1"
+    editor.lua("vim.g.oh = 3")
+    assert editor.lua(width) == 0.4
+    editor.try_command("Oh log")
+    assert "vim.g.oh must be a table or a function giving one, not a number" in editor.messages()
 
 
 def test_enabled_as_a_language_server_it_starts_with_the_first_file(desk: Desk) -> None:
@@ -100,6 +147,9 @@ def test_wrong_options_are_reported(
     report = "\n".join(editor.nvim.current.buffer[:])
     assert ("ERROR" in report) == (problem is not None)
     assert (problem or "vim.g.oh is fine") in report
+    if problem is None:
+        assert f"OK oh-daemon {version('oh-daemon')}, Python 3" in report, "what its doctor finds"
+        assert "OK git: " in report
 
 
 def test_the_lua_code_is_clean() -> None:

@@ -3,6 +3,9 @@ local M = {}
 
 local health = vim.health
 
+local MARKS = { ["✓"] = health.ok, ["!"] = health.warn, ["✗"] = health.error }
+local DOCTOR_MS = 30000
+
 function M.check()
   health.start("oh: Neovim and options")
   M.check_version()
@@ -42,9 +45,35 @@ function M.check_daemon()
     })
     return
   end
-  health.ok(table.concat(options.cmd, " "))
-  if vim.fn.executable("git") == 0 then
-    health.warn("git is not there; folders without .git count as one project each")
+  health.ok(vim.fn.exepath(program))
+  M.consult(options)
+end
+
+--- What the daemon itself finds on this machine: `oh-daemon doctor`, which starts nothing.
+---@param options oh.Config
+function M.consult(options)
+  local argv = {}
+  for _, word in ipairs(options.cmd) do
+    if word == "--stdio" then
+      break
+    end
+    table.insert(argv, word)
+  end
+  table.insert(argv, "doctor")
+  local env = vim.tbl_extend("keep", options.env, { OH_DAEMON_MODEL = options.settings.model })
+  local how = { cwd = require("oh.daemon").root(), env = env, text = true, timeout = DOCTOR_MS }
+  local run = vim.system(argv, how):wait()
+  local found = false
+  for mark, text in (run.stdout or ""):gmatch("([^\n ]+) ([^\n]+)") do
+    local report = MARKS[mark]
+    if report then
+      found = true
+      report(text)
+    end
+  end
+  if not found then
+    local said = vim.trim(run.stderr or ""):match("[^\n]*$")
+    health.warn(("`%s` finds nothing: %s"):format(table.concat(argv, " "), said))
   end
 end
 
