@@ -132,7 +132,9 @@ def accept(live: Live, documents: Documents, params: m.ReviewParams) -> m.Review
 def revert(live: Live, documents: Documents, params: m.ReviewParams) -> m.ReviewResult:
     status = live.conversation.status
     if status in BUSY:
-        raise ConversationBusyError(f"the agent is {status} and may edit the same files; wait")
+        way_on = "answer it" if status == "waiting" else "wait"
+        problem = f"the agent is {status} and may edit the same files"
+        raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
 
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
         kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
