@@ -66,6 +66,37 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
     ]
 
 
+def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(desk: Desk) -> None:
+    gate = threading.Event()
+    desk.script(
+        held(calls(say("Working.", n_chunks=3), call("think", thought="hm")), gate),
+        say("As you say."),
+        call("terminal", command="echo begun; sleep 300", timeout_s=600),
+        say("Now this."),
+    )
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh begin")
+    editor.wait_for_status("running")
+    editor.command("Oh use tabs, please")
+    editor.command("Oh queue and later that")
+    editor.wait_for_chat("## You (queued)\n\nand later that")
+    editor.command("Oh unqueue")
+    editor.wait("not _G.chat_text():find('and later that', 1, true)")
+    gate.set()
+    editor.wait_for_chat("As you say.")
+    editor.wait_for_status("idle")
+    assert "use tabs, please" in desk.prompts()
+    assert "and later that" not in desk.prompts()
+
+    editor.command("Oh third")
+    editor.wait_for_chat("```console\nbegun")
+    editor.command("Oh instead do this")
+    editor.wait_for_chat("Now this.")
+    chat = editor.chat()
+    assert chat.index("> Interrupted.") < chat.index("do this") < chat.index("Now this.")
+
+
 def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
     gate = threading.Event()
     desk.script(held(calls(say("The first half, "), say("the second half.")), gate))

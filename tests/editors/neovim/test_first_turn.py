@@ -40,6 +40,13 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     editor.wait("_G.progress[#_G.progress] == 'end'")
     assert editor.lua("return _G.progress")[0] == "begin"
 
+    applied = editor.wait_for_event("EditApplied")
+    assert (applied["uri"], applied["saved"]) == (desk.file.as_uri(), False)
+    [changed] = editor.wait_for_event("FileChanged")["changes"]
+    assert (changed["uri"], changed["added"], changed["removed"]) == (desk.file.as_uri(), 1, 1)
+    for name in ("Started", "StateChanged", "TurnStarted", "Event"):
+        editor.wait_for_event(name)
+
     assert buffer[2] == "    return a + b"
     assert buffer[:] == [line.replace("a - b", "a + b") for line in before]
     assert desk.file.read_text("utf-8") == CODE, "what the user has not saved stays unsaved"
