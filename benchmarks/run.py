@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -274,6 +275,24 @@ def terminal() -> Iterator[Figure]:
     yield Figure("100 MB of output", f"{output_s:.1f} s, {grown:.0f} MB", "< 3 s, < 20 MB", "")
 
 
+def search() -> Iterator[Figure]:
+    n_files, pattern = 10_000, "def find_[a-z]+"
+    text = "    total = sum(item.price for item in items)\n" * 200
+    with bench([call("grep", pattern=pattern), say("Done.")]) as at:
+        for n in range(n_files):
+            folder = at.project / f"part{n % 100}"
+            folder.mkdir(exist_ok=True)
+            (folder / f"module{n}.py").write_text(text if n % 1000 else f"{text}def find_it():\n")
+        at.start()
+        at.wait_for_turns(1)
+        ended = (event["event"].get("item", {}) for event in at.client.events)
+        item = next(item for item in ended if item.get("tool") == "grep" and item.get("durationMs"))
+        argv = ("rg", "--count", pattern, at.project)
+        rg_s = timed(lambda: subprocess.run(argv, check=True, stdout=subprocess.DEVNULL))
+    measured = ms(item["durationMs"] / 1000)
+    yield Figure(f"grep over {n_files:,} files", measured, "", f"`rg` {ms(rg_s)}")
+
+
 def many() -> Iterator[Figure]:
     n_conversations, n_steps = 20, 20
 
@@ -332,6 +351,7 @@ MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
     burst,
     logs,
     terminal,
+    search,
     many,
     skills,
     neovim,

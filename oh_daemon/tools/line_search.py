@@ -6,12 +6,14 @@ library only; matches within lines. Invariant: no link is followed, at any place
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
 import signal
 import stat
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +46,12 @@ def search(job: Json) -> Json:
 
 
 def _search_files(job: Json, pattern: re.Pattern[str], found: Json) -> None:
-    literal = re.escape(job["pattern"]) == job["pattern"] and not job["ignore_case"]
+    needle = _needle(pattern)
     room: int = job["limit"]
     for path in job["paths"]:
-        text = job["texts"][path] if path in job["texts"] else _read(path, found)
+        text = job["texts"][path] if path in job["texts"] else _read(path, needle, found)
         found["n_searched"] += 1
-        if text is None or (literal and job["pattern"] not in text):
+        if text is None:
             continue
         lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
         hits = [number for number, line in enumerate(lines) if pattern.search(line)]
@@ -59,8 +61,29 @@ def _search_files(job: Json, pattern: re.Pattern[str], found: Json) -> None:
             room = max(0, room - len(hits))
 
 
-def _read(path: str, found: Json) -> str | None:
-    """The text of a regular file, or None when it holds none; foreign encodings are let through."""
+def _needle(pattern: re.Pattern[str]) -> bytes:
+    """What a file in UTF-8 with a match holds; most files need no closer look.
+
+    Only the parser of `re`, which is private, surely knows which characters mean themselves.
+    """
+    parser: Any = importlib.import_module("re._parser")
+    parts = parser.parse(pattern.pattern, pattern.flags)
+    runs = (
+        "".join(chr(char) for _, char in run)
+        for is_text, run in groupby(parts, lambda part: part[0] is parser.LITERAL)
+        if is_text
+    )
+    longest = max(runs, key=len, default="")
+    # A byte that is no UTF-8 is read as U+FFFD, and case folds in more ways than one.
+    is_sure = "\ufffd" not in longest and not pattern.flags & re.IGNORECASE
+    return longest.encode("utf-8", "surrogatepass") if is_sure else b""
+
+
+def _read(path: str, needle: bytes, found: Json) -> str | None:
+    """The text of a regular file, or None when it holds none or surely no match.
+
+    Foreign encodings are let through.
+    """
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError:
@@ -81,6 +104,8 @@ def _read(path: str, found: Json) -> str | None:
         encoding = "utf-32" if raw.startswith(b"\xff\xfe\0\0") else "utf-16"
     elif b"\0" in raw:
         found["n_binary"] += 1
+        return None
+    elif needle not in raw:
         return None
     return raw.decode(encoding, "replace")
 

@@ -118,7 +118,9 @@ class Folders:
 
     def is_left_out(self, path: Path) -> bool:
         """Whether a search passes over this real path, by its name alone."""
-        guises = self._guises(path, path)
+        # Thousands of paths pass here, so they are cut as texts.
+        name, roots = str(path), (os.path.join(root, "") for root in self.roots)  # noqa: PTH118
+        guises = [_normalised(name[len(root) :]) for root in roots if name.startswith(root)]
         return bool(_refused(guises)) or any(guarded(guise) == "secret" for guise in guises)
 
     def is_link(self, text: str) -> bool:
@@ -187,7 +189,7 @@ class Folders:
     def _guises(self, lexical: Path, real: Path) -> set[str]:
         """The path below a folder as written and as it really is, in the form of the patterns."""
         return {
-            _normalised(path.relative_to(base))
+            _normalised(path.relative_to(base).as_posix())
             for path in {lexical, Path(os.path.normpath(lexical)), real}
             for base in {*self.folders, *self.roots}
             if path.is_relative_to(base)
@@ -202,7 +204,7 @@ class Folders:
             for link in _links_in(root):
                 target = real_path(Path(link.path))
                 if real.is_relative_to(target):
-                    yield _normalised(link.name / real.relative_to(target))
+                    yield _normalised((link.name / real.relative_to(target)).as_posix())
 
     def _names(self) -> str:
         return ", ".join(shown(folder) for folder in self.folders)
@@ -231,12 +233,12 @@ def _links_in(folder: Path) -> list[os.DirEntry[str]]:
     return []
 
 
-def _normalised(path: Path) -> str:
+def _normalised(path: str) -> str:
     """One spelling, as `./a/b`, for what some file system or git takes for the same.
 
     Names differ in case, Unicode form, invisible characters, or dots and spaces at the end.
     """
-    normal = unicodedata.normalize("NFKC", path.as_posix())
+    normal = unicodedata.normalize("NFKC", path)
     if not normal.isascii():
         normal = "".join(char for char in normal if unicodedata.category(char) != "Cf")
     return "./" + re.sub(r"[. ]+(?=/|$)", "", normal.casefold())

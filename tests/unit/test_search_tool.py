@@ -178,7 +178,7 @@ def test_a_repository_cannot_make_the_listing_run_its_programs(git_desk: Desk) -
 
 
 def test_a_pattern_that_never_ends_stops_in_time(desk: Desk) -> None:
-    desk.write("a.txt", "x" * 5000 + "\n")
+    desk.write("a.txt", "x" * 5000 + "\ny\n")
     desk.write("b.txt", "found xxy\n")
     job = {
         "pattern": "(x+x+)+y", "ignore_case": False, "texts": {}, "context": 0, "limit": 9,
@@ -196,7 +196,7 @@ def test_a_pattern_that_is_none_is_said_with_its_fault(desk: Desk, pattern: str)
 
 
 def test_a_cancelled_search_ends_at_once(desk: Desk) -> None:
-    desk.write("a.txt", "x" * 5000 + "\n")
+    desk.write("a.txt", "x" * 5000 + "\ny\n")
     cancel = CancelToken()
     timer = threading.Timer(0.3, cancel.cancel)
     timer.start()
