@@ -58,7 +58,10 @@ def desk_in(folder: Path) -> Generator[Desk]:
         }
 
         def start(*, trust: bool | None = True, environ: dict[str, str] | None = None, **o: Any):
-            options = o if trust is None else {"trust": trust, **o}
+            # The keys of the tests mean what is shown, however fast they are.
+            options = {"chat": {"inert_ms": 0}, **o}
+            if trust is not None:
+                options = {"trust": trust, **options}
             variables = {**environment, **(environ or {})}
             return stack.enter_context(Neovim(project, variables, options))
 

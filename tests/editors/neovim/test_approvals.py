@@ -37,6 +37,38 @@ def test_an_approval_shows_exactly_what_would_happen_and_nothing_happens_before(
     assert "it deletes my build" in desk.prompts()
 
 
+def test_no_key_allows_what_has_just_appeared(desk: Desk) -> None:
+    desk.script(
+        call("edit", **OTHER),
+        call("terminal", command="touch made", security_risk="medium"),
+        say("Made."),
+    )
+    forever = {"inert_ms": 1_000_000_000}
+    editor = desk.start(chat=forever)
+    editor.edit(desk.file)
+    editor.command("Oh make it")
+    editor.wait_for_chat("[d] see it side by side")
+    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    refused = "vim.api.nvim_exec2('messages', { output = true }).output:find('asked just now')"
+    editor.type("a")
+    editor.wait(refused)
+    editor.command("messages clear")
+    editor.type("d")
+    editor.wait("vim.fn.tabpagenr('$') == 2 and vim.fn.getline(1) == 'x = 1'")
+    editor.type("A")
+    editor.wait(refused)
+    assert not (desk.project / "other.py").exists()
+    editor.options(chat={"inert_ms": 0})
+    editor.type("A")
+    editor.wait_for_event("ApprovalRequested", nth=2)
+    assert (desk.project / "other.py").exists()
+
+    # Who writes a command has read what it is about.
+    editor.options(chat=forever)
+    editor.command("Oh approve")
+    editor.wait_for_chat("Made.")
+
+
 def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
     desk.script(
         call("terminal", command="touch made", security_risk="medium"),

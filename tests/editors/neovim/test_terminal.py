@@ -66,7 +66,7 @@ def terminal(desk: Desk, tmp_path: Path) -> Iterator[Terminal]:
         pytest.skip("no tmux")
     init = tmp_path / "init.lua"
     command = "{" + ", ".join(f"[[{word}]]" for word in DAEMON) + "}"
-    options = f"vim.g.oh = {{ cmd = {command}, trust = true }}"
+    options = f"vim.g.oh = {{ cmd = {command}, trust = true, chat = {{ inert_ms = 0 }} }}"
     init.write_text(f"vim.opt.rtp:prepend([[{PLUGIN}]])\n{options}\n", "utf-8")
     terminal = Terminal(desk, tmp_path / "tmux", init)
     yield terminal

@@ -1,18 +1,54 @@
 --- Answers to what the agent asks. Which approval is meant: that under the cursor, else the oldest.
+local config = require("oh.config")
 local prompts = require("oh.prompt")
 local proposal = require("oh.proposal")
 local tell = require("oh.tell")
 
 local M = {}
 
+--- When each was shown, in nanoseconds.
+---@type table<table, integer>
+local shown_at = setmetatable({}, { __mode = "k" })
+
+--- The chat has it; it draws it more than once.
+---@param approval table
+function M.on_drawn(approval)
+  shown_at[approval] = shown_at[approval] or vim.uv.hrtime()
+end
+
+--- It took the place of something else.
+---@param approval table
+function M.on_shown(approval)
+  shown_at[approval] = vim.uv.hrtime()
+end
+
+--- Whether a key can mean it. One that is pressed as it appears was for what was there before.
+---@param approval table
+---@return boolean
+function M.is_readable(approval)
+  local shown_ms = (vim.uv.hrtime() - (shown_at[approval] or 0)) / 1e6
+  if shown_ms < config.current().chat.inert_ms then
+    tell.message("that was asked just now; read it, then press the key again")
+    return false
+  end
+  return true
+end
+
+--- That under the cursor, else the oldest.
 ---@param conversation oh.Conversation
 ---@return table?
-function M.meant(conversation)
+local function candidate(conversation)
   local chat = require("oh.chat").at()
   local entry = chat
     and chat.conversation == conversation
     and chat:entry_at(vim.api.nvim_win_get_cursor(0)[1])
-  local approval = entry and entry.approval or conversation.approvals[1]
+  return entry and entry.approval or conversation.approvals[1]
+end
+
+---@param conversation oh.Conversation
+---@return table?
+function M.meant(conversation)
+  local approval = candidate(conversation)
   if not approval then
     tell.message("nothing waits to be allowed")
   elseif conversation.is_followed then
@@ -23,6 +59,16 @@ function M.meant(conversation)
     return nil
   end
   return approval
+end
+
+--- The same as `:Oh approve`, once there was time to read.
+function M.approve_by_key()
+  local conversation = require("oh").conversation()
+  local is_question = conversation and require("oh.questions").meant(conversation)
+  local approval = conversation and not is_question and candidate(conversation)
+  if not approval or M.is_readable(approval) then
+    vim.cmd("Oh approve")
+  end
 end
 
 --- Allow what is meant for this scope; `?` shows which are offered.

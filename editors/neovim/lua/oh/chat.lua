@@ -198,6 +198,9 @@ function Chat:render_blocks(first)
     if self.dirty[index] or not self.blocks[index] then
       view.before = entries[index - 1]
       self.blocks[index] = transcript.render(entries[index], view)
+      if entries[index].approval then
+        require("oh.approval").on_drawn(entries[index].approval)
+      end
     end
   end
   self.dirty = {}

@@ -15,6 +15,7 @@ local M = {}
 ---@class oh.Config.Chat
 ---@field width number Columns, or a part of the screen when it is below 1.
 ---@field folded integer A body with more lines than this is folded when its tool call has ended.
+---@field inert_ms integer For so long no key allows what has just been shown.
 
 ---@class oh.Config.Input
 ---@field height integer
@@ -30,7 +31,7 @@ local defaults = {
   cmd = { "oh-daemon", "--stdio" },
   env = {},
   settings = {},
-  chat = { width = 0.4, folded = 12 },
+  chat = { width = 0.4, folded = 12, inert_ms = 400 },
   input = { height = 6 },
   keys = {
     chat = {

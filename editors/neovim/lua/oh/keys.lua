@@ -37,7 +37,11 @@ local NORMAL, MOTION, BOTH = { "n" }, { "n", "x" }, { "n", "i" }
 --- What the keys do. The options say which of them a kind of buffer has.
 ---@type table<string, oh.Key>
 local actions = {
-  approve = { modes = NORMAL, desc = "allow what is asked; answer", run = command("approve") },
+  approve = {
+    modes = NORMAL,
+    desc = "allow what is asked; answer",
+    run = calls("approval", "approve_by_key"),
+  },
   approve_for = { modes = NORMAL, desc = "choose for how long", run = command("approve ?") },
   reject = {
     modes = NORMAL,

@@ -176,6 +176,9 @@ function Review:show(change)
         self.tab:select(row)
       end
     end
+    if is_other and change.approval then
+      require("oh.approval").on_shown(change.approval)
+    end
     if is_other then
       self.tab:to_first_change(sides)
     end
@@ -233,6 +236,10 @@ function M.decide(verdict, is_whole)
   local review = here()
   local change = review and review.shown
   if not (review and change) then
+    return
+  end
+  local is_asked = verdict == "accept" and change.approval
+  if is_asked and not require("oh.approval").is_readable(change.approval) then
     return
   end
   is_whole = is_whole or vim.api.nvim_get_current_buf() == review.tab.list
