@@ -6,39 +6,31 @@ it: whatever goes wrong means that nothing is known.
 
 from __future__ import annotations
 
-from pydantic import TypeAdapter
-from typing_extensions import TypedDict
+from pydantic import AliasChoices, AliasPath, BaseModel, Field
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json
 
 _PATIENCE_S = 2.0
 """For each of connecting and answering: an interrupt waits for it."""
+_WINDOW = AliasChoices(
+    *("loaded_context_length", "context_length", "max_model_len"), AliasPath("meta", "n_ctx_train")
+)
 
 
-class _Meta(TypedDict, total=False):
-    n_ctx_train: int | None
+class _Told(BaseModel):
+    """Of one model, from wherever a server has it; absent is unknown."""
+
+    id: str = ""
+    window: int | None = Field(default=None, validation_alias=_WINDOW)
+    parameters: list[str] | None = Field(default=None, validation_alias="supported_parameters")
+    kinds: list[str] | None = Field(
+        default=None, validation_alias=AliasPath("architecture", "input_modalities")
+    )
 
 
-class _Architecture(TypedDict, total=False):
-    input_modalities: list[str] | None
-
-
-class _Told(TypedDict, total=False):
-    id: str
-    context_length: int | None
-    max_model_len: int | None
-    loaded_context_length: int | None
-    meta: _Meta | None
-    supported_parameters: list[str] | None
-    architecture: _Architecture | None
-
-
-class _List(TypedDict):
+class _List(BaseModel):
     data: list[_Told]
-
-
-_LIST = TypeAdapter(_List)
 
 
 def read_live_metadata(settings: LLMSettings) -> Json:
@@ -61,19 +53,10 @@ def read_live_metadata(settings: LLMSettings) -> Json:
 def parse_models(listed: object, model: str) -> Json:
     """The entry of `model`, with or without its provider. Raises `ValueError` for another form."""
     names = {model, model.partition("/")[2], model.rpartition("/")[2]}
-    models = _LIST.validate_python(listed)["data"]
-    told: _Told = next((each for each in models if each.get("id") in names), {})
-    meta, architecture = told.get("meta") or {}, told.get("architecture") or {}
-    window = (
-        told.get("loaded_context_length")
-        or told.get("context_length")
-        or told.get("max_model_len")
-        or meta.get("n_ctx_train")
-    )
-    parameters, kinds = told.get("supported_parameters"), architecture.get("input_modalities")
+    told = next((each for each in _List.model_validate(listed).data if each.id in names), _Told())
     entry = {
-        "max_input_tokens": window or None,
-        "supports_function_calling": None if parameters is None else "tools" in parameters,
-        "supports_vision": None if kinds is None else "image" in kinds,
+        "max_input_tokens": told.window or None,
+        "supports_function_calling": told.parameters and "tools" in told.parameters,
+        "supports_vision": told.kinds and "image" in told.kinds,
     }
     return {name: value for name, value in entry.items() if value is not None}
