@@ -74,20 +74,19 @@ def find_capabilities(
 ) -> Capabilities:
     """`table` is litellm's `model_cost`; `live` is what the endpoint says, by the same names."""
     key = find_entry(settings, table)
-    entry = {**(table[key] if key else {}), **(live or {})}
+    own = {
+        "max_input_tokens": settings.context_window,
+        "supports_function_calling": settings.native_tool_calling,
+        "supports_vision": settings.sees_images,
+    }
+    wanted = {name: value for name, value in own.items() if value is not None}
+    entry = {**(table[key] if key else {}), **(live or {}), **wanted}
     quirks = _quirks(settings, entry)
     window = entry.get("max_input_tokens") or entry.get("max_tokens")
-    native = settings.native_tool_calling
-    if native is None:
-        native = bool(entry.get("supports_function_calling", key is None))
-    sees = settings.sees_images
-    if sees is None:
-        sees = bool(entry.get("supports_vision", key is None))
     return Capabilities(
-        context_window=settings.context_window
-        or (window if isinstance(window, int) else quirks.context_window),
-        calls_functions=native,
-        sees_images=sees,
+        context_window=window if isinstance(window, int) else quirks.context_window,
+        calls_functions=bool(entry.get("supports_function_calling", key is None)),
+        sees_images=bool(entry.get("supports_vision", key is None)),
         table_entry=key,
         api=settings.api or _find_api(settings, entry),
         reasons=bool(entry.get("supports_reasoning")) if key else None,

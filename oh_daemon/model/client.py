@@ -142,7 +142,8 @@ class LiteLLM:
     async def _call(
         self, request: ModelRequest, on_delta: Callable[[ModelDelta], None]
     ) -> ModelAnswer:
-        settings, can = self._settings, await asyncio.to_thread(self._prepare)
+        # May take seconds: an import, and a question to the endpoint.
+        settings, can = self._settings, await asyncio.to_thread(lambda: self._capabilities)
         has_functions = can.calls_functions
         assembly = Assembly(on_delta if has_functions else ShownText(on_delta).feed)
         patience = asyncio.timeout(settings.first_token_timeout_s)
@@ -292,11 +293,6 @@ class LiteLLM:
         settings = self._settings.model_copy(update={"base_url": url})
         live = read_live_metadata(self._settings)
         return find_capabilities(settings, load_litellm().model_cost, live)
-
-    def _prepare(self) -> Capabilities:
-        """May take seconds: an import, and a question to the endpoint."""
-        load_litellm()
-        return self._capabilities
 
     def _table_price(self, usage: Usage) -> float | None:
         """In US dollars: the user's prices, else litellm's table, else unknown."""
