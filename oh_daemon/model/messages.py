@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import cast
 
 from oh_daemon.core.ports import Json
 from oh_daemon.model.capabilities import Capabilities
 
-_IMAGE_BELOW: Json = {"type": "text", "text": "(an image, in the message after the results)"}
+_BELOW = "(an image, in the message after the results)"
+_UNSEEN = "(an image, left out: this model does not see images)"
 
 
 def prepare_messages(messages: Sequence[Json], model: str, can: Capabilities) -> list[Json]:
@@ -32,7 +32,7 @@ def prepare_messages(messages: Sequence[Json], model: str, can: Capabilities) ->
 def taken_by(messages: Sequence[Json], can: Capabilities) -> list[Json]:
     """What holds in every dialect: ids that the model takes, and no images for a blind one."""
     taken = [_with_call_ids(message, can) for message in messages]
-    return taken if can.sees_images else [_without_images(message) for message in taken]
+    return taken if can.sees_images else [_without_images(message, _UNSEEN) for message in taken]
 
 
 def own_thinking(message: Json, model: str) -> Json | None:
@@ -74,19 +74,24 @@ def _with_images_after(messages: Iterable[Json]) -> Iterator[Json]:
     """Tools return text; their images follow when all results of an answer are told."""
     images = list[Json]()
     for message in messages:
-        if message["role"] != "tool" and images:
+        is_result = message["role"] == "tool"
+        if images and not is_result:
             yield {"role": "user", "content": images}
             images = []
-        content = message.get("content")
-        if message["role"] != "tool" or not isinstance(content, list):
-            yield message
-            continue
-        parts = cast("list[Json]", content)
-        images += [part for part in parts if part["type"] == "image_url"]
-        named = [_IMAGE_BELOW if part["type"] == "image_url" else part for part in parts]
-        yield {**message, "content": plain_content(named)}
+        if is_result:
+            images += [part for part in parts_of(message["content"]) if part["type"] == "image_url"]
+        yield _without_images(message, _BELOW) if is_result else message
     if images:
         yield {"role": "user", "content": images}
+
+
+def text_part(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def parts_of(content: str | list[Json] | None) -> list[Json]:
+    """The content of a message as a list."""
+    return [text_part(content)] if isinstance(content, str) else content or []
 
 
 def plain_content(parts: list[Json]) -> str | list[Json]:
@@ -110,21 +115,18 @@ def _call_id(call_id: str, can: Capabilities) -> str:
     return sha256(call_id.encode()).hexdigest()[:9]
 
 
-def _without_images(message: Json) -> Json:
+def _without_images(message: Json, note: str) -> Json:
     content = message.get("content")
-    if not isinstance(content, list):
+    if isinstance(content, str | None):
         return message
-    note = {"type": "text", "text": "(an image, left out: this model does not see images)"}
-    parts = [note if p["type"] == "image_url" else p for p in cast("list[Json]", content)]
-    return {**message, "content": plain_content(parts)}
+    named = [text_part(note) if p["type"] == "image_url" else p for p in parts_of(content)]
+    return {**message, "content": plain_content(named)}
 
 
 def _with_cache_mark(message: Json) -> Json:
     content = message.get("content")
     if not content:
         return message
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    parts: list[Json] = content
+    parts = parts_of(content)
     marked = {**parts[-1], "cache_control": {"type": "ephemeral"}}
     return {**message, "content": [*parts[:-1], marked]}

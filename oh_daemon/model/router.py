@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from oh_daemon.contract.profiles import Router, RouteRule
 from oh_daemon.core.condensation import CHARS_PER_TOKEN, FULL
 from oh_daemon.core.context import size_of
-from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Progress
+from oh_daemon.core.ports import Model, ModelAnswer, ModelRequest, Progress
+from oh_daemon.model.messages import parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,10 @@ class _Shape:
     def of(request: ModelRequest) -> _Shape:
         size = sum(map(size_of, request.messages)) + sum(len(str(tool)) for tool in request.tools)
         users = [m for m in request.messages if m["role"] == "user"]
-        said = " ".join(p.get("text", "") for p in _parts(users[-1])) if users else ""
+        said = " ".join(p.get("text", "") for p in parts_of(users[-1]["content"])) if users else ""
+        parts = (part for m in request.messages for part in parts_of(m.get("content")))
         return _Shape(
-            has_images=any(p["type"] == "image_url" for m in request.messages for p in _parts(m)),
+            has_images=any(part["type"] == "image_url" for part in parts),
             tokens=size // CHARS_PER_TOKEN,
             purpose=request.purpose or "step",
             said=said.casefold(),
@@ -116,8 +117,3 @@ class _Shape:
         window = model.context_window
         is_wide = window is None or self.tokens < FULL * window
         return is_wide and (model.sees_images or not self.has_images)
-
-
-def _parts(message: Json) -> Sequence[dict[str, Any]]:
-    content = message.get("content") or ()
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content

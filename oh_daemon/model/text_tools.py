@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from oh_daemon.core.dialects import strict_json
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
-from oh_daemon.model.messages import plain_content
+from oh_daemon.model.messages import parts_of, plain_content, text_part
 
 _CALL, _CALL_END, _RESULT = "<tool_call>", "</tool_call>", "<tool_result"
 _THINK, _THINK_END = "<think>", "</think>"
@@ -70,7 +70,8 @@ def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
 def _render(message: Json, names: dict[str, str]) -> Json:
     if message["role"] == "tool":
         head = f"{_RESULT} of={json.dumps(names[message['tool_call_id']])}>"
-        parts = [_text(head), *_parts(message["content"]), _text("</tool_result>")]
+        end = text_part("</tool_result>")
+        parts = [text_part(head), *parts_of(message["content"]), end]
         return {"role": "user", "content": plain_content(parts)}
     if "tool_calls" not in message:
         return message
@@ -88,15 +89,7 @@ def _joined(first: Json, second: Json) -> Json:
     contents = [first["content"], second["content"]]
     if all(isinstance(content, str) for content in contents):
         return {**first, "content": "\n\n".join(contents)}
-    return {**first, "content": [part for content in contents for part in _parts(content)]}
-
-
-def _text(text: str) -> Json:
-    return {"type": "text", "text": text}
-
-
-def _parts(content: str | list[Json]) -> list[Json]:
-    return [_text(content)] if isinstance(content, str) else content
+    return {**first, "content": [part for content in contents for part in parts_of(content)]}
 
 
 class ShownText:
