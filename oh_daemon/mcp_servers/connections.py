@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.mcp_servers.pipes import piped
-from oh_daemon.mcp_servers.sign_in import Keep, Memory, SignIn
+from oh_daemon.mcp_servers.sign_in import Keep, SignIn
 from oh_daemon.workspace.spawner import SECRET_NAME, Process, Spawner, clean_env
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -36,7 +37,7 @@ class Surroundings:
     masker: Masker
     """Hides each value that was put in for a name, or has the name of a secret."""
     cwd: Path
-    keep: Keep = field(default_factory=Memory)
+    keep: Keep = field(default_factory=dict[str, Json])
     """For what a server gives who has signed in."""
 
     def sign_in(self, settings: McpServerSettings) -> SignIn:

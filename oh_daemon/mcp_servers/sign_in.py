@@ -21,33 +21,24 @@ _PAGE = b"<!doctype html><meta charset=utf-8><title>oh-daemon</title><p>%s</p>"
 
 
 class Keep(Protocol):
-    """Where tokens are kept, by the server's address."""
+    """Where tokens are kept, by the server's address; a dict keeps them as long as the process."""
 
-    def load(self, name: str) -> Json: ...
+    def get(self, name: str, default: Json, /) -> Json: ...
 
-    def save(self, name: str, value: Json) -> None: ...
-
-
-class Memory:
-    """Keeps them as long as the process."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, Json] = {}
-
-    def load(self, name: str) -> Json:
-        return self._kept.get(name, {})
-
-    def save(self, name: str, value: Json) -> None:
-        self._kept[name] = value
+    def __setitem__(self, name: str, value: Json, /) -> None: ...
 
 
 class SignIn:
-    """How one server gets to know the user. On the io loop only."""
+    """How one server gets to know the user. On the io loop only.
+
+    It is also the mcp package's port for what it wants kept: tokens, and how we are registered.
+    """
 
     def __init__(self, url: str, keep: Keep, on_secret: Callable[[str], None]) -> None:
         self._url = url
         self._keep = keep
         self._on_secret = on_secret
+        self._kept: Json = {}
         self._page: asyncio.Future[str | None] | None = None
         self.is_needed = False
         """Whether the server has asked for it and nobody has signed in since."""
@@ -58,8 +49,8 @@ class SignIn:
 
         Whoever was signed in before is forgotten.
         """
-        kept = self._keep.load(self._url)
-        self._keep.save(self._url, {key: kept[key] for key in ("client",) if key in kept})
+        kept = self._keep.get(self._url, {})
+        self._keep[self._url] = {key: kept[key] for key in ("client",) if key in kept}
         self._page = asyncio.get_running_loop().create_future()
         return self._page
 
@@ -78,15 +69,15 @@ class SignIn:
     async def auth(self) -> AsyncGenerator[Any]:
         """For the HTTP client: what answers the server's demand; None while there is nothing."""
         self.is_needed = False
-        kept = self._keep.load(self._url)
+        self._kept = dict(self._keep.get(self._url, {}))
         if self._page is not None:
-            async with _Browser(_port_of(kept)) as browser:
-                if browser.port != _port_of(kept):
+            async with _Browser(self._port) as browser:
+                if browser.port != self._port:
                     # Registered with another way back, which most servers insist on.
-                    kept = {}
-                yield self._provider(kept, browser)
-        elif "tokens" in kept:
-            yield self._provider(kept, None)
+                    self._kept = {}
+                yield self._provider(browser)
+        elif "tokens" in self._kept:
+            yield self._provider(None)
         else:
             yield None
 
@@ -95,11 +86,9 @@ class SignIn:
         self.is_needed = True
         self.on_needed()
 
-    def _provider(self, kept: Json, browser: _Browser | None) -> Any:
+    def _provider(self, browser: _Browser | None) -> Any:
         from mcp.client.auth import OAuthClientProvider  # noqa: PLC0415 - mcp is slow to import.
         from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata  # noqa: PLC0415
-
-        storage = _Storage(kept, self._on_secret, lambda: self._save(storage, provider))
 
         async def ask_user(url: str) -> None:
             self.on_refused()
@@ -114,43 +103,23 @@ class SignIn:
                 raise ToolError("the user must sign in again")
             return await browser.returned()
 
-        uris = [browser.redirect_uri] if browser else _ways_back(kept)
+        uris = [browser.redirect_uri] if browser else self._ways_back
         metadata = OAuthClientMetadata.model_validate(
             {"client_name": "oh-daemon", "redirect_uris": uris}
         )
-        provider: Any = OAuthClientProvider(
-            self._url, metadata, storage, ask_user, wait_for_browser
-        )
+        provider: Any = OAuthClientProvider(self._url, metadata, self, ask_user, wait_for_browser)
         # The package keeps neither, so after a restart it could not refresh an old token.
-        provider.context.token_expiry_time = kept.get("expiresAt")
-        if "server" in kept:
-            provider.context.oauth_metadata = OAuthMetadata.model_validate(kept["server"])
-        return provider
-
-    def _save(self, storage: _Storage, provider: Any) -> None:
-        if provider.context.oauth_metadata is not None:
-            storage.kept["server"] = _json(provider.context.oauth_metadata)
-        storage.kept["expiresAt"] = provider.context.token_expiry_time
-        if "tokens" in storage.kept:
-            self.is_needed = False
-        self._keep.save(self._url, storage.kept)
-
-
-class _Storage:
-    """The mcp package's port for what it wants kept."""
-
-    def __init__(
-        self, kept: Json, on_secret: Callable[[str], None], on_change: Callable[[], None]
-    ) -> None:
-        self.kept = dict(kept)
-        self._on_secret = on_secret
-        self._on_change = on_change
+        self._context = provider.context
+        self._context.token_expiry_time = self._kept.get("expiresAt")
+        if "server" in self._kept:
+            self._context.oauth_metadata = OAuthMetadata.model_validate(self._kept["server"])
         self._mask()
+        return provider
 
     async def get_tokens(self) -> Any:
         from mcp.shared.auth import OAuthToken  # noqa: PLC0415 - see `SignIn`.
 
-        tokens = self.kept.get("tokens")
+        tokens = self._kept.get("tokens")
         return tokens and OAuthToken.model_validate(tokens)
 
     async def set_tokens(self, tokens: Any) -> None:
@@ -159,22 +128,37 @@ class _Storage:
     async def get_client_info(self) -> Any:
         from mcp.shared.auth import OAuthClientInformationFull  # noqa: PLC0415 - see `SignIn`.
 
-        client = self.kept.get("client")
+        client = self._kept.get("client")
         return client and OAuthClientInformationFull.model_validate(client)
 
     async def set_client_info(self, client_info: Any) -> None:
         self._change("client", client_info)
 
     def _change(self, key: str, value: Any) -> None:
-        self.kept[key] = _json(value)
+        self._kept[key] = _json(value)
         self._mask()
-        self._on_change()
+        if self._context.oauth_metadata is not None:
+            self._kept["server"] = _json(self._context.oauth_metadata)
+        self._kept["expiresAt"] = self._context.token_expiry_time
+        if "tokens" in self._kept:
+            self.is_needed = False
+        self._keep[self._url] = self._kept
 
     def _mask(self) -> None:
-        for holder in (self.kept.get("tokens", {}), self.kept.get("client", {})):
+        for holder in (self._kept.get("tokens", {}), self._kept.get("client", {})):
             for name in ("access_token", "refresh_token", "client_secret"):
                 if holder.get(name):
                     self._on_secret(holder[name])
+
+    @property
+    def _ways_back(self) -> list[str]:
+        """The addresses that we are registered with."""
+        client: Json = self._kept.get("client", {})
+        return list(client.get("redirect_uris") or ())
+
+    @property
+    def _port(self) -> int:
+        return next((urlsplit(uri).port or 0 for uri in self._ways_back), 0)
 
 
 class _Browser:
@@ -236,16 +220,6 @@ class _Browser:
         writer.write(head + _PAGE % says)
         await writer.drain()
         writer.close()
-
-
-def _ways_back(kept: Json) -> list[str]:
-    """The addresses that this client is registered with."""
-    client: Json = kept.get("client", {})
-    return list(client.get("redirect_uris") or ())
-
-
-def _port_of(kept: Json) -> int:
-    return next((urlsplit(uri).port or 0 for uri in _ways_back(kept)), 0)
 
 
 def _json(model: Any) -> Json:

@@ -24,8 +24,8 @@ class KeptSecrets:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def load(self, name: str) -> dict[str, Any]:
-        """What was saved; empty when that is nothing or cannot be read."""
+    def get(self, name: str, default: dict[str, Any]) -> dict[str, Any]:
+        """What was saved; `default` when that is nothing or cannot be read."""
         with (
             contextlib.suppress(OSError, ValueError, DaemonError),
             read_private(self._file(name)) as f,
@@ -33,9 +33,9 @@ class KeptSecrets:
             loaded = orjson.loads(f.read())
             if isinstance(loaded, dict):
                 return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
-        return {}
+        return default
 
-    def save(self, name: str, value: dict[str, Any]) -> None:
+    def __setitem__(self, name: str, value: dict[str, Any]) -> None:
         """Raises `ReadOnlyError` or `StorageError`."""
         try:
             self._folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
