@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from oh_daemon.contract.errors import DaemonError
-from oh_daemon.store.private_files import (
-    disk_error,
-    private_folder,
-    read_private,
-    replace_file,
-)
+from oh_daemon.core.ports import Json
+from oh_daemon.store.private_files import disk_error, load_object, private_folder, replace_file
 
 
 class KeptSecrets:
@@ -24,18 +17,11 @@ class KeptSecrets:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get(self, name: str, default: dict[str, Any]) -> dict[str, Any]:
+    def get(self, name: str, default: Json) -> Json:
         """What was saved; `default` when that is nothing or cannot be read."""
-        with (
-            contextlib.suppress(OSError, ValueError, DaemonError),
-            read_private(self._file(name)) as f,
-        ):
-            loaded = orjson.loads(f.read())
-            if isinstance(loaded, dict):
-                return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
-        return default
+        return load_object(self._file(name)) or default
 
-    def __setitem__(self, name: str, value: dict[str, Any]) -> None:
+    def __setitem__(self, name: str, value: Json) -> None:
         """Raises `ReadOnlyError` or `StorageError`."""
         try:
             self._folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -14,7 +14,10 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
+import orjson
+
 from oh_daemon.contract.errors import DaemonError, ReadOnlyError, StorageError
+from oh_daemon.core.ports import Json
 
 _HINTS = {
     errno.ENOSPC: "the disk is full; free some space, then resume",
@@ -67,6 +70,15 @@ def read_end(path: Path, max_bytes: int) -> bytes:
         return os.pread(fd, length, size - length)
     finally:
         os.close(fd)
+
+
+def load_object(path: Path) -> Json:
+    """The JSON object in a file of ours; empty when there is none or it cannot be read."""
+    with suppress(OSError, ValueError):
+        loaded = orjson.loads(path.read_bytes())
+        if isinstance(loaded, dict):
+            return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
+    return {}
 
 
 def open_private(path: Path, flags: int) -> int:

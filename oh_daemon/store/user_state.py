@@ -6,7 +6,6 @@ folder must not be able to trust itself.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import threading
@@ -18,7 +17,7 @@ from typing import Any, Literal
 import orjson
 
 from oh_daemon.contract.errors import ReadOnlyError
-from oh_daemon.store.private_files import open_private, replace_file
+from oh_daemon.store.private_files import load_object, open_private, replace_file
 
 Trust = Literal["full", "readOnly", "none"]
 _SPENT, _ON = "spent", "on"
@@ -77,11 +76,7 @@ class UserState:
 
     def _load(self) -> dict[str, dict[str, Any]]:
         # Anything unreadable counts as nothing decided: the stricter reading.
-        with contextlib.suppress(OSError, ValueError):
-            loaded = orjson.loads(self._path.read_bytes())
-            if isinstance(loaded, dict):
-                return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
-        return {}
+        return load_object(self._path)
 
     def _change(self, key: str, name: str, change: Callable[[Any], object]) -> None:
         with self._lock:
