@@ -125,6 +125,31 @@ class Model(Protocol):
         ...
 
 
+class LikeModel:
+    """All of a `Model` that stands before another one, but for `complete`."""
+
+    def __init__(self, other: Model, label: str) -> None:
+        self._other = other
+        self.name = other.name
+        self.label = label
+
+    @property
+    def context_window(self) -> int | None:
+        return self._other.context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self._other.sees_images
+
+    @property
+    def edits_by_patch(self) -> bool:
+        return self._other.edits_by_patch
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._other.warnings
+
+
 # Tools
 
 

@@ -10,35 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from oh_daemon.contract.errors import ContextWindowExceededError, ModelError
-from oh_daemon.core.ports import Model, ModelAnswer, ModelRequest, Progress, Retry
+from oh_daemon.core.ports import LikeModel, Model, ModelAnswer, ModelRequest, Progress, Retry
 
 REST_S = 120.0
 
 
-class WithFallbacks:
+class WithFallbacks(LikeModel):
     """The first of `models` that answers. Thread-safe."""
 
     def __init__(self, name: str, models: Sequence[Model]) -> None:
+        super().__init__(models[0], name)
         self._models = tuple(models)
         self._rests_until = dict.fromkeys(range(len(models)), 0.0)
-        self.name = models[0].name
-        self.label = name
-
-    @property
-    def context_window(self) -> int | None:
-        return self._models[0].context_window
-
-    @property
-    def sees_images(self) -> bool:
-        return self._models[0].sees_images
-
-    @property
-    def edits_by_patch(self) -> bool:
-        return self._models[0].edits_by_patch
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self._models[0].warnings
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """As the port says; a change of models is told as a retry. The last one's error counts."""

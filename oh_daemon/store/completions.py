@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import re
-from dataclasses import fields, is_dataclass
 from itertools import count
 from pathlib import Path
 
-from oh_daemon.contract.base import Contract
+from pydantic_core import to_jsonable_python
+
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.cancel import Cancelled
-from oh_daemon.core.ports import Clock, Json, Model, ModelAnswer, ModelRequest, Progress
+from oh_daemon.core.ports import Clock, Json, LikeModel, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.core.secrets import Masker
 from oh_daemon.store.private_files import private_folder, write_new
 
@@ -43,7 +43,8 @@ class Completions:
         """Write one file, named by time and purpose."""
         now = self._clock.now()
         value: Json = {"at": now, "model": model.name, "request": request, **outcome}
-        text = json.dumps(value, ensure_ascii=False, default=_plain, indent=1)
+        plain = to_jsonable_python(value, exclude_none=True, fallback=str)
+        text = json.dumps(plain, ensure_ascii=False, indent=1)
         text = _LONG_DATA.sub(r"\1…", self._masker.mask(text))
         stamp = re.sub(r"\D", "", now)
         name = f"{stamp}-{next(self._numbers):04}-{request.purpose or 'step'}.json"
@@ -54,45 +55,19 @@ class Completions:
             logger.warning("no %s: %s", self._folder / name, exc)
 
 
-class _Kept:
-    """A model as the port has it; all but `complete` is the inner one's."""
+class _Kept(LikeModel):
+    """What it is asked and answers becomes a file."""
 
     def __init__(self, model: Model, files: Completions) -> None:
-        self._model = model
+        super().__init__(model, model.label)
         self._files = files
-        self.name = model.name
-        self.label = model.label
-
-    @property
-    def context_window(self) -> int | None:
-        return self._model.context_window
-
-    @property
-    def sees_images(self) -> bool:
-        return self._model.sees_images
-
-    @property
-    def edits_by_patch(self) -> bool:
-        return self._model.edits_by_patch
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self._model.warnings
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """As the port says; retries are in the conversation's log."""
         try:
-            answer = self._model.complete(request, progress)
+            answer = self._other.complete(request, progress)
         except (Cancelled, DaemonError) as exc:
-            self._files.keep(self._model, request, {"error": str(exc) or "cancelled"})
+            self._files.keep(self._other, request, {"error": str(exc) or "cancelled"})
             raise
-        self._files.keep(self._model, request, {"answer": answer})
+        self._files.keep(self._other, request, {"answer": answer})
         return answer
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Contract):
-        return value.model_dump(mode="json", exclude_none=True)
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    return str(value)
