@@ -59,7 +59,7 @@ class _Servers(BaseModel):
     )
 
 
-class _Front(BaseModel):
+class _Front(_Servers):
     """What a front matter may say; other keys belong to other agents."""
 
     name: str | None = None
@@ -72,9 +72,6 @@ class _Front(BaseModel):
         default=None, validation_alias=AliasChoices("argument-hint", "argument_hint")
     )
     mcp_tools: _Servers = _Servers()
-    servers: dict[str, McpServerSettings] = Field(
-        default={}, validation_alias=AliasChoices("mcpServers", "mcp_servers")
-    )
 
 
 def find_skills(
