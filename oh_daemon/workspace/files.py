@@ -175,8 +175,8 @@ def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:
         kind = "a folder; use list" if is_folder else "a pipe, socket or device, not a file"
         raise ToolError(f"{shown(path)!r} is {kind}")
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path.
-        raw = file.read(MAX_TEXT_BYTES + 1) if status.st_size <= MAX_TEXT_BYTES else None
-    if raw is None or len(raw) > MAX_TEXT_BYTES:
+        raw = file.read(MAX_TEXT_BYTES + 1)
+    if len(raw) > MAX_TEXT_BYTES:
         raise ToolError(
             f"{shown(path)!r} has {status.st_size:,} bytes, more than the"
             f" {MAX_TEXT_BYTES >> 20} MiB that this tool reads; use grep, or sed -n in the terminal"
