@@ -24,7 +24,14 @@ from oh_daemon.workspace.joint_edit import change_all
 from oh_daemon.workspace.patch import Hunks, Section, parse_patch
 from oh_daemon.workspace.paths import shown, uri_from_path
 from oh_daemon.workspace.review import Part, Wanted, hunks_of
-from oh_daemon.workspace.text_changes import Create, Remove, applied, unified, with_newlines
+from oh_daemon.workspace.text_changes import (
+    Create,
+    Remove,
+    applied,
+    located,
+    unified,
+    with_newlines,
+)
 
 NAME = "apply_patch"
 _MAX_FILES = 100
@@ -193,7 +200,7 @@ class PatchTool:
         removal = self._step(section.path, Remove(text))
         if section.move_to is None or look.file is None:
             return [removal]
-        after = applied(text, section.hunks.edits(text))
+        after = applied(text, located(text, section.hunks.edits))
         made = self._step(section.move_to, Create(after, look.file.form))
         moved = (self._folders.name(removal.path), self._folders.name(made.path), text)
         return [replace(made, moved=moved), replace(removal, moved=moved)]

@@ -43,12 +43,12 @@ from oh_daemon.workspace.text_changes import (
     applied,
     capped,
     difference,
+    located,
     looks_applied,
     restoring,
     with_newlines,
 )
 
-FindEdits = Callable[[str], tuple[TextEdit, ...]]
 _VERIFY_TIMEOUT_S = 2.0
 _MOVED = (None, "stale", "missing")
 """What an editor says that did nothing because the document is another one by now."""
@@ -196,7 +196,7 @@ class Documents:
         if moved and not change.is_anchored:
             raise self._stale(state, "it changed since you read it")
         try:
-            planned = self._planned(state, change.edits)
+            planned = self._planned(state, partial(located, find=change.edits))
         except StaleDocumentError:
             raise
         except ToolError as exc:
@@ -240,7 +240,7 @@ class Documents:
         error.on_shown = partial(self._saw, state)
         return error
 
-    def _planned(self, state: Look, find: FindEdits) -> PlannedEdit:
+    def _planned(self, state: Look, find: Callable[[str], tuple[TextEdit, ...]]) -> PlannedEdit:
         editor, file = self._editor, state.file
         route = choose_route(
             state.truth,
@@ -299,7 +299,7 @@ class Documents:
     def _planned_rewrite(self, state: Look, change: Rewrite) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"{self._name(state.path)!r} is gone")
-        planned = self._planned(state, change.edits)
+        planned = self._planned(state, partial(located, find=change.edits))
         return self._removing(planned) if change.after is None else planned
 
     def _removing(self, planned: PlannedEdit) -> PlannedEdit:

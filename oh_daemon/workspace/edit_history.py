@@ -109,8 +109,7 @@ class EditHistory:
         if last is None or last.op != "delete":
             return Create(text)
         before = self.text(last.sha256_before)
-        plain = with_newlines(before)
-        edits = located(before, plain, [TextEdit(0, len(plain), with_newlines(text))])
+        edits = located(before, lambda plain: [TextEdit(0, len(plain), with_newlines(text))])
         return Create(applied(before, edits), last.form)
 
     def way_back(self, path: Path, now: str | None, wanted: str | None) -> Create | Rewrite:

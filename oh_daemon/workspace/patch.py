@@ -14,7 +14,7 @@ from typing import Literal
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.workspace.text_changes import line_of, located, nearest, with_newlines
+from oh_daemon.workspace.text_changes import line_of, nearest, with_newlines
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
@@ -43,9 +43,8 @@ class Hunks:
         """Whether an older text will do, if the lines to be replaced still stand there."""
         return all(hunk.old for hunk in self.hunks)
 
-    def edits(self, text: str) -> tuple[TextEdit, ...]:
+    def edits(self, plain: str) -> list[TextEdit]:
         """Raises `ToolError` with what is wrong with each hunk that has no place."""
-        plain = with_newlines(text)
         lines = plain.removesuffix("\n").split("\n") if plain else []
         found: list[TextEdit] = []
         problems: list[str] = []
@@ -64,7 +63,7 @@ class Hunks:
                 problems.append(f"two hunks change line {line_of(plain, second.start)}; join them")
         if problems:
             raise ToolError("\n".join(problems))
-        return located(text, plain, found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,6 @@ from oh_daemon.workspace.text_changes import (
     applied,
     line_hunks,
     lines,
-    located,
-    with_newlines,
 )
 
 
@@ -58,12 +56,11 @@ class Rewrite:
     after: str | None
     """None is no file."""
 
-    def edits(self, text: str) -> tuple[TextEdit, ...]:
-        plain = with_newlines(text)
+    def edits(self, plain: str) -> list[TextEdit]:
         wanted, n_lost = merged(self.before, self.after or "", plain)
         if n_lost or (self.after is None and wanted):
             raise EditRejectedError("the same lines were changed since; nothing was done")
-        return located(text, plain, [TextEdit(0, len(plain), wanted)])
+        return [TextEdit(0, len(plain), wanted)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +74,11 @@ class Part:
     def is_anchored(self) -> bool:
         return self.change.is_anchored
 
-    def edits(self, text: str) -> tuple[TextEdit, ...]:
-        plain = with_newlines(text)
+    def edits(self, plain: str) -> list[TextEdit]:
         found = hunks_of(plain, applied(plain, self.change.edits(plain)))
         if not found.keys() >= set(self.hunks):
             raise StaleDocumentError("the text changed since the user chose from this edit")
-        return located(text, plain, [edit for hunk, edit in found.items() if hunk in self.hunks])
+        return [edit for hunk, edit in found.items() if hunk in self.hunks]
 
 
 Wanted = Change | Hunks | Rewrite | Part

@@ -1,7 +1,8 @@
 """Changes to a text as pure values: what the model asked for, turned into minimal edits.
 
-The model ends lines with LF; the text keeps its own line ends. Invariant: nothing but the
-changed characters moves. Who holds the newest text, and who writes it, is left to `documents`.
+A change finds its edits in the text with LF as line end; `located` brings them to the line ends
+that the text has. Invariant: nothing but the changed characters moves. Who writes is left to
+`documents`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.contract.items import FileForm
@@ -22,6 +23,8 @@ MAX_SHOWN_BYTES = 32 << 10
 _MAX_DIFFERENCE_BYTES = 4096
 _MAX_NEAREST_LINES = 20_000
 _MAX_LINES_NAMED = 20
+FindEdits = Callable[[str], Sequence[TextEdit]]
+"""Ascending edits of a text with LF as line end."""
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
 _LAST_LINE_END = re.compile(r"(\r\n|\n|\r)[^\r\n]*\Z")
 
@@ -46,14 +49,13 @@ class Replace:
         """Whether an older text will do, if what is named still stands there once."""
         return not any(r.every for r in self.replacements)
 
-    def edits(self, text: str) -> tuple[TextEdit, ...]:
-        plain = with_newlines(text)
+    def edits(self, plain: str) -> list[TextEdit]:
         found = sorted(self._found(plain), key=lambda edit: edit.start)
         for first, second in pairwise(found):
             if second.start < first.end:
                 line = line_of(plain, second.start)
                 raise ToolError(f"two edits overlap at line {line}; join them into one")
-        return located(text, plain, found)
+        return found
 
     def _found(self, plain: str) -> Iterator[TextEdit]:
         for n, replacement in enumerate(self.replacements):
@@ -73,8 +75,7 @@ class Insert:
 
     is_anchored = False
 
-    def edits(self, text: str) -> tuple[TextEdit, ...]:
-        plain = with_newlines(text)
+    def edits(self, plain: str) -> list[TextEdit]:
         starts = [0, *(match.end() for match in re.finditer("\n", plain))]
         n_lines = len(starts) - (plain == "" or plain.endswith("\n"))
         if self.line > n_lines:
@@ -84,7 +85,7 @@ class Insert:
             offset, new = len(plain), "\n" + new.removesuffix("\n")
         else:
             offset, new = starts[self.line], new if new.endswith("\n") else new + "\n"
-        return located(text, plain, [TextEdit(offset, offset, new)])
+        return [TextEdit(offset, offset, new)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,12 @@ def restoring(text: str, *, before: str, after: str) -> tuple[TextEdit, ...]:
     """Edits that go back from `after` to `before`. Raises `EditRejectedError` for other texts."""
     if text == after:
         return tuple(line_hunks(text, 0, before))
-    plain = with_newlines(text)
-    if plain != with_newlines(after):
+    if with_newlines(text) != with_newlines(after):
         raise EditRejectedError(
             "the text changed since that edit, and undo would lose the change; view it and"
             " edit it instead"
         )
-    return located(text, plain, [TextEdit(0, len(plain), with_newlines(before))])
+    return located(text, lambda plain: [TextEdit(0, len(plain), with_newlines(before))])
 
 
 def with_newlines(text: str) -> str:
@@ -227,8 +227,10 @@ def nearest(plain: str, old: str) -> str:
     return f"The nearest is {where}:\n" + capped("\n".join(there), "this", 2048)
 
 
-def located(text: str, plain: str, edits: Sequence[TextEdit]) -> tuple[TextEdit, ...]:
-    """Minimal edits of `text` that do to it what `edits` do to `plain`, its form with LF."""
+def located(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
+    """Minimal edits of `text` that do to it what those found do to its form with LF."""
+    plain = with_newlines(text)
+    edits = find(plain)
     shortened = [found.start() - n for n, found in enumerate(re.finditer("\r\n", text))]
     located: list[TextEdit] = []
     for edit in edits:
@@ -248,9 +250,7 @@ def line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
     """The lines that differ between `old`, which starts at `offset`, and `new`."""
     old_lines, new_lines = lines(old), lines(new)
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines)
-    ends = [offset]
-    for line in old_lines:
-        ends.append(ends[-1] + len(line))
+    ends = [*accumulate(map(len, old_lines), initial=offset)]
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag != "equal":
             yield TextEdit(ends[i1], ends[i2], "".join(new_lines[j1:j2]))

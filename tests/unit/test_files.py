@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, Files, FileText, parse_text, sha256_of
 from oh_daemon.workspace.paths import Folders
-from oh_daemon.workspace.text_changes import Replace, Replacement, applied
+from oh_daemon.workspace.text_changes import Replace, Replacement, applied, located
 
 
 class Kept:
@@ -108,7 +108,7 @@ def _check_outside_of_span(head: str, tail: str, new: str, mark: tuple[bytes, st
     if file is None or file.encoding != encoding or file.bom != bom:
         return
     try:
-        edits = Replace((Replacement("§§", new),)).edits(file.text)
+        edits = located(file.text, Replace((Replacement("§§", new),)).edits)
     except EditRejectedError:  # A lone CR and a LF would join.
         return
     done = file.encode(applied(file.text, edits))
