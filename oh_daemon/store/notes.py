@@ -19,7 +19,7 @@ from oh_daemon.store.private_files import (
     disk_error,
     open_private,
     private_folder,
-    read_private,
+    read_end,
     write_all,
 )
 
@@ -38,11 +38,9 @@ class Notes:
         found: list[Note] = []
         for scope, folder in self.folders.items():
             for path in islice(sorted(folder.glob("*.md")), MAX_FILES):
-                with suppress(OSError, DaemonError), read_private(path) as file:
+                with suppress(OSError, DaemonError):
                     # The newest notes are at the end.
-                    size = os.fstat(file.fileno()).st_size
-                    file.seek(max(0, size - MAX_FILE_BYTES))
-                    text = file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
+                    text = read_end(path, MAX_FILE_BYTES).decode("utf-8", "replace")
                     found += parse_notes(f"{scope}/{path.name}", text)
         return found
 
