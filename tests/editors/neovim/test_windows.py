@@ -75,6 +75,35 @@ def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> No
     assert (editor.lua(heights), editor.nvim.options["cmdheight"]) == (alone, 1)
 
 
+def test_a_layout_plugin_puts_the_windows_where_it_likes(desk: Desk) -> None:
+    desk.script(say("One."), say("Two."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    # By file type, as soon as a window shows the buffer.
+    editor.lua("""
+    vim.api.nvim_create_autocmd("BufWinEnter", { callback = function(args)
+      local side = ({ ["oh-chat"] = "H", ["oh-input"] = "J" })[vim.bo[args.buf].filetype]
+      vim.schedule(function()
+        for _, win in ipairs(side and vim.fn.win_findbuf(args.buf) or {}) do
+          vim.api.nvim_win_call(win, function() vim.cmd.wincmd(side) end)
+        end
+      end)
+    end })
+    """)
+    column = "vim.api.nvim_win_get_position(require('oh.windows').window_of(...))[2]"
+    for message, answer in (("one", "One."), ("two", "Two.")):
+        editor.command(f"Oh {message}")
+        editor.wait_for_chat(answer)
+        assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+        editor.wait(f"{column} == 0", "oh-chat")
+        editor.command("botright copen | cclose")
+        editor.wait_for_status("idle")
+        editor.command("Oh toggle")
+        assert editor.windows() == ["calc.py"]
+    assert "Error" not in editor.messages()
+    assert editor.nvim.options["cmdheight"] == 1
+
+
 def test_the_chat_follows_its_end_only_where_the_cursor_is(desk: Desk) -> None:
     lines = "\n".join(f"line {number}" for number in range(60))
     desk.script(say(lines, n_chunks=10), say(lines, n_chunks=10))
