@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 
@@ -21,6 +21,12 @@ class Contract(BaseModel):
         # Validators are built at first use: `initialize` needs four of these eighty models.
         defer_build=True,
     )
+
+
+def problem_in(exc: ValidationError, *above: object, whole: str = "all of it") -> str:
+    """The first thing that is wrong, after its place below `above`; `whole` where it has none."""
+    error = exc.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, (*above, *error['loc']))) or whole}: {error['msg']}"
 
 
 class Position(Contract):

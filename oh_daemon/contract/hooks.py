@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import Field, ValidationError, field_validator
 
-from oh_daemon.contract.base import Contract
+from oh_daemon.contract.base import Contract, problem_in
 
 HookEvent = Literal[
     "SessionStart",
@@ -71,7 +71,5 @@ def read_hooks(values: Any, source: str) -> tuple[HookTable, tuple[str, ...]]:
                 read = HookGroup.model_validate(group).model_copy(update={"scope": scope})
                 table[event] = (*table.get(event, ()), read)
             except ValidationError as exc:
-                error = exc.errors()[0]
-                where = ".".join(map(str, ("hooks", event, position, *error["loc"])))
-                problems.append(f"{source}: {where}: {error['msg']}")
+                problems.append(f"{source}: {problem_in(exc, 'hooks', event, position)}")
     return table, tuple(problems)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from oh_daemon.contract.base import Contract, Range
+from oh_daemon.contract.base import Contract, Range, problem_in
 from oh_daemon.contract.errors import ToolError
 
 
@@ -115,9 +115,6 @@ def parse_answer(shape: Any, answer: object) -> Any:
     try:
         return TypeAdapter(shape).validate_python(answer)
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
         raise ToolError(
-            f"the editor's answer makes no sense: {place or 'all of it'}: {first['msg']}."
-            " Search with grep instead"
+            f"the editor's answer makes no sense: {problem_in(exc)}. Search with grep instead"
         ) from exc

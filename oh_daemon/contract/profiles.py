@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, ValidationError
 
-from oh_daemon.contract.base import Contract
+from oh_daemon.contract.base import Contract, problem_in
 from oh_daemon.contract.items import Purpose
 from oh_daemon.contract.llm import LLMSettings
 
@@ -25,8 +25,7 @@ def _check_llm(llm: dict[str, Any]) -> dict[str, Any]:
     try:
         LLMSettings.model_validate({"model": "any", **_given(llm)})
     except ValidationError as exc:
-        error = exc.errors()[0]
-        raise ValueError(f"{'.'.join(map(str, error['loc']))}: {error['msg']}") from None
+        raise ValueError(problem_in(exc)) from None
     return llm
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, ValidationError, model_validator
 
-from oh_daemon.contract.base import Contract
+from oh_daemon.contract.base import Contract, problem_in
 
 
 class Rule(Contract):
@@ -48,9 +48,7 @@ def read_rules(values: Sequence[Any], source: str) -> tuple[tuple[Rule, ...], tu
         try:
             rule = Rule.model_validate(value).model_copy(update={"scope": scope})
         except ValidationError as exc:
-            error = exc.errors()[0]
-            where = ".".join(map(str, ("rules", position, *error["loc"])))
-            problems.append(f"{source}: {where}: {error['msg']}")
+            problems.append(f"{source}: {problem_in(exc, 'rules', position)}")
             continue
         if scope == "project" and rule.decision == "allow":
             problems.append(f"{source}: rules.{position}: a project cannot allow; it is ignored")

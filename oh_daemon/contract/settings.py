@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from oh_daemon.contract.base import Contract
+from oh_daemon.contract.base import Contract, problem_in
 from oh_daemon.contract.hooks import HookTable, read_hooks
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
@@ -179,9 +179,7 @@ def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> st
         if key == "llm":
             LLMSettings.model_validate({"model": "any", **value})
     except ValidationError as exc:
-        error = exc.errors()[0]
-        where = ".".join(str(step) for step in error["loc"]) or key
-        return f"{layer.source}: {where}: {error['msg']}"
+        return f"{layer.source}: {problem_in(exc, whole=key)}"
     if layer.source == "project":
         return _loosens(key, value, below)
     return None

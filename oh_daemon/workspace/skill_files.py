@@ -18,6 +18,7 @@ from typing import Annotated
 import yaml
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
+from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind, SkillSource
@@ -186,12 +187,7 @@ def _parse(text: str) -> tuple[_Front, str]:
     except (yaml.YAMLError, RecursionError) as exc:
         raise ValueError(f"its front matter is no YAML: {exc}") from exc
     except ValidationError as exc:
-        raise ValueError(_first_problem(exc)) from exc
-
-
-def _first_problem(exc: ValidationError) -> str:
-    error = exc.errors(include_input=False)[0]
-    return f"{'.'.join(map(str, error['loc'])) or 'front matter'}: {error['msg']}"
+        raise ValueError(problem_in(exc, whole="front matter")) from exc
 
 
 def _kind(front: _Front, *, is_own: bool) -> SkillKind:
@@ -214,7 +210,7 @@ def _servers(front: _Front, path: Path) -> dict[str, McpServerSettings]:
             try:
                 found = {**_Servers.model_validate_json(_text(file)).servers, **found}
             except ValidationError as exc:
-                raise ValueError(f"{file.name}: {_first_problem(exc)}") from exc
+                raise ValueError(f"{file.name}: {problem_in(exc)}") from exc
     return {name: _at(server, path.parent) for name, server in found.items()}
 
 

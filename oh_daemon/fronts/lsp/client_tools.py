@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from oh_daemon.contract.approvals import ToolSubject
+from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.client_tools import ClientTool, ToolCallResult
 from oh_daemon.contract.errors import InvalidParamsError, ToolError
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
@@ -115,10 +116,8 @@ def _result(name: str, answer: ClientAnswer) -> ToolResult:
     try:
         result = ToolCallResult.model_validate(answer.result)
     except ValidationError as exc:
-        wrong = exc.errors(include_url=False)[0]
-        where = ".".join(map(str, wrong["loc"])) or "the result"
-        text = f"the client's answer for {name} is no tool result: {where}: {wrong['msg']}"
-        raise ToolError(text) from exc
+        wrong = problem_in(exc, whole="the result")
+        raise ToolError(f"the client's answer for {name} is no tool result: {wrong}") from exc
     content = result.content
     if not content and result.structured_content is not None:
         content = ({"type": "text", "text": json.dumps(result.structured_content)},)
