@@ -18,6 +18,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, ToolError
 from oh_daemon.core.actions import plan
 from oh_daemon.core.approval import highest_risk
+from oh_daemon.core.bill import billed
 from oh_daemon.core.calls import ParsedCall, parse_call
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.conversation import Conversation
@@ -63,21 +64,13 @@ class Answering:
     def ask(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
         """Call the model; all of its answer is in the log when this returns, calls as actions."""
         conversation = self._conversation
-        started = conversation.clock.monotonic()
         try:
             progress = Progress(cancel, self._on_delta, self._on_retry)
-            answer = self._model.complete(request, progress)
+            answer, usage = billed(self._model, request, progress, conversation.clock)
         except (Cancelled, ModelError) as exc:
             self._is_over = True
             self._drop_streams("interrupted" if isinstance(exc, Cancelled) else "retried")
             raise
-        usage = e.UsageUpdated(
-            usage=answer.usage,
-            model=answer.model or self._model.name,
-            latency_ms=int((conversation.clock.monotonic() - started) * 1000),
-            context_used=answer.usage.input_tokens,
-            context_size=self._model.context_window,
-        )
         actions = self._actions(answer)
         with conversation.changed:
             self._is_over = True

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import DaemonError, ModelError
-from oh_daemon.contract.items import Purpose, Usage, UserMessageItem
+from oh_daemon.contract.items import Usage, UserMessageItem
+from oh_daemon.core.bill import billed
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import View, is_message, render_batch, with_images
 from oh_daemon.core.conversation import Conversation
@@ -111,14 +112,12 @@ class Asides:
 
     def _call(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
         """One answer, billed. Raises `ModelError`, `StorageError` and `Cancelled`."""
-        conversation, model = self._conversation, self._model()
-        started = conversation.clock.monotonic()
-        answer = model.complete(request, Progress(cancel))
+        conversation = self._conversation
+        answer, usage = billed(self._model(), request, Progress(cancel), conversation.clock)
         with conversation.changed:
             self._cancel.raise_if_cancelled()
             if answer.usage != Usage():
-                latency_s = conversation.clock.monotonic() - started
-                conversation.append(bill(model, answer, latency_s, request.purpose))
+                conversation.append(usage)
         return answer
 
 
@@ -139,15 +138,3 @@ def clean_title(text: str) -> str:
     """What of an answer is the title; small models think aloud and quote."""
     line = first_line(text.rpartition("</think>")[2])
     return clipped(_FRAME.sub("", line).strip(), MAX_TITLE)
-
-
-def bill(
-    model: Model, answer: ModelAnswer, latency_s: float, purpose: Purpose | None
-) -> e.UsageUpdated:
-    """What a call that is no step took."""
-    return e.UsageUpdated(
-        usage=answer.usage,
-        model=answer.model or model.name,
-        latency_ms=int(latency_s * 1000),
-        purpose=purpose,
-    )

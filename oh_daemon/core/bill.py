@@ -1,11 +1,29 @@
-"""What model calls took, by model and by day: a fold over the `usage.updated` of any logs."""
+"""What a model call took, as the log has it; and sums by model and by day, a fold over any logs."""
 
 from __future__ import annotations
 
 import json
 
-from oh_daemon.core.ports import Json
+from oh_daemon.contract.events import UsageUpdated
+from oh_daemon.core.ports import Clock, Json, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.core.state import add_usage
+
+
+def billed(
+    model: Model, request: ModelRequest, progress: Progress, clock: Clock
+) -> tuple[ModelAnswer, UsageUpdated]:
+    """The answer and what it took; only a step says how full the context is."""
+    started = clock.monotonic()
+    answer = model.complete(request, progress)
+    is_step = request.purpose is None
+    return answer, UsageUpdated(
+        usage=answer.usage,
+        model=answer.model or model.name,
+        latency_ms=int((clock.monotonic() - started) * 1000),
+        context_used=answer.usage.input_tokens if is_step else 0,
+        context_size=model.context_window if is_step else None,
+        purpose=request.purpose,
+    )
 
 
 class Bill:

@@ -15,7 +15,7 @@ from oh_daemon.contract.errors import ModelError, NetworkError, RateLimitError
 from oh_daemon.contract.items import CondensationItem
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.answer import retry_event
-from oh_daemon.core.asides import bill
+from oh_daemon.core.bill import billed
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.condensation import (
     ASSUMED_WINDOW,
@@ -148,9 +148,8 @@ class Condensing:
             purpose="condensation",
         )
         progress = Progress(cancel, on_retry=lambda retry: conversation.append(retry_event(retry)))
-        started = conversation.clock.monotonic()
         try:
-            answer = model.complete(request, progress)
+            answer, usage = billed(model, request, progress, conversation.clock)
         except (NetworkError, RateLimitError):
             raise
         except ModelError as exc:
@@ -160,5 +159,4 @@ class Condensing:
                 description=str(exc),
             )
             return None, [problem]
-        latency_s = conversation.clock.monotonic() - started
-        return answer.text.strip() or None, [bill(model, answer, latency_s, request.purpose)]
+        return answer.text.strip() or None, [usage]
