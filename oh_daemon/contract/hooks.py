@@ -55,13 +55,18 @@ HookTable = dict[str, tuple[HookGroup, ...]]
 """Groups by event."""
 
 
-def read_hooks(values: Any, source: str) -> tuple[HookTable, tuple[str, ...]]:
-    """The hooks of one source, and why others do not count. Unknown events are passed over."""
+def read_hooks(
+    values: Any, source: str, below: HookTable | None = None
+) -> tuple[HookTable, tuple[str, ...]]:
+    """Those `below` with those of one source, and why others do not count.
+
+    Unknown events are passed over.
+    """
     scope = "project" if source == "project" else "user"
-    table: HookTable = {}
+    table: HookTable = {**(below or {})}
     problems: list[str] = []
     if not isinstance(values, Mapping):
-        return {}, (f"{source}: hooks must be an object with lists by event",)
+        return table, (f"{source}: hooks must be an object with lists by event",)
     for event, groups in cast("Mapping[str, Any]", values).items():
         if event not in get_args(HookEvent):
             continue

@@ -39,10 +39,12 @@ class Rule(Contract):
         return f"{self.scope} rule: {shown}" + (f" ({self.reason})" if self.reason else "")
 
 
-def read_rules(values: Sequence[Any], source: str) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """The rules of one source, and why others do not count: a repository only tightens."""
+def read_rules(
+    values: Sequence[Any], source: str, below: Sequence[Rule] = ()
+) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+    """Those `below` with those of one source, and why others do not count: a project tightens."""
     scope = "project" if source == "project" else "user"
-    rules: list[Rule] = []
+    rules = [*below]
     problems: list[str] = []
     for position, value in enumerate(values):
         try:

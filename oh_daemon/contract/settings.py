@@ -148,16 +148,10 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
                 continue
             sources[key] = layer.source
             if key == "rules":
-                rules, wrong = read_rules(value, layer.source)
-                values[key] = (*values.get(key, ()), *rules)
+                values[key], wrong = read_rules(value, layer.source, values.get(key, ()))
                 problems += wrong
             elif key == "hooks":
-                table, wrong = read_hooks(value, layer.source)
-                below: HookTable = values.get(key, {})
-                values[key] = {
-                    event: (*below.get(event, ()), *table.get(event, ()))
-                    for event in (*below, *table)
-                }
+                values[key], wrong = read_hooks(value, layer.source, values.get(key))
                 problems += wrong
             else:
                 values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
