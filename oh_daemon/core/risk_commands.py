@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.risk_paths import UNKNOWN, Ground, Place
-from oh_daemon.core.risk_rules import MEANINGS, VALUED, find_effect, find_program
+from oh_daemon.core.risk_rules import MEANINGS, VALUED, bare_name, find_effect, find_program
 
 
 class Finding(NamedTuple):
@@ -39,7 +39,7 @@ def rate_words(command: Words) -> Iterator[Finding]:
         return
     name, *args = command.words
     yield Finding("low", "", words=(name, *args))
-    program, kind = find_program(re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", name))
+    program, kind = find_program(bare_name(name))
     if re.search(r"[\0*?$`]|\[.|[^ -~]", name) or _SYNTAX.fullmatch(name):
         yield Finding("high", "which command runs is hidden")
     elif "/" in program:

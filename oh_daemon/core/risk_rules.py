@@ -170,6 +170,11 @@ def _patterns() -> tuple[dict[str, re.Pattern[str]], ...]:
     )
 
 
+def bare_name(word: str) -> str:
+    """A program of the system by its name alone."""
+    return re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", word)
+
+
 def find_program(name: str) -> tuple[str, str]:
     """The name in the tables and its kind; python3.11 and mkfs.ext4 are what they start with."""
     kinds = _kinds()

@@ -15,7 +15,7 @@ from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import Ruling
 from oh_daemon.core.risk import rate_command
 from oh_daemon.core.risk_paths import UNKNOWN
-from oh_daemon.core.risk_rules import find_program
+from oh_daemon.core.risk_rules import bare_name, find_program
 
 Segments = Sequence[Sequence[str]]
 
@@ -115,10 +115,7 @@ def _may_meet(rule: Rule, words: Sequence[str]) -> bool:
 
 
 def _plain(words: Sequence[str]) -> list[str]:
-    """The words with a program of the system by its name alone."""
-    return [re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", word) for word in words[:1]] + list(
-        words[1:]
-    )
+    return [*map(bare_name, words[:1]), *words[1:]]
 
 
 def _choices(wanted: str | tuple[str, ...]) -> tuple[str, ...]:
