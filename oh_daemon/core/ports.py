@@ -276,21 +276,13 @@ class Tool(Protocol):
 # Deciding about actions
 
 
-class RiskAnalyzer(Protocol):
-    """Rates actions in place of the tools' own rating; whatever it raises counts as high."""
+RiskAnalyzer = Callable[[ToolSpec, Intent], Risk]
+"""Rates actions in place of the tools' own rating; whatever it raises counts as high."""
+ApprovalPolicy = Callable[[ToolSpec, Intent], Literal["allow", "ask", "reject"] | None]
+"""Decides before mode and approval option do; None leaves an action to them.
 
-    def __call__(self, spec: ToolSpec, intent: Intent, /) -> Risk: ...
-
-
-class ApprovalPolicy(Protocol):
-    """Decides before mode and approval option do; None leaves an action to them.
-
-    Rules, hooks and protected places still hold. When it raises, the user is asked.
-    """
-
-    def __call__(
-        self, spec: ToolSpec, intent: Intent, /
-    ) -> Literal["allow", "ask", "reject"] | None: ...
+Rules, hooks and protected places still hold. When it raises, the user is asked.
+"""
 
 
 # Storage and time
