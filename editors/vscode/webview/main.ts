@@ -403,8 +403,12 @@ function leaveOut(approvalId: string, hunks: LeftOut): void {
 }
 
 function drawPickers(): void {
+  const all = store?.options ?? draft;
+  const isFull = all.some(({ id, value }) => id === "mode" && value === "full");
+  // This mode asks for nothing; the picker beside it would say the opposite and change nothing.
+  const useful = all.filter(({ id }) => !(isFull && id === "approval"));
   // The pickers keep their places when a conversation starts.
-  const options = [...(store?.options ?? draft)].sort((a, b) => Number(b.id === "model") - Number(a.id === "model"));
+  const options = useful.sort((a, b) => Number(b.id === "model") - Number(a.id === "model"));
   const key = JSON.stringify(options);
   if (pickers.dataset.key === key) return;
   pickers.dataset.key = key;

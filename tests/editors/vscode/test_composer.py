@@ -135,3 +135,13 @@ async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) ->
     answers = str(vscode.llm.requests[-1].body["messages"])
     assert "9090" in answers
     assert "localhost" in answers
+
+
+async def test_the_mode_that_asks_for_nothing_leaves_nothing_to_choose(vscode: VSCode) -> None:
+    await vscode.open()
+    approval = vscode.panel.locator('select[data-option="approval"]')
+    await expect(approval).to_have_value("askRisky")
+    await vscode.choose("mode", "full")
+    await expect(approval).to_have_count(0)
+    await vscode.choose("mode", "autoEdit")
+    await expect(approval).to_have_value("askRisky")
