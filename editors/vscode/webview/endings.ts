@@ -10,6 +10,7 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
   maxCostUsd: { title: "Stopped at the limit of cost.", description: "Resume gives it as much again." },
   maxCostUsdPerConversation: { title: "Stopped at the limit of cost of this conversation.", description: "Raise maxCostUsdPerConversation, then resume." },
   maxCostUsdPerDay: { title: "Stopped at the limit of cost of this day.", description: "Raise maxCostUsdPerDay, then resume." },
+  cancelled: { title: "Interrupted." },
   refusal: { title: "The model refused to answer." },
   // Its own words follow.
   hook: { title: "Stopped by a hook" },

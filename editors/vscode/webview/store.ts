@@ -113,14 +113,14 @@ export class Store {
     for (const id of this.items.keys()) if (!later.has(id)) this.changed.add(id);
   }
 
-  /** Behind the last item of its turn; a message of the user may have waited there for the next one. */
+  /** Behind the last item of its turn; a message that was taken in at the moment of its end begins the next one. */
   private placeEnds(): void {
     const items = [...this.items.values()].filter((item): item is Item => item.kind !== "changes" && !item.id.startsWith(ENDING));
     const placed: Shown[] = [...items];
     const times = endTimes(items);
     for (const [turnId, end] of this.turnEnds) {
-      const last = items.findLast((item, i) => item.kind !== "userMessage" && (times[i] ?? 0) <= end);
-      if (last) placed.splice(placed.indexOf(last) + 1, 0, ...this.endItems(turnId, items.slice(0, items.indexOf(last))));
+      const last = items.findLast((item, i) => (times[i] ?? 0) <= (item.kind === "userMessage" ? end - 1 : end));
+      if (last) placed.splice(placed.indexOf(last) + 1, 0, ...this.endItems(turnId, items.slice(0, items.indexOf(last) + 1)));
     }
     this.items.clear();
     for (const item of placed) this.items.set(item.id, item);

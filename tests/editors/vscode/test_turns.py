@@ -147,6 +147,20 @@ async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode:
     await expect(vscode.panel.locator(".notice")).to_contain_text(notices)
 
 
+async def test_a_turn_that_is_stopped_before_its_next_attempt_says_so(vscode: VSCode) -> None:
+    vscode.script(say("Hello."), error(429, "slow down", {"retry-after": "60"}))
+    await vscode.open()
+    await vscode.say("begin")
+    await vscode.expect_answers("Hello.")
+    await vscode.say("more")
+    await expect(vscode.panel.locator(".state-box .notice")).to_contain_text("Trying again")
+    await vscode.input.press("Escape")
+    order = re.compile("Hello.*more.*Interrupted", re.S)
+    await expect(vscode.panel.locator(".log")).to_have_text(order)
+    await vscode.reload()
+    await expect(vscode.panel.locator(".log")).to_have_text(order)
+
+
 async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) -> None:
     (vscode.project / "RULES.md").write_text("Be brief.\n")
     vscode.script(say("Read."))
