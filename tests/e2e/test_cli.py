@@ -249,6 +249,33 @@ def test_resume_goes_on_with_a_conversation_and_autoresume_with_the_newest(world
     assert [r.body["model"] for r in world.llm.requests] == ["fake", "fake", "fake", "other"]
 
 
+def test_rollback_takes_back_the_last_message_with_its_files_around_what_changed_since(
+    world: World,
+) -> None:
+    task(world, call("terminal", command="echo one > a"), say("Done."), args=("--ask", "never"))
+    world.script(call("terminal", command="echo two > a; echo two > b"), say("Done."))
+    run(world, "run", "More", "--autoresume")
+    a, b = world.project / "a", world.project / "b"
+    b.write_text("mine\n")
+    name = id_of(world)[:8]
+
+    # No model is needed, and none is asked.
+    world.variables = {"OH_DAEMON_MODEL": ""}
+    ran = run(world, "rollback", name, "--dry-run")
+    assert (ran.code, a.read_text()) == (1, "two\n")
+    assert ran.out.startswith("Would go back to before: More\n  would be as it was: a\n")
+    ran = run(world, "rollback", name)
+    assert (ran.code, a.read_text(), b.read_text()) == (1, "one\n", "mine\n")
+    assert ran.out.startswith("Went back to before: More\n  is as it was: a\n  stays as it is: b (")
+    ran = run(world, "rollback", name)
+    assert (ran.code, a.exists(), b.read_text()) == (1, False, "mine\n")
+    b.unlink()
+    ran = run(world, "rollback", name)
+    assert (ran.code, "no message to go back to" in ran.err) == (2, True)
+    ran = run(world, "rollback", "nothing")
+    assert (ran.code, "no conversation begins with 'nothing'" in ran.err) == (2, True)
+
+
 def test_a_resumed_conversation_keeps_its_limits_and_says_so(world: World) -> None:
     task(world, say("Done."))
     ran = run(world, "run", "More", "--autoresume", "--max-steps", "3")
@@ -416,12 +443,22 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     assert ran.code == 0
     assert "✓ commands run: GNU bash" in ran.out
     assert f"✓ logs can be written in {world.project}" in ran.out
-    assert "✓ model: openai/fake" in ran.out
+    assert "✓ model: openai/fake, which --try-model asks for a word\n" in ran.out
     assert not (world.project / ".doctor").exists()
     assert "daemon.log" in ran.out, "where to look when something is wrong"
+    assert world.llm.requests == []
     without = end(start([SCRIPT, "doctor"], world.project, environment(world.home)))
     assert "! no model is set" in without.out
     assert "ANTHROPIC_API_KEY" in without.out
+
+
+def test_doctor_tries_the_model_when_it_is_told_to(world: World) -> None:
+    world.script(say("yes"), error(401, "wrong key"))
+    assert "✓ model openai/fake: it answers\n" in run(world, "doctor", "--try-model").out
+    refused = run(world, "doctor", "--try-model")
+    assert refused.code == 0
+    assert re.search("^! model openai/fake: .*wrong key.*api.?key", refused.out, re.M | re.I)
+    assert len(world.llm.requests) == 2
 
 
 def test_doctor_exits_1_when_a_log_cannot_be_written(world: World) -> None:

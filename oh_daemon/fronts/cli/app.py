@@ -199,6 +199,26 @@ def fork_conversation(
     print_fork(workspace, conversation, at, title)
 
 
+@app.command("rollback")
+def roll_back(
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],
+    workspace: Folder = Path(),
+    to: Annotated[
+        str | None, typer.Option(metavar="ITEM", help="Another message than your last one.")
+    ] = None,
+    keep_files: Annotated[
+        bool, typer.Option("--keep-files", help="Only the conversation goes back.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would become of the files.")
+    ] = False,
+) -> int:
+    """Take back your last message and what the agent did to files since then."""
+    from oh_daemon.fronts.cli.rollback import run_rollback  # noqa: PLC0415
+
+    return run_rollback(workspace, conversation, to, keep_files=keep_files, is_dry=dry_run)
+
+
 @app.command("mcp")
 def serve_tools(workspace: Folder = Path()) -> int:
     """Serve the file tools to other agents over MCP, on the editor's buffers if it shares them."""
@@ -208,8 +228,13 @@ def serve_tools(workspace: Folder = Path()) -> int:
 
 
 @app.command()
-def doctor(workspace: Folder = Path()) -> int:
+def doctor(
+    workspace: Folder = Path(),
+    try_model: Annotated[
+        bool, typer.Option("--try-model", help="Also ask the model for a word.")
+    ] = False,
+) -> int:
     """Check the installation: what works, what does not, and what to do about it."""
     from oh_daemon.fronts.cli.doctor import run_doctor  # noqa: PLC0415
 
-    return run_doctor(workspace)
+    return run_doctor(workspace, tries_model=try_model)

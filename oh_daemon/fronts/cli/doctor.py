@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from oh_daemon.contract.errors import DaemonError
+from oh_daemon.contract.settings import Settings
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import ModelRequest, Progress
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import SettingsSources
@@ -21,30 +23,32 @@ from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
 from oh_daemon.workspace.spawner import Spawner
 
+_HELLO = {"role": "user", "content": "Answer with the word yes."}
+_PATIENCE_S = 20
 _STYLES = {"✓": "green", "!": "yellow", "✗": "red"}
 
 
-def run_doctor(folder: Path) -> int:
+def run_doctor(folder: Path, *, tries_model: bool) -> int:
     """Print each finding; 1 when something that is needed does not work."""
     console = Console(highlight=False)
-    findings = list(_findings(folder))
+    findings = list(_findings(folder, tries_model=tries_model))
     for mark, text in findings:
         console.print(Text(f"{mark} ", _STYLES[mark]).append(text, ""), soft_wrap=True)
     return int(any(mark == "✗" for mark, _ in findings))
 
 
-def _findings(folder: Path) -> Iterator[tuple[str, str]]:
+def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     """(mark, what was found)."""
     yield "✓", f"oh-daemon {version('oh-daemon')}, Python {platform.python_version()}"
     if platform.system() != "Linux":
         yield "!", f"{platform.system()} is untested; Linux is what is tested"
     yield _shell(folder)
-    for name, why in (("git", "searches then ignore no files"), ("rg", "searches are slower")):
-        found = shutil.which(name)
-        yield ("✓", f"{name}: {found}") if found else ("!", f"{name} is missing: {why}")
+    git = shutil.which("git")
+    lost = "searches then ignore no files, and what commands change cannot be taken back"
+    yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {lost}")
     yield _log(folder)
     yield "✓", f"its own log, without texts of yours: {Places.of_user(os.environ).log_file}"
-    yield from _settings(folder)
+    yield from _settings(folder, tries_model=tries_model)
 
 
 def _shell(folder: Path) -> tuple[str, str]:
@@ -74,14 +78,25 @@ def _log(folder: Path) -> tuple[str, str]:
     return "✓", f"logs can be written in {folder}"
 
 
-def _settings(folder: Path) -> Iterator[tuple[str, str]]:
+def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     settings_file = Places.of_user(os.environ).settings_file
     merged = SettingsSources(os.environ, settings_file).merged(folder)
     for problem in merged.problems:
         yield "!", f"settings: {problem}"
+    # Whoever asks the doctor does not want to wait for what may pass.
+    llm = {"firstTokenTimeoutS": _PATIENCE_S, **merged.settings.llm, "maxAttempts": 1}
+    yield _model(merged.settings.model_copy(update={"llm": llm}), is_tried=tries_model)
+
+
+def _model(settings: Settings, *, is_tried: bool) -> tuple[str, str]:
+    """By asking it for a word, which costs a little."""
+    models, said = Models(lambda: settings, os.environ), ""
     try:
-        name = Models(lambda: merged.settings, os.environ).require_default()
+        name = models.require_default()
+        if not is_tried:
+            return "✓", f"model: {name}, which --try-model asks for a word"
+        said = f"model {name}: "
+        models.model_for(name).complete(ModelRequest([_HELLO]), Progress(CancelToken()))
     except DaemonError as exc:
-        yield "!", f"{exc.message}: {exc.hint}"
-    else:
-        yield "✓", f"model: {name}"
+        return "!", "; ".join(filter(None, (said + exc.message, exc.hint)))
+    return "✓", f"{said}it answers"

@@ -1,0 +1,83 @@
+"""`oh-daemon rollback`: a conversation goes back to before a message, and its files with it.
+
+Whoever works without an editor takes back what the agent did by this; what somebody changed since
+stays and is named.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from oh_daemon.contract.branches import RollbackParams, RollbackResult
+from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.core.ports import Json
+from oh_daemon.core.risk import display_escaped
+from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.fronts.conversations import Conversations
+from oh_daemon.fronts.export import text_of
+from oh_daemon.fronts.places import Places
+from oh_daemon.fronts.rollback import rollback
+from oh_daemon.fronts.sharing import share_for_user
+from oh_daemon.fronts.sources import SettingsSources
+from oh_daemon.fronts.wiring import Live
+from oh_daemon.workspace.paths import path_from_uri
+
+DONE, LEFT_SOME = 0, 1
+_MAX_TITLE_CHARS = 60
+
+
+def run_rollback(
+    folder: Path, start_of_id: str, to_item: str | None, *, keep_files: bool, is_dry: bool
+) -> int:
+    """Take back the last message, or `to_item`, and all after it; the result is the exit code."""
+    places = Places.of_user(os.environ)
+    sources = SettingsSources(os.environ, places.settings_file)
+    shared, _ = share_for_user(sources, places, {folder: True})
+    conversations = Conversations(replace(shared, client_name="oh-daemon rollback"))
+    try:
+        ids = [summary["id"] for summary in conversations.listed([folder])]
+        live = conversations.open(find_id(ids, start_of_id, folder), [folder], at_work=False)
+        message = _message(live, to_item)
+        params = RollbackParams(
+            conversation_id=live.id,
+            to_item_id=message["id"],
+            files="keep" if keep_files else "restore",
+            dry_run=is_dry,
+        )
+        result = rollback(live, params)
+    finally:
+        conversations.close_all(1.0)
+    for line in _told(result, message, folder, is_dry=is_dry):
+        sys.stdout.write(f"{display_escaped(line)}\n")
+    return LEFT_SOME if result.conflicts else DONE
+
+
+def _message(live: Live, item_id: str | None) -> Json:
+    """The message to go back to. Raises `InvalidParamsError`."""
+    messages = [item for item in live.conversation.state.items if item["kind"] == "userMessage"]
+    found = [item for item in messages if item_id in {None, item["id"]}]
+    if not found:
+        what = "no message to go back to" if item_id is None else f"no message {item_id!r}"
+        raise InvalidParamsError(
+            f"{what} in this conversation; `oh-daemon log {live.id[:12]} --json` shows its items"
+        )
+    return found[-1]
+
+
+def _told(result: RollbackResult, message: Json, folder: Path, *, is_dry: bool) -> Iterator[str]:
+    said = " ".join(text_of(message["content"]).split())
+    cut = said if len(said) <= _MAX_TITLE_CHARS else f"{said[: _MAX_TITLE_CHARS - 1]}…"
+    yield f"{'Would go' if is_dry else 'Went'} back to before: {cut}"
+    for uri in result.restored:
+        yield f"  {'would be' if is_dry else 'is'} as it was: {_name(uri, folder)}"
+    for conflict in result.conflicts:
+        yield f"  stays as it is: {_name(conflict.uri, folder)} ({conflict.reason})"
+
+
+def _name(uri: str, folder: Path) -> str:
+    path = path_from_uri(uri) or Path(uri)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
