@@ -5,10 +5,10 @@ A provider's key in the environment is enough: then its default model is used, a
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from pydantic import SecretStr
 
@@ -127,17 +127,16 @@ class Models:
         return self._with_key(llm)
 
     def _route(self, name: str, router: Router, models: Mapping[str, Model]) -> Model:
-        from oh_daemon.model.router import Candidate, Routed  # noqa: PLC0415 - only few need it.
+        from oh_daemon.model.router import Routed  # noqa: PLC0415 - only few need it.
 
-        def price(each: str) -> float | None:
+        def price(each: str) -> float:
             from oh_daemon.model.client import load_litellm  # noqa: PLC0415 - see `connect`.
 
             if each in self._settings().routers:
-                return None
+                return math.inf
             return input_price(self._llm_of(each), load_litellm().model_cost)
 
-        candidates = {n: Candidate(model, partial(price, n)) for n, model in models.items()}
-        return Routed(name, router, candidates)
+        return Routed(name, router, models, price)
 
     def _with_key(self, settings: LLMSettings) -> LLMSettings:
         """With the provider's own key when the settings have none.

@@ -5,6 +5,7 @@ An unknown model is one behind somebody's own endpoint: it is taken to call func
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -126,12 +127,12 @@ def _quirks(settings: LLMSettings, entry: Json) -> Quirks:
     )
 
 
-def input_price(settings: LLMSettings, table: Mapping[str, Json]) -> float | None:
-    """In US dollars per token, for comparing models; None when unknown."""
-    if settings.input_cost_per_token is not None:
-        return settings.input_cost_per_token
-    key = find_entry(settings, table)
-    return table[key].get("input_cost_per_token") if key else None
+def input_price(settings: LLMSettings, table: Mapping[str, Json]) -> float:
+    """In US dollars per token, for comparing models; infinite when unknown."""
+    price, key = settings.input_cost_per_token, find_entry(settings, table)
+    if price is None and key:
+        price = table[key].get("input_cost_per_token")
+    return math.inf if price is None else price
 
 
 def find_entry(settings: LLMSettings, table: Mapping[str, Json]) -> str | None:

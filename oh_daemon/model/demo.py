@@ -42,7 +42,7 @@ class DemoModel:
         """Answer with the next step of the script, at reading speed; it writes no titles."""
         if request.purpose is not None:
             said = "I am the demo model, a script without any AI." * (request.purpose == "ask")
-            return ModelAnswer(text=said, finish_reason="stop")
+            return ModelAnswer(text=said, finish_reason="stop", model=self.name)
         task, results = _since_the_task(request.messages)
         script = _fix_the_price if "RULES.md" in task else _look_around
         text, tool, args = script(results)
@@ -52,7 +52,11 @@ class DemoModel:
             progress.on_delta(ModelDelta("text", text[start : start + _CHUNK]))
         call = ToolCall(f"demo_{len(results)}", tool, json.dumps(args))
         return ModelAnswer(
-            text=text, tool_calls=(call,), finish_reason="tool_calls", usage=Usage(requests=1)
+            text=text,
+            tool_calls=(call,),
+            finish_reason="tool_calls",
+            usage=Usage(requests=1),
+            model=self.name,
         )
 
 

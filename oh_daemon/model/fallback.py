@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from oh_daemon.contract.errors import ContextWindowExceededError, ModelError
 from oh_daemon.core.ports import LikeModel, Model, ModelAnswer, ModelRequest, Progress, Retry
@@ -28,10 +27,8 @@ class WithFallbacks(LikeModel):
         left = self._awake()
         while True:
             n = left.pop(0)
-            model = self._models[n]
             try:
-                answer = model.complete(request, progress)
-                return replace(answer, model=answer.model or model.name)
+                return self._models[n].complete(request, progress)
             except ModelError as error:
                 if isinstance(error, ContextWindowExceededError):
                     # A smaller window would not do; condensing does.

@@ -1,14 +1,13 @@
 """A router: a model that lets one of several others answer, each request anew.
 
-What decides is data of the settings (`contract.profiles`) and the request; `choose` is pure.
+What decides is data of the settings (`contract.profiles`) and the request.
 """
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from oh_daemon.contract.profiles import Router, RouteRule
 from oh_daemon.core.condensation import CHARS_PER_TOKEN, FULL
@@ -17,69 +16,60 @@ from oh_daemon.core.ports import Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.model.messages import parts_of
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A model that may answer; `price` is per input token, None when unknown."""
-
-    model: Model
-    price: Callable[[], float | None]
-
-
 class Routed:
     """Thread-safe."""
 
-    def __init__(self, name: str, router: Router, candidates: Mapping[str, Candidate]) -> None:
+    def __init__(
+        self,
+        name: str,
+        router: Router,
+        models: Mapping[str, Model],
+        price: Callable[[str], float],
+    ) -> None:
+        """`price` is per input token, infinite when unknown."""
         self._router = router
-        self._candidates = candidates
-        self._models = tuple(each.model for each in candidates.values())
+        self._models = models
+        self._price = price
         self.name = name
         self.label = name
 
     @property
     def context_window(self) -> int | None:
         """The widest: a request that has no room in one goes to another."""
-        windows = [model.context_window for model in self._models]
+        windows = [model.context_window for model in self._models.values()]
         return max((window for window in windows if window is not None), default=None)
 
     @property
     def sees_images(self) -> bool:
-        return any(model.sees_images for model in self._models)
+        return any(model.sees_images for model in self._models.values())
 
     @property
     def edits_by_patch(self) -> bool:
-        return all(model.edits_by_patch for model in self._models)
+        return all(model.edits_by_patch for model in self._models.values())
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for model in self._models for text in model.warnings))
+        models = self._models.values()
+        return tuple(dict.fromkeys(text for model in models for text in model.warnings))
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """As the port says, by the model that is chosen for this request."""
-        model = self._candidates[choose(self._router, self._candidates, request)].model
-        answer = model.complete(request, progress)
-        return replace(answer, model=answer.model or model.name)
+        return self._models[self._choice(request)].complete(request, progress)
 
-
-def choose(router: Router, candidates: Mapping[str, Candidate], request: ModelRequest) -> str:
-    """The name of the model that answers this request."""
-    shape = _Shape.of(request)
-    for rule in router.rules:
-        if shape.fits(rule):
-            return rule.use
-    able = [name for name in router.models if shape.has_room_in(candidates[name].model)]
-    able = able or list(router.models)
-    match router.pick:
-        case "first":
-            return able[0]
-        case "cheapest":
-            return min(able, key=lambda name: _price(candidates[name]))
-        case "random":
-            return random.Random(request.cache_key).choice(able)  # noqa: S311 - no secret.
-
-
-def _price(candidate: Candidate) -> float:
-    price = candidate.price()
-    return math.inf if price is None else price
+    def _choice(self, request: ModelRequest) -> str:
+        shape, router = _Shape.of(request), self._router
+        for rule in router.rules:
+            if shape.fits(rule):
+                return rule.use
+        able = [name for name in router.models if shape.has_room_in(self._models[name])]
+        able = able or list(router.models)
+        match router.pick:
+            case "first":
+                return able[0]
+            case "cheapest":
+                return min(able, key=self._price)
+            case "random":
+                return random.Random(request.cache_key).choice(able)  # noqa: S311 - no secret.
 
 
 @dataclass(frozen=True, slots=True)
