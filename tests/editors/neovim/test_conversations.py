@@ -69,7 +69,7 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
 def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(desk: Desk) -> None:
     gate = threading.Event()
     desk.script(
-        held(calls(say("Working.", n_chunks=3), call("think", thought="hm")), gate),
+        held(calls(say("I look.", n_chunks=3), call("think", thought="hm")), gate, after=0),
         say("As you say."),
         call("terminal", command="echo begun; sleep 300", timeout_s=600),
         say("Now this."),
@@ -77,7 +77,7 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
     editor = desk.start(settings={"approval": "askNever"})
     editor.edit(desk.file)
     editor.command("Oh begin")
-    editor.wait_for_status("running")
+    editor.wait_for_chat("## You\n\nbegin\n\n● Working")
     editor.command("Oh use tabs, please")
     editor.command("Oh queue and later that")
     editor.wait_for_chat("## You (queued)\n\nand later that")
@@ -86,6 +86,7 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
     gate.set()
     editor.wait_for_chat("As you say.")
     editor.wait_for_status("idle")
+    editor.wait("not _G.chat_text():find('Working', 1, true)")
     assert "use tabs, please" in desk.prompts()
     assert "and later that" not in desk.prompts()
 

@@ -91,6 +91,10 @@ function M.render_tail(conversation, untaken)
     to:line("")
     to:text(text, "OhDim")
   end
+  if M.is_working_unseen(conversation) then
+    to:line("")
+    to:line("● Working", "OhRunning")
+  end
   for _, queued in ipairs(conversation.queue) do
     message("queued", M.content_text(queued.content))
   end
@@ -109,6 +113,17 @@ function M.render_tail(conversation, untaken)
     to:line(("> %s %s"):format(retry.error.message, what), "OhNotice")
   end
   return to
+end
+
+local UNDER_WAY = { running = true, pending = true, awaitingApproval = true }
+
+--- Whether the agent is at work and no entry says so, as while the model is waited for.
+---@param conversation oh.Conversation
+---@return boolean
+function M.is_working_unseen(conversation)
+  local last = conversation.entries[#conversation.entries]
+  local is_seen = conversation.retry or last and UNDER_WAY[last.item.status]
+  return conversation.status == "running" and not is_seen
 end
 
 function render.userMessage(to, entry)
