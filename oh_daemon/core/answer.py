@@ -47,6 +47,9 @@ class _Stream:
     """An item under way and what came of it so far."""
 
     live: LiveText
+    started_at: str
+    ended_at: str | None = None
+    """Since something else of the answer began."""
     pieces: list[str] = field(default_factory=list[str])
 
 
@@ -96,8 +99,11 @@ class Answering:
     def _completed(self, channel: str, text: str, **fields: Any) -> e.ItemCompleted:
         stream = self._streams.get(channel)
         item_id = stream.live.item_id if stream else new_id()
-        now = self._conversation.clock.now()
-        return e.ItemCompleted(item=self._item(channel, item_id, text=text, endedAt=now, **fields))
+        ended_at = (stream and stream.ended_at) or self._conversation.clock.now()
+        if stream:
+            fields["startedAt"] = stream.started_at
+        item = self._item(channel, item_id, text=text, endedAt=ended_at, **fields)
+        return e.ItemCompleted(item=item)
 
     def _item(self, channel: str, item_id: str, **fields: Any) -> Any:
         kind = {"kind": "reasoning"} if channel == "reasoning" else {"kind": "agentMessage"}
@@ -113,12 +119,21 @@ class Answering:
                 return
             stream = self._streams.get(delta.channel)
             if stream is None:
-                stream = _Stream(LiveText(conversation, new_id(), delta.channel))
-                self._streams[delta.channel] = stream
-                begun = self._item(delta.channel, stream.live.item_id, status="running")
-                conversation.append(e.ItemStarted(item=begun))
+                stream = self._begin(delta.channel)
+            stream.ended_at = None
             stream.pieces.append(delta.text)
             stream.live.write(delta.text)
+
+    def _begin(self, channel: str) -> _Stream:
+        conversation = self._conversation
+        now = conversation.clock.now()
+        for before in self._streams.values():
+            before.ended_at = before.ended_at or now
+        stream = _Stream(LiveText(conversation, new_id(), channel), now)
+        self._streams[channel] = stream
+        begun = self._item(channel, stream.live.item_id, status="running", startedAt=now)
+        conversation.append(e.ItemStarted(item=begun))
+        return stream
 
     def _on_retry(self, retry: Retry) -> None:
         dropped = tuple(stream.live.item_id for stream in self._streams.values())

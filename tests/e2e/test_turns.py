@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from fake_llm import Step, call, calls, hang, held, say
+from fake_llm import Step, call, calls, hang, held, reason, say
 from raw_client import WITHIN_S, RawClient
 from world import World, content_of, items, text, wait_for_status
 
@@ -28,6 +28,18 @@ def test_a_message_runs_a_turn_to_its_end(world: World) -> None:
     assert [(i["id"], i["status"], i["title"]) for i in info] == [
         (conversation, "idle", "Say hello")
     ]
+
+
+def test_a_thought_ends_when_the_answer_begins(world: World) -> None:
+    gate = threading.Event()
+    world.script(held(reason("Hm.", say("Done.", n_chunks=2)), gate, after=3))
+    client = world.daemon()
+    world.start(client)
+    client.wait_for_event(lambda p: p["event"].get("item", {}).get("kind") == "agentMessage")
+    gate.set()
+    world.turn(client)
+    [thought], [answer] = items(client, "reasoning"), items(client, "agentMessage")
+    assert thought["startedAt"] <= thought["endedAt"] == answer["startedAt"] < answer["endedAt"]
 
 
 def test_finish_ends_the_turn_and_skips_what_comes_after_it(world: World) -> None:
