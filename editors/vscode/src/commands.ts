@@ -60,7 +60,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.restart": () => agent.restart(),
     "oh.log": () => agent.log.show(),
     "oh.settings": () => commands.executeCommand("workbench.action.openSettings", SETTINGS),
-    "oh.walkthrough": () => commands.executeCommand("workbench.action.openWalkthrough", WALKTHROUGH),
+    "oh.walkthrough": showWalkthrough,
   };
   return Object.entries(actions).map(([name, action]) => commands.registerCommand(name, action));
 }
@@ -78,6 +78,12 @@ export async function openLink(uri: Uri, panel: Panel): Promise<void> {
 export async function showConversation(conversationId: string, panel: Panel): Promise<void> {
   await panel.open(conversationId);
   await focusPanel();
+}
+
+/** What was done before it is shown counts too: VS Code looks only when something has changed. */
+async function showWalkthrough(): Promise<void> {
+  await commands.executeCommand("workbench.action.openWalkthrough", WALKTHROUGH);
+  for (const isShown of [false, true]) await commands.executeCommand("setContext", "oh.walkthroughShown", isShown);
 }
 
 async function focusPanel(): Promise<void> {

@@ -220,6 +220,8 @@ async def test_the_walkthrough_ticks_off_each_step_that_is_done(vscode: VSCode) 
     steps = vscode.page.locator(".getting-started-step")
     await expect(steps).to_have_count(4)
     done = vscode.page.locator(".getting-started-step .codicon-getting-started-step-checked")
+    # The daemon runs already, and has a model.
+    await expect(done.and_(vscode.page.locator(":visible"))).to_have_count(2)
     await vscode.say("make it")
     await vscode.answer("allow-once")
     await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
