@@ -76,8 +76,24 @@ function answersOf(approval: Approval, note: HTMLInputElement, edited: SubjectVi
   return options.map((option) => ({
     option,
     button: h(option.id === "allow-once" ? "button.primary" : "button.secondary",
-      { "data-option": option.id, title: KEYS[option.id], onclick: () => answer(option) }),
+      { "data-option": option.id, title: KEYS[option.id] ?? covered(approval.subject), onclick: () => answer(option) }),
   }));
+}
+
+/** What an answer that lasts is about. */
+function covered(subject: Subject): string {
+  switch (subject.kind) {
+    case "command":
+      return "Just this command, word for word, is not asked about again";
+    case "fileChange":
+      return `Further edits of ${subject.changes.map(({ uri }) => fileName(uri)).join(", ")} are not asked about`;
+    case "saveDocuments":
+      return "Files are saved without a question";
+    case "trust":
+      return "The agent may act here; what is risky is still asked about";
+    default:
+      return "The very same is not asked about again";
+  }
 }
 
 function headline(subject: Subject): string {

@@ -1,0 +1,48 @@
+"""Answers that last: for this conversation, and for this folder also after a restart."""
+
+import pytest
+from fake_llm import call, say
+from playwright.async_api import expect
+from window import VSCode, expect_ended
+
+TOUCH = call("terminal", command="touch made", security_risk="low")
+
+
+@pytest.fixture
+def task(vscode: VSCode) -> VSCode:
+    vscode.script(*[step for n in range(1, 7) for step in (TOUCH, say(f"Made {n}."))])
+    return vscode
+
+
+async def test_an_answer_for_the_conversation_or_the_folder_is_not_asked_for_again(
+    task: VSCode,
+) -> None:
+    vscode = task
+    await vscode.open()
+    await vscode.say("one")
+    lasting = vscode.approval.locator('[data-option="allow-conversation"]')
+    await expect(lasting).to_have_text("Allow for this conversation")
+    # What it is that is allowed.
+    await expect(lasting).to_have_attribute(
+        "title", "Just this command, word for word, is not asked about again"
+    )
+    await lasting.click()
+    await vscode.expect_answers("Made 1.")
+    await vscode.say("two")
+    await vscode.expect_answers("Made 1.", "Made 2.")
+
+    # Another conversation asks.
+    await vscode.start_anew()
+    await vscode.say("three")
+    await vscode.answer("allow-folder")
+    await vscode.expect_answers("Made 3.")
+    await vscode.start_anew()
+    await vscode.say("four")
+    await vscode.expect_answers("Made 4.")
+
+    before = vscode.server.daemons()
+    await vscode.run_command("oh: Restart the Daemon")
+    await expect_ended(*before)
+    await vscode.start_anew()
+    await vscode.say("five")
+    await vscode.expect_answers("Made 5.")
