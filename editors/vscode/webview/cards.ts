@@ -36,7 +36,7 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
     case "agentMessage":
       return item.text === "" ? undefined : h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
     case "reasoning":
-      return item.text === "" ? undefined : folded(thought(item), item.status === "running", markdown(item.text));
+      return item.text === "" ? undefined : folded(thought(item), item.status, markdown(item.text));
     case "notice":
       return item.skill === undefined ? noticeCard(item) : h("p.divider", {}, icon("book"), ` Used the skill ${item.skill}`);
     case "condensation":
@@ -61,13 +61,23 @@ function questionItem(item: ToolItem): HTMLElement | undefined {
   const { question } = item.args;
   // While it waits it stands above the input.
   if (typeof question !== "string" || item.status === "pending" || item.status === "running") return undefined;
-  return h("article.agent", { "aria-label": "Question of the agent" }, markdown(question), h("p.divider", {}, output(item)));
+  const asked = h("article.agent", { "aria-label": "Question of the agent" }, markdown(question));
+  const isAnswered = item.status === "completed" && item.reason === undefined;
+  return h("div.asked", {}, asked, isAnswered
+    ? h("article.user", { "aria-label": "Your answer" }, h("div.bubble", {}, h("div.text", {}, output(item))))
+    : h("p.divider", {}, output(item)));
 }
 
 export function noticeCard({ severity, title, description }: Pick<NoticeItem, "severity" | "title" | "description">): HTMLElement {
+  if (description === undefined) return h("div.notice", { "data-severity": severity }, ...withCode(title));
   // Some titles begin the sentence that the description ends.
-  const isWhole = description === undefined || /[.:,]$/.test(title);
-  return h("div.notice", { "data-severity": severity }, h("strong", {}, isWhole ? title : `${title}:`), description && ` ${description}`);
+  const isWhole = /[.:,]$/.test(title);
+  return h("div.notice", { "data-severity": severity }, h("strong", {}, isWhole ? title : `${title}:`), " ", ...withCode(description));
+}
+
+/** Names stand between backticks. */
+function withCode(text: string): (string | HTMLElement)[] {
+  return text.split(/`([^`]+)`/).map((piece, i) => (i % 2 === 1 ? h("code", {}, piece) : piece));
 }
 
 export function part(value: Part, conversationId = ""): HTMLElement {
@@ -213,8 +223,8 @@ function breakable(text: string): (string | HTMLElement)[] {
   return text.split(/(?<=\/)/).flatMap((piece) => [piece, h("wbr")]);
 }
 
-function folded(title: string, isOpen: boolean, body: HTMLElement): HTMLElement {
-  return h("details.reasoning", { open: isOpen }, h("summary", {}, title), body);
+function folded(title: string, status: Item["status"], body: HTMLElement): HTMLElement {
+  return h("details.reasoning", { open: status === "running", "data-status": status }, h("summary", {}, title), body);
 }
 
 function thought({ status, startedAt, endedAt }: Item): string {
@@ -229,7 +239,9 @@ export function updateText(old: HTMLElement, item: Item): boolean {
   if (!shown || item.reason === "retried" || !("text" in item) || item.text === "") return false;
   updateMarkdown(shown, item.text);
   if (item.kind === "reasoning" && item.status !== "running") {
-    old.removeAttribute("open");
+    // Once: whoever opens it then goes on reading.
+    if (old.dataset.status === "running") old.removeAttribute("open");
+    old.dataset.status = item.status;
     old.querySelector("summary")?.replaceChildren(thought(item));
   }
   return true;
@@ -240,5 +252,5 @@ function condensation(item: CondensationItem): HTMLElement {
   if (item.keepFrom === undefined) return h("p.divider", {}, item.reason === "nothingToCondense" ? "Nothing to summarize yet" : "Not summarized");
   const what = item.summary === undefined ? "Earlier messages left out" : "Summarized";
   const words = `${what} for the model: ${compact(item.tokensBefore)} to ${compact(item.tokensAfter)} tokens`;
-  return item.summary === undefined ? h("p.divider", {}, words) : folded(words, false, markdown(item.summary));
+  return item.summary === undefined ? h("p.divider", {}, words) : folded(words, item.status, markdown(item.summary));
 }

@@ -50,6 +50,11 @@ const ICONS = {
 } as const;
 export type IconName = keyof typeof ICONS;
 
+/** Something is on its way, and the header says in words what. */
+export function dots(): HTMLElement {
+  return h("div.dots", { "aria-hidden": "true" }, h("span"), h("span"), h("span"));
+}
+
 export function icon(name: IconName): SVGElement {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 16 16");

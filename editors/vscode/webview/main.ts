@@ -20,7 +20,7 @@ import { draftOptions, picker } from "./pickers";
 import { questionCard } from "./question";
 import { QueueBox } from "./queue";
 import { Review } from "./review";
-import { button, host, problem, remedies, retryNotice, secondsUntil, welcome, withoutModel } from "./state";
+import { button, host, problem, remedies, retryNotice, secondsUntil, sendingView, welcome, withoutModel } from "./state";
 import type { Store } from "./store";
 import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
@@ -37,6 +37,8 @@ let early: Store | undefined;
 let nOpened = 0;
 let opening: Promise<unknown> = Promise.resolve();
 let draft: readonly Option[] = [];
+/** What begins a conversation, until that is here. */
+let sending: readonly Part[] | undefined;
 let view: "chat" | "list" = "chat";
 let failure: ErrorInfo | undefined;
 let isFrameAsked = false;
@@ -266,11 +268,22 @@ async function send(content: Part[], delivery: Delivery): Promise<void> {
   if (store) {
     await call("conversation/sendMessage", { conversationId: store.info.id, content, delivery, clientRequestId });
   } else {
-    const options = Object.fromEntries(draft.map(({ id, value }) => [id, value]));
-    const { conversation } = await call("conversation/start", { content, options, clientRequestId });
-    await open(conversation.id);
+    await start(content, clientRequestId);
   }
   transcript.toEnd();
+}
+
+async function start(content: Part[], clientRequestId: string): Promise<void> {
+  const options = Object.fromEntries(draft.map(({ id, value }) => [id, value]));
+  sending = content;
+  draw();
+  try {
+    const { conversation } = await call("conversation/start", { content, options, clientRequestId });
+    await open(conversation.id);
+  } finally {
+    sending = undefined;
+    draw();
+  }
 }
 
 function pick(option: Option, value: string): void {
@@ -346,7 +359,7 @@ let shownApproval: ApprovalCard | undefined;
 
 function drawState(isList: boolean): void {
   const retry = store?.retry;
-  const key = JSON.stringify([isList, daemon, failure, store?.error, retry?.at, retry && secondsUntil(retry.at), store?.info.id, draft.length > 0 && draft[0]?.id]);
+  const key = JSON.stringify([isList, daemon, failure, store?.error, retry?.at, retry && secondsUntil(retry.at), store?.info.id, sending !== undefined, draft.length > 0 && draft[0]?.id]);
   if (retry) setTimeout(draw, 250);
   if (key === shownState) return;
   shownState = key;
@@ -362,7 +375,8 @@ function stateCards(isList: boolean): HTMLElement[] {
   if (isList) return failed;
   const cards: HTMLElement[] = [];
   const hasModel = draft.length === 0 || draft[0]?.id === "model";
-  if (!store && daemon.kind === "running" && !failure) cards.push(hasModel ? welcome() : withoutModel(useDemo));
+  if (!store && sending) cards.push(...sendingView(sending));
+  else if (!store && daemon.kind === "running" && !failure) cards.push(hasModel ? welcome() : withoutModel(useDemo));
   if (store?.retry) cards.push(retryNotice(store.retry));
   if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
   return [...cards, ...failed];

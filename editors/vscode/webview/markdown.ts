@@ -54,7 +54,7 @@ function block(token: Token): Node {
 }
 
 function inline(tokens: readonly Token[] = []): (Node | string)[] {
-  return tokens.map((token) => {
+  return tokens.filter(isShown).map((token) => {
     switch (token.type) {
       case "strong":
         return h("strong", {}, ...inline(token.tokens));
@@ -113,7 +113,7 @@ function copyButton(text: string): HTMLElement {
 function list(token: Tokens.List): HTMLElement {
   const items = token.items.map((item) => {
     const mark = item.task ? `${item.checked ? "☑" : "☐"} ` : "";
-    return h("li", {}, mark, ...item.tokens.filter(isShown).map(block));
+    return h(item.task ? "li.task" : "li", {}, mark, ...item.tokens.filter(isShown).map(block));
   });
   return token.ordered ? h("ol", { start: Number(token.start) || 1 }, ...items) : h("ul", {}, ...items);
 }

@@ -37,7 +37,8 @@ export class Meter {
     this.info = info;
     const { usage, context } = info ?? {};
     this.words.textContent = usage ? spent(usage) : "";
-    this.button.hidden = !usage;
+    // The demo takes nothing.
+    this.button.hidden = !usage || usage.inputTokens + usage.outputTokens === 0;
     this.condense.hidden = !canCondense;
     this.bar.hidden = !context?.size;
     if (!this.details.hidden) this.drawDetails();

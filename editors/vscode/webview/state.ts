@@ -1,9 +1,9 @@
 /** What stands in the place of a conversation, or below it: a welcome, an error with its ways out, a retry. */
 
 import type { HostRequests } from "../src/messages";
-import type { ErrorInfo } from "../src/protocol";
-import { noticeCard } from "./cards";
-import { h } from "./dom";
+import type { ErrorInfo, Part } from "../src/protocol";
+import { noticeCard, part } from "./cards";
+import { dots, h } from "./dom";
 import { run } from "./host";
 import { markdown } from "./markdown";
 import type { Retry } from "./store";
@@ -14,6 +14,11 @@ export function welcome(): HTMLElement {
   return h("div.welcome", {}, h("h2", {}, "What shall we do?"),
     h("p", {}, "The agent reads the files you have open, with what you have not saved, edits them in place, and asks before anything risky."),
     h("p", {}, h("kbd", {}, "@"), " adds context, ", h("kbd", {}, "/"), " offers commands, ", h("kbd", {}, "Shift"), " + ", h("kbd", {}, "Enter"), " starts a new line."));
+}
+
+/** While the first message of a conversation is on its way. */
+export function sendingView(content: readonly Part[]): HTMLElement[] {
+  return [h("article.user", { "aria-label": "You" }, h("div.bubble", {}, ...content.map((each) => part(each)))), dots()];
 }
 
 export function withoutModel(onDemo: () => void): HTMLElement {
@@ -28,8 +33,10 @@ export function remedies({ kind }: Pick<ErrorInfo, "kind">, onDemo?: () => void)
   return [host("Set an API key", "oh.setKey", "primary"), ...(onDemo ? [button("Use the demo", onDemo)] : [])];
 }
 
-export function problem({ message, hint }: { message: string; hint?: string }, actions: HTMLElement[]): HTMLElement {
-  return h("div.problem", { role: "alert" }, h("p", {}, message), hint !== undefined && h("div.hint", {}, markdown(hint)), h("div.actions", {}, ...actions));
+export function problem({ kind, message, hint }: { kind?: string; message: string; hint?: string }, actions: HTMLElement[]): HTMLElement {
+  // How a key is given elsewhere: here there is a button for it.
+  const isSaid = kind === "authRequired" || hint === undefined;
+  return h("div.problem", { role: "alert" }, h("p", {}, message), !isSaid && h("div.hint", {}, markdown(hint)), h("div.actions", {}, ...actions));
 }
 
 export function button(label: string, onclick: () => void, kind: Kind = "secondary"): HTMLElement {

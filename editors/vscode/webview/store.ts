@@ -30,6 +30,8 @@ export class Store {
   private readonly turnEnds = new Map<string, number>();
   private readonly turnFiles = new Map<string, readonly FileChange[]>();
   private readonly ended = new Map<string, Turn>();
+  /** What the model thinks just now. */
+  private thinking: string | undefined;
   /** Items that changed since `takeChanged`. */
   private changed = new Set<string>();
 
@@ -180,13 +182,15 @@ export class Store {
   private apply({ seq, ts, turnId, itemId, event }: LogRecord): void {
     switch (event.type) {
       case "item.started":
+        this.endThought(event.item, ts);
+        this.set(event.item);
+        return;
       case "item.completed":
-        this.items.set(event.item.id, event.item);
-        this.changed.add(event.item.id);
-        this.retry = undefined;
+        this.set(event.item);
         return;
       case "item.updated":
-        this.update(itemId, event);
+        // What waited for the user has run only since then.
+        this.update(itemId, event, event.status === "running" ? ts : undefined);
         return;
       case "status.changed": {
         const { statusReason: _, ...info } = this.info;
@@ -261,6 +265,19 @@ export class Store {
     }
   }
 
+  private set(item: Item): void {
+    this.items.set(item.id, item);
+    this.changed.add(item.id);
+    this.retry = undefined;
+  }
+
+  /** The log ends it together with the answer; whoever looks on sees it end when the next thing begins. */
+  private endThought({ id, kind }: Item, ts: string): void {
+    const thought = this.thinking !== undefined && this.items.get(this.thinking);
+    this.thinking = kind === "reasoning" ? id : undefined;
+    if (thought && thought.kind === "reasoning" && thought.status === "running") this.set({ ...thought, status: "completed", endedAt: ts });
+  }
+
   /** The sub-agent that asks, or none when the conversation itself does. */
   askedBy({ conversationId }: Approval): string | undefined {
     const item = this.subagent(conversationId);
@@ -283,10 +300,10 @@ export class Store {
   }
 
   /** The status moves; the rest comes when the user edited the action. */
-  private update(itemId: string | undefined, { type: _, ...change }: ItemUpdated): void {
+  private update(itemId: string | undefined, { type: _, ...change }: ItemUpdated, startedAt?: string): void {
     const item = itemId === undefined ? undefined : this.items.get(itemId);
     if (!item || item.kind === "changes") return;
-    this.items.set(item.id, { ...item, ...change });
+    this.items.set(item.id, { ...item, ...change, ...(startedAt !== undefined && { startedAt }) });
     this.changed.add(item.id);
   }
 

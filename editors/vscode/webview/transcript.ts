@@ -3,7 +3,7 @@
 import type { Branches } from "./branch";
 import { card, tick, updateText } from "./cards";
 import type { Place } from "../src/messages";
-import { h, icon } from "./dom";
+import { dots, h, icon } from "./dom";
 import type { Review } from "./review";
 import type { Shown, Store } from "./store";
 import { subagentCard } from "./subagent";
@@ -28,6 +28,8 @@ export class Transcript {
   private readonly end: HTMLButtonElement;
   private readonly page: HTMLElement;
   private readonly log = h("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
+  /** The model is asked, and nothing of its answer is here yet. */
+  private readonly dots = dots();
   private readonly elements = new Map<string, HTMLElement>();
   /** Durations that still count. */
   private readonly ticking = new Set<HTMLElement>();
@@ -44,8 +46,9 @@ export class Transcript {
     private readonly actions: TranscriptActions,
   ) {
     this.earlier = h("button.quiet.earlier", { onclick: actions.earlier }, "Show earlier messages");
-    this.page = h("div.page", {}, this.earlier, this.log);
+    this.page = h("div.page", {}, this.earlier, this.log, this.dots);
     this.end = h("button.to-end", { title: "To the newest", "aria-label": "To the newest", hidden: true, onclick: () => this.toEnd() }, icon("down"));
+    this.dots.hidden = true;
     this.element = h("main.scroller", {}, this.page, below, this.end);
     this.element.addEventListener("scroll", () => {
       if (!isInSight()) return;
@@ -138,6 +141,14 @@ export class Transcript {
     this.log.prepend(front);
     // Not by `:has` in the style sheet: that is looked up anew with every item.
     this.page.hidden = this.elements.size === 0;
+    this.dots.hidden = !this.isAwaited(store);
+  }
+
+  private isAwaited({ info, items, retry }: Store): boolean {
+    const last = this.log.lastElementChild?.lastElementChild;
+    const item = last instanceof HTMLElement ? items.get(last.dataset.item ?? "") : undefined;
+    const isMoving = item !== undefined && "status" in item && item.status === "running";
+    return info.status === "running" && !isMoving && !retry;
   }
 
   private earlierThanShown(store: Store): ReadonlySet<string> {

@@ -25,7 +25,13 @@ FIRST_OPTIONS = {"mode": "ask", "approval": "askRisky"}
 PATCHES = "a-model-that-edits-by-patch"
 """A model that is offered `apply_patch`, for a conversation that has started."""
 MODEL_OF_PATCHES = {"model": "openai/fake", "llm": {"editsByPatch": True}}
+PRICED = "a-model-with-a-price"
+MODEL_WITH_PRICE = {
+    "model": "openai/fake",
+    "llm": {"contextWindow": 1_000, "inputCostPerToken": 0.001, "outputCostPerToken": 0.001},
+}
 NAME_OF_NONE = "no conversation has this name"
+PROFILES = {PATCHES: MODEL_OF_PATCHES, PRICED: MODEL_WITH_PRICE}
 N_CLEARINGS = 10
 
 
@@ -45,7 +51,7 @@ class CommonWindow:
             folder = self.make_folder()
             llm = self.stack.enter_context(FakeLLM())
             server = Server.with_model(folder / "home", self.extensions, llm.url)
-            server.settings = {"ohDaemon.profiles": {PATCHES: MODEL_OF_PATCHES}}
+            server.settings = {"ohDaemon.profiles": PROFILES}
             opened = opened_window(server, make_project(folder), llm)
             self.vscode = await self.stack.enter_async_context(opened)
             await self.vscode.open()

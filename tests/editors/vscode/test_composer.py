@@ -132,6 +132,8 @@ async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) ->
     await question.get_by_label("Your answer").press("Enter")
     await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
     await expect(question).to_have_count(0)
+    # They read like what was said.
+    await expect(vscode.panel.locator(".user")).to_have_text(["serve it", "9090", "localhost"])
     answers = str(vscode.llm.requests[-1].body["messages"])
     assert "9090" in answers
     assert "localhost" in answers

@@ -1,0 +1,153 @@
+"""What the panel makes of an answer: Markdown, thoughts, plans, searches, what it took."""
+
+import re
+import threading
+
+import pytest
+from common_window import PRICED
+from fake_llm import call, calls, held, reason, say
+from playwright.async_api import expect
+from window import VSCode
+
+pytestmark = pytest.mark.one_window
+
+ANSWER = """Not <b>bold</b>, no <img src="x" onerror="alert(1)">.
+
+<script>alert(1)</script>
+
+See [the page](https://example.com/), not [this](javascript:alert(1)), nor ![it](https://a.org/b.png).
+
+1. First
+
+   and its second paragraph
+
+- [x] done
+
+- [ ] to do
+
+```python
+add(1, 2)
+```
+"""
+ADDRESSES = "(links) => links.map((link) => link.getAttribute('href'))"
+READ_POLICY = "() => document.querySelector('meta[http-equiv=Content-Security-Policy]').content"
+POLICY = "default-src 'none'; style-src 'nonce-(.+)'; img-src data:; script-src 'nonce-(.+)'"
+"""What the panel may load: nothing."""
+PLAN = [
+    {"text": "Read the rules", "status": "completed"},
+    {"text": "Round the prices", "status": "in_progress"},
+    {"text": "Run the tests", "status": "pending"},
+]
+WATCH_SENDING = """() => {
+  window.wasShown = new Promise((resolve) => {
+    new MutationObserver(() => {
+      const shown = document.querySelector(".state-box .user");
+      if (shown) resolve([shown.textContent, document.querySelectorAll(".log .user").length]);
+    }).observe(document.body, {subtree: true, childList: true});
+  });
+}"""
+"""What stands there before the daemon has answered."""
+
+
+async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_inserted(
+    vscode: VSCode,
+) -> None:
+    await vscode.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    vscode.script(say(ANSWER, n_chunks=20))
+    await vscode.open(file="calc.py")
+    await vscode.say("how?")
+    answer = vscode.panel.locator(".agent")
+    await expect(answer.locator("pre")).to_have_text("add(1, 2)")
+    await expect(answer).to_contain_text('Not <b>bold</b>, no <img src="x" onerror="alert(1)">.')
+    await expect(answer).to_contain_text("<script>alert(1)</script>")
+    await expect(answer.locator("b, img, script")).to_have_count(0)
+    assert re.fullmatch(POLICY, await vscode.frame().evaluate(READ_POLICY))
+    addresses = await answer.locator("a").evaluate_all(ADDRESSES)
+    assert addresses == ["https://example.com/", "https://a.org/b.png"]
+    first, second = [await answer.locator("ol p").nth(n).bounding_box() for n in range(2)]
+    assert first
+    assert second
+    assert second["y"] >= first["y"] + first["height"]
+    await expect(answer.locator(".task")).to_have_text(["☑ done", "☐ to do"])
+
+    await answer.get_by_role("button", name="Copy").click()
+    await expect(answer.get_by_role("button", name="Copied")).to_be_visible()
+    assert await vscode.page.evaluate("() => navigator.clipboard.readText()") == "add(1, 2)"
+    await vscode.focus_editor()
+    await vscode.page.keyboard.press("Control+End")
+    await answer.get_by_role("button", name="Insert").click()
+    await vscode.expect_editor("add(1, 2)")
+
+
+async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reader_left_it(
+    vscode: VSCode,
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    thought = reason("Rules first, then the code.", say("As the rules say.", n_chunks=3))
+    vscode.script(held(thought, begun), held(say("Yes."), ended, after=-1))
+    vscode.script(say("Again."))
+    await vscode.open()
+    await vscode.say("why?")
+    reasoning = vscode.panel.locator("details.reasoning")
+    await expect(reasoning.locator(".markdown")).to_be_visible()
+    await expect(reasoning.locator("summary")).to_have_text("Thinking…")
+    begun.set()
+    await vscode.expect_answers("As the rules say.")
+    await expect(reasoning.locator("summary")).to_have_text(re.compile("^Thought"))
+    await expect(reasoning.locator(".markdown")).to_be_hidden()
+    await reasoning.locator("summary").click()
+    await expect(reasoning.locator(".markdown")).to_have_text("Rules first, then the code.")
+
+    # Until the next answer begins it is seen that one is awaited.
+    dots = vscode.panel.locator(".dots")
+    await expect(dots).to_be_hidden()
+    await vscode.say("really?")
+    await expect(dots).to_be_visible()
+    # Our windows are told to move nothing.
+    await expect(dots.locator("span").first).to_have_css("animation-name", "none")
+    ended.set()
+    await vscode.expect_answers("As the rules say.", "Yes.")
+    await expect(dots).to_be_hidden()
+    await expect(reasoning.locator(".markdown")).to_be_visible()
+
+
+async def test_the_first_message_is_shown_while_it_is_on_its_way(vscode: VSCode) -> None:
+    vscode.script(say("Hello."))
+    await vscode.open()
+    await vscode.frame().evaluate(WATCH_SENDING)
+    await vscode.say("hello")
+    assert await vscode.frame().evaluate("() => window.wasShown") == ["hello", 0]
+    await vscode.expect_answers("Hello.")
+    await expect(vscode.panel.locator(".user")).to_have_text(["hello"])
+
+
+async def test_plans_searches_and_what_it_took_are_seen_in_the_panel(vscode: VSCode) -> None:
+    vscode.script(calls(call("todo", tasks=PLAN), call("grep", pattern="return")))
+    vscode.script(call("terminal", command="exit 3"), say("Found."))
+    await vscode.open()
+    await vscode.choose("model", PRICED)
+    await vscode.choose("mode", "full")
+    # More than a line.
+    await vscode.input.press_sequentially("Where is it")
+    await vscode.input.press("Shift+Enter")
+    await vscode.input.press_sequentially("returned?")
+    await vscode.input.press("Enter")
+    await vscode.expect_answers("Found.")
+    await expect(vscode.panel.locator(".user .text")).to_have_text("Where is it\nreturned?")
+
+    entries = vscode.panel.locator(".plan li")
+    await expect(entries).to_have_text([each["text"] for each in PLAN])
+    for n, state in enumerate(("done", "in progress", "to do")):
+        await expect(entries.nth(n).get_by_role("img", name=state)).to_be_visible()
+    search = vscode.panel.locator("details.card", has_text="Grep 'return'")
+    await expect(search.locator(".output")).to_be_hidden()
+    await search.locator("summary").click()
+    await expect(search.locator(".output")).to_contain_text("return a - b")
+    facts = vscode.commands.locator(".meta")
+    await expect(facts).to_have_text(re.compile(r"^exit 3 · \d[\d.]* (ms|s)$"))
+
+    await expect(vscode.panel.locator(".usage")).to_contain_text("330 tokens · $0.330")
+    await vscode.panel.locator(".usage").click()
+    spent = vscode.panel.get_by_role("group", name="What this conversation took")
+    await expect(spent).to_contain_text("10 % of 1.0k tokens")
+    await expect(spent).to_contain_text("$0.330")
