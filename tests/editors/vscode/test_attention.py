@@ -38,6 +38,10 @@ async def test_a_key_answers_only_what_the_panel_shows(vscode: VSCode) -> None:
     await vscode.open()
     await vscode.say("make it")
     await vscode.expect_status("Waits for you")
+    # What is in sight is not told a second time.
+    asked = vscode.page.get_by_role("button", name="An action waits for your approval.")
+    await expect(asked).to_be_visible()
+    await expect(vscode.page.locator(".notification-toast")).to_have_count(0)
     await vscode.start_anew()
     await vscode.say("something else")
     await expect(vscode.panel.locator(".agent")).to_have_text("Nothing to do.")

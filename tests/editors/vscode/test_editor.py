@@ -52,6 +52,20 @@ async def test_the_agent_asks_the_language_extensions_of_the_window(vscode: VSCo
     assert "app.ts:2" in found
 
 
+async def test_the_agent_renames_by_what_the_language_extension_says(vscode: VSCode) -> None:
+    (vscode.project / "app.ts").write_text(APP)
+    rename = call("rename", path="app.ts", line=2, symbol="add", new_name="plus")
+    vscode.script(rename, say("Renamed."))
+    await vscode.open(file="app.ts")
+    await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
+    await vscode.say("call it plus")
+    await expect(vscode.approval.locator(".add")).to_have_count(2)
+    await vscode.answer("allow-once")
+    await vscode.expect_answers("Renamed.")
+    await vscode.expect_editor("function plus(")
+    await vscode.expect_editor('plus("one", 2);')
+
+
 async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
     (vscode.project / "app.ts").write_text(APP)
     vscode.script(say("One."), say("Two."))
@@ -71,7 +85,7 @@ async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     vscode: VSCode,
 ) -> None:
     (vscode.project / "app.ts").write_text(APP)
-    vscode.script(say("I will mend it."))
+    vscode.script(say("I will mend it."), say("It adds."))
     await vscode.open(file="app.ts")
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
     await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
@@ -81,6 +95,15 @@ async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     await vscode.page.keyboard.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("I will mend it.")
     assert "not assignable" in json.dumps(vscode.llm.requests[0].body["messages"])
+    # More is offered to whoever asks for it.
+    await vscode.page.locator(".editor-instance .view-line").nth(2).click(click_count=3)
+    await vscode.page.keyboard.press("Control+.")
+    offered = vscode.page.locator(".action-widget", has_text="Explain")
+    await expect(offered).to_contain_text("Write a test")
+    await offered.get_by_text("Explain", exact=True).hover()
+    await vscode.page.keyboard.press("Enter")
+    await vscode.expect_answers("I will mend it.", "It adds.")
+    assert "return a + b" in json.dumps(vscode.llm.requests[1].body["messages"][-1])
 
 
 async def test_the_changes_of_the_agent_are_shown_and_settled_in_the_editors_own_diff(
