@@ -117,12 +117,15 @@ end
 
 local UNDER_WAY = { running = true, pending = true, awaitingApproval = true }
 
---- Whether the agent is at work and no entry says so, as while the model is waited for.
+--- Whether the agent is at work and no entry says so, as while the model is waited for. What it
+--- says is mostly its last word: the end of the turn comes right behind.
 ---@param conversation oh.Conversation
 ---@return boolean
 function M.is_working_unseen(conversation)
   local last = conversation.entries[#conversation.entries]
-  local is_seen = conversation.retry or last and UNDER_WAY[last.item.status]
+  local item = last and last.item or {}
+  local is_word = item.kind == "agentMessage" or M.is_last_word(item)
+  local is_seen = conversation.retry or is_word or UNDER_WAY[item.status]
   return conversation.status == "running" and not is_seen
 end
 
