@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.messages import ConversationInfo, OfConversation
+from oh_daemon.contract.messages import Conflict, ConversationInfo, OfConversation
 
 
 class ExportParams(OfConversation):
@@ -29,20 +29,11 @@ class ForkParams(OfConversation):
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
 
 
-class ForkResult(Contract):
-    conversation: ConversationInfo
-
-
-class RestoreConflict(Contract):
-    uri: str
-    reason: str
-
-
 class RestoreResult(Contract):
     """URIs of files that are (with `dryRun`: would be) as they were; the others stay."""
 
     restored: tuple[str, ...]
-    conflicts: tuple[RestoreConflict, ...]
+    conflicts: tuple[Conflict, ...]
     """Files that somebody else changed at the same lines since, and why each was left alone."""
 
 

@@ -10,7 +10,7 @@ from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import ConversationState, FileChange, Hunk, NamedHunk
-from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
+from oh_daemon.contract.messages import Conflict, ConversationId, Empty, OfConversation
 
 Trust = Literal["full", "readOnly", "none"]
 
@@ -34,11 +34,6 @@ class ApprovalRespondParams(Contract):
     decision: Decision | None = None
     feedback: Annotated[str, Field(max_length=8000)] | None = None
     edited_subject: Subject | None = None
-
-
-class ApprovalRespondResult(Contract):
-    resolved: bool
-    already_resolved: dict[str, Any] | None = None
 
 
 class ChangesListParams(OfConversation):
@@ -91,16 +86,11 @@ class RevertParams(ReviewParams):
     """Take changes back through the editor, around what the user changed since."""
 
 
-class ReviewConflict(Contract):
-    uri: str
-    reason: str
-
-
 class ReviewResult(Contract):
     """Files that were settled, and those that stay as they are, with the reason."""
 
     done: tuple[str, ...]
-    conflicts: tuple[ReviewConflict, ...]
+    conflicts: tuple[Conflict, ...]
 
 
 class OutputReadParams(OfConversation):

@@ -49,6 +49,8 @@ class InputRespondParams(Contract):
     """The text, or the chosen one; needed to accept."""
 
 
-class InputRespondResult(Contract):
+class RespondResult(Contract):
+    """Of an approval or a question: whether this answer counts, or which one came before."""
+
     resolved: bool
     already_resolved: dict[str, Any] | None = None

@@ -39,6 +39,13 @@ class StartsWork(OfConversation):
     client_request_id: RequestId | None = None
 
 
+class Conflict(Contract):
+    """A file that stays as it is, and why."""
+
+    uri: str
+    reason: str
+
+
 class Choice(Contract):
     value: str
     label: str
@@ -95,6 +102,10 @@ class ConversationInfo(Contract):
     forked_from: ForkOrigin | None = None
     parent_id: str | None = None
     """Of a sub-agent: the conversation that it works for."""
+
+
+class ConversationResult(Contract):
+    conversation: ConversationInfo
 
 
 class ToolFilter(Contract):
@@ -183,10 +194,6 @@ class UpdateParams(OfConversation):
     """All of them; null is none."""
     metadata: Annotated[dict[str, Any], Field(max_length=100)] | None = None
     """Laid over what is there; null clears, a single key or everything."""
-
-
-class UpdateResult(Contract):
-    conversation: ConversationInfo
 
 
 class DeleteParams(OfConversation):

@@ -15,6 +15,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.contract.items import NoticeItem
+from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY
@@ -114,7 +115,7 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
 
 def _restore(live: Live, records: Sequence[Json], *, is_dry: bool) -> m.RestoreResult:
     """Each file by itself; those that cannot go back stay and are named."""
-    bench, done, conflicts = live.workbench, list[str](), list[m.RestoreConflict]()
+    bench, done, conflicts = live.workbench, list[str](), list[Conflict]()
     documents = bench.documents
     if documents is None:
         return m.RestoreResult(restored=(), conflicts=())
@@ -129,7 +130,7 @@ def _restore(live: Live, records: Sequence[Json], *, is_dry: bool) -> m.RestoreR
                 reviews += _reviewed(live, documents, uri, past)
         except (ToolError, OSError) as exc:
             reason = str(exc).partition("\n")[0]
-            conflicts.append(m.RestoreConflict(uri=uri, reason=reason))
+            conflicts.append(Conflict(uri=uri, reason=reason))
     checkpoint = watched()
     events = [*([checkpoint] if checkpoint else ()), *([] if is_dry else reviews)]
     if events:

@@ -1317,7 +1317,7 @@ export interface StuckDetected {
   outcome: "nudged" | "stopped";
 }
 
-export interface UpdateResult {
+export interface ConversationResult {
   conversation: ConversationInfo;
 }
 
@@ -1346,17 +1346,14 @@ export interface ExportResult {
   text: string;
 }
 
-export interface ForkResult {
-  conversation: ConversationInfo;
-}
-
 export interface RollbackResult {
   restored: readonly string[];
-  conflicts: readonly RestoreConflict[];
+  conflicts: readonly Conflict[];
   conversation: ConversationInfo;
 }
 
-export interface RestoreConflict {
+/** A file that stays as it is, and why. */
+export interface Conflict {
   uri: string;
   reason: string;
 }
@@ -1416,12 +1413,8 @@ export interface ApprovalListResult {
   pending: readonly Approval[];
 }
 
-export interface ApprovalRespondResult {
-  resolved: boolean;
-  alreadyResolved?: Record<string, unknown>;
-}
-
-export interface InputRespondResult {
+/** Of an approval or a question: whether this answer counts, or which one came before. */
+export interface RespondResult {
   resolved: boolean;
   alreadyResolved?: Record<string, unknown>;
 }
@@ -1455,12 +1448,7 @@ export interface ChangesDiffResult {
 /** Files that were settled, and those that stay as they are, with the reason. */
 export interface ReviewResult {
   done: readonly string[];
-  conflicts: readonly ReviewConflict[];
-}
-
-export interface ReviewConflict {
-  uri: string;
-  reason: string;
+  conflicts: readonly Conflict[];
 }
 
 export interface CheckpointListResult {
@@ -1478,7 +1466,7 @@ export interface Checkpoint {
 /** URIs of files that are (with `dryRun`: would be) as they were; the others stay. */
 export interface RestoreResult {
   restored: readonly string[];
-  conflicts: readonly RestoreConflict[];
+  conflicts: readonly Conflict[];
 }
 
 export interface AttachmentPutResult {
@@ -1788,13 +1776,13 @@ export interface Requests {
   "conversation/start": [StartParams, StartResult];
   "conversation/open": [OpenParams, OpenResult];
   "conversation/close": [CloseParams, Empty];
-  "conversation/update": [UpdateParams, UpdateResult];
+  "conversation/update": [UpdateParams, ConversationResult];
   "conversation/delete": [DeleteParams, Empty];
   "conversation/list": [ListParams, ListResult];
   "conversation/read": [ReadParams, ReadResult];
   "conversation/events": [EventsParams, EventsResult];
   "conversation/export": [ExportParams, ExportResult];
-  "conversation/fork": [ForkParams, ForkResult];
+  "conversation/fork": [ForkParams, ConversationResult];
   "conversation/rollback": [RollbackParams, RollbackResult];
   "conversation/sendMessage": [SendMessageParams, SendMessageResult];
   "conversation/pause": [PauseParams, PauseResult];
@@ -1807,8 +1795,8 @@ export interface Requests {
   "conversation/subscribe": [SubscribeParams, SubscribeResult];
   "conversation/unsubscribe": [UnsubscribeParams, Empty];
   "approval/list": [ApprovalListParams, ApprovalListResult];
-  "approval/respond": [ApprovalRespondParams, ApprovalRespondResult];
-  "input/respond": [InputRespondParams, InputRespondResult];
+  "approval/respond": [ApprovalRespondParams, RespondResult];
+  "input/respond": [InputRespondParams, RespondResult];
   "changes/list": [ChangesListParams, ChangesListResult];
   "changes/diff": [ChangesDiffParams, ChangesDiffResult];
   "changes/accept": [AcceptParams, ReviewResult];

@@ -1,6 +1,6 @@
 /** What a turn changed: its files, and for each and each hunk of it the choice to accept or to revert. */
 
-import type { ChangesDiffResult, FileChange, Hunk, ReviewConflict, ReviewedFile } from "../src/protocol";
+import type { ChangesDiffResult, FileChange, Hunk, Conflict, ReviewedFile } from "../src/protocol";
 import { formatCount } from "../src/words";
 import { hunkRows, fileName, fileParent } from "./diff";
 import { h, icon } from "./dom";
@@ -109,7 +109,7 @@ export class Review {
       .catch(this.onError);
   }
 
-  private note(done: readonly string[], conflicts: readonly ReviewConflict[]): void {
+  private note(done: readonly string[], conflicts: readonly Conflict[]): void {
     for (const uri of done) this.conflicts.delete(uri);
     for (const { uri, reason } of conflicts) this.conflicts.set(uri, reason);
   }

@@ -11,6 +11,7 @@ from typing import Any
 
 from oh_daemon.contract import branches as m
 from oh_daemon.contract.errors import PayloadTooLargeError
+from oh_daemon.contract.messages import ConversationResult
 from oh_daemon.fronts import branches, rollback
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
@@ -31,10 +32,10 @@ def export(daemon: Daemon, params: m.ExportParams, folders: list[Path]) -> m.Exp
     return m.ExportResult(text=text)
 
 
-def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> m.ForkResult:
+def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> ConversationResult:
     live = branches.fork(daemon.conversations, params, folders)
     daemon.publisher.on_forked(live.conversation)
-    return m.ForkResult(conversation=describe(live.conversation))
+    return ConversationResult(conversation=describe(live.conversation))
 
 
 def _on_files(act: Callable[[Live, Any], Any]) -> Handler:

@@ -15,6 +15,7 @@ from typing import Any
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.contract.events import ChangesReviewed
+from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
@@ -158,14 +159,14 @@ def _settle(
     named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
     chosen = {uri: [h.hunk for h in params.hunks if h.uri == uri] for uri in named}
     done: list[str] = []
-    conflicts: list[m.ReviewConflict] = []
+    conflicts: list[Conflict] = []
     for uri in chosen or pending:
         try:
             _require_fitting(reviews.get(uri), chosen.get(uri, ()))
             after = act(reviews[uri], chosen.get(uri) or reviews[uri].hunks)
         except ToolError as exc:
             reason = exc.message.partition("\n")[0]
-            conflicts.append(m.ReviewConflict(uri=uri, reason=reason))
+            conflicts.append(Conflict(uri=uri, reason=reason))
             continue
         live.conversation.append(_reviewed(documents, after))
         done.append(uri)

@@ -120,8 +120,8 @@ def update(daemon: Daemon, params: m.UpdateParams, context: RequestContext) -> A
     folders = daemon.folders()
     context.hold(params.conversation_id)
 
-    def work() -> m.UpdateResult:
-        return m.UpdateResult(conversation=daemon.conversations.update(params, folders))
+    def work() -> m.ConversationResult:
+        return m.ConversationResult(conversation=daemon.conversations.update(params, folders))
 
     return daemon.in_turn.run(params.conversation_id, work)
 

@@ -1160,7 +1160,7 @@
 ---@field pattern oh.protocol.StuckPattern
 ---@field outcome "nudged" | "stopped"
 
----@class (exact) oh.protocol.UpdateResult
+---@class (exact) oh.protocol.ConversationResult
 ---@field conversation oh.protocol.ConversationInfo
 
 --- Newest first.
@@ -1184,15 +1184,13 @@
 ---@class (exact) oh.protocol.ExportResult
 ---@field text string
 
----@class (exact) oh.protocol.ForkResult
----@field conversation oh.protocol.ConversationInfo
-
 ---@class (exact) oh.protocol.RollbackResult
 ---@field restored string[]
----@field conflicts oh.protocol.RestoreConflict[]
+---@field conflicts oh.protocol.Conflict[]
 ---@field conversation oh.protocol.ConversationInfo
 
----@class (exact) oh.protocol.RestoreConflict
+--- A file that stays as it is, and why.
+---@class (exact) oh.protocol.Conflict
 ---@field uri string
 ---@field reason string
 
@@ -1241,11 +1239,8 @@
 ---@class (exact) oh.protocol.ApprovalListResult
 ---@field pending oh.protocol.Approval[]
 
----@class (exact) oh.protocol.ApprovalRespondResult
----@field resolved boolean
----@field alreadyResolved? table<string, any>
-
----@class (exact) oh.protocol.InputRespondResult
+--- Of an approval or a question: whether this answer counts, or which one came before.
+---@class (exact) oh.protocol.RespondResult
 ---@field resolved boolean
 ---@field alreadyResolved? table<string, any>
 
@@ -1275,11 +1270,7 @@
 --- Files that were settled, and those that stay as they are, with the reason.
 ---@class (exact) oh.protocol.ReviewResult
 ---@field done string[]
----@field conflicts oh.protocol.ReviewConflict[]
-
----@class (exact) oh.protocol.ReviewConflict
----@field uri string
----@field reason string
+---@field conflicts oh.protocol.Conflict[]
 
 ---@class (exact) oh.protocol.CheckpointListResult
 ---@field checkpoints oh.protocol.Checkpoint[]
@@ -1294,7 +1285,7 @@
 --- URIs of files that are (with `dryRun`: would be) as they were; the others stay.
 ---@class (exact) oh.protocol.RestoreResult
 ---@field restored string[]
----@field conflicts oh.protocol.RestoreConflict[]
+---@field conflicts oh.protocol.Conflict[]
 
 ---@class (exact) oh.protocol.AttachmentPutResult
 ---@field attachmentId string
@@ -1561,13 +1552,13 @@ M.Requests = {
   ["conversation/start"] = true, -- oh.protocol.StartParams -> oh.protocol.StartResult
   ["conversation/open"] = true, -- oh.protocol.OpenParams -> oh.protocol.OpenResult
   ["conversation/close"] = true, -- oh.protocol.CloseParams -> oh.protocol.Empty
-  ["conversation/update"] = true, -- oh.protocol.UpdateParams -> oh.protocol.UpdateResult
+  ["conversation/update"] = true, -- oh.protocol.UpdateParams -> oh.protocol.ConversationResult
   ["conversation/delete"] = true, -- oh.protocol.DeleteParams -> oh.protocol.Empty
   ["conversation/list"] = true, -- oh.protocol.ListParams -> oh.protocol.ListResult
   ["conversation/read"] = true, -- oh.protocol.ReadParams -> oh.protocol.ReadResult
   ["conversation/events"] = true, -- oh.protocol.EventsParams -> oh.protocol.EventsResult
   ["conversation/export"] = true, -- oh.protocol.ExportParams -> oh.protocol.ExportResult
-  ["conversation/fork"] = true, -- oh.protocol.ForkParams -> oh.protocol.ForkResult
+  ["conversation/fork"] = true, -- oh.protocol.ForkParams -> oh.protocol.ConversationResult
   ["conversation/rollback"] = true, -- oh.protocol.RollbackParams -> oh.protocol.RollbackResult
   ["conversation/sendMessage"] = true, -- oh.protocol.SendMessageParams -> oh.protocol.SendMessageResult
   ["conversation/pause"] = true, -- oh.protocol.PauseParams -> oh.protocol.PauseResult
@@ -1580,8 +1571,8 @@ M.Requests = {
   ["conversation/subscribe"] = true, -- oh.protocol.SubscribeParams -> oh.protocol.SubscribeResult
   ["conversation/unsubscribe"] = true, -- oh.protocol.UnsubscribeParams -> oh.protocol.Empty
   ["approval/list"] = true, -- oh.protocol.ApprovalListParams -> oh.protocol.ApprovalListResult
-  ["approval/respond"] = true, -- oh.protocol.ApprovalRespondParams -> oh.protocol.ApprovalRespondResult
-  ["input/respond"] = true, -- oh.protocol.InputRespondParams -> oh.protocol.InputRespondResult
+  ["approval/respond"] = true, -- oh.protocol.ApprovalRespondParams -> oh.protocol.RespondResult
+  ["input/respond"] = true, -- oh.protocol.InputRespondParams -> oh.protocol.RespondResult
   ["changes/list"] = true, -- oh.protocol.ChangesListParams -> oh.protocol.ChangesListResult
   ["changes/diff"] = true, -- oh.protocol.ChangesDiffParams -> oh.protocol.ChangesDiffResult
   ["changes/accept"] = true, -- oh.protocol.AcceptParams -> oh.protocol.ReviewResult
