@@ -115,6 +115,12 @@ def test_how_a_turn_ends(steps: list[Step], stop_reason: str, status: str, final
         assert state.usage["requests"] == len(steps)
 
 
+def test_a_finish_in_the_last_step_that_is_allowed_is_no_limit():
+    with at_work([call("finish", message="Done.")], max_steps=1) as work:
+        turn = work.run()
+    assert (turn["stopReason"], turn["finalText"]) == ("finished", "Done.")
+
+
 def test_a_cost_limit_holds_the_turn_and_a_message_goes_on():
     priced = with_usage(call("echo", words="a"), {"prompt_tokens": 1, "completion_tokens": 1})
     priced = with_usage(priced, {**(priced.usage or {}), "cost": 0.6})
