@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     ConfigDict,
     Field,
@@ -23,8 +24,9 @@ from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.messages import ToolFilter
-from oh_daemon.contract.settings import Condenser
+from oh_daemon.contract.settings import Condenser, Layer, Settings, merge_settings
 from oh_daemon.core.ports import ApprovalPolicy, Model, RiskAnalyzer, ToolSpec
+from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.models import DEMO, connect
 from oh_daemon.fronts.wiring import Recipe
 from oh_daemon.mcp_servers.offer import tool_name
@@ -33,6 +35,9 @@ from oh_daemon.tools.function import FunctionTool
 BuiltinName = Literal[
     "terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish", "delegate"
 ]
+_OWN = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
+"""Fields of an agent that are settings."""
+_MORE = ("mode", "rules", "hooks", "titles", "logCompletions", "maxCostUsdPerConversation")
 BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
 
 
@@ -105,6 +110,16 @@ class Tool(_Loadable):
         return FunctionTool(spec, self.callback)
 
 
+def _check_settings(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Raises `ValueError` for what would not count: here nobody reads a list of problems."""
+    if others := [name for name in given if name not in _MORE]:
+        raise ValueError(f"{others[0]!r} is none of {', '.join(_MORE)}")
+    merged = merge_settings([Layer("user", given)])
+    if problems := (*merged.problems, *check_rules(merged.settings.rules)[1]):
+        raise ValueError("; ".join(problems))
+    return given
+
+
 class Agent(_Loadable):
     """Who answers: model, own tools, instructions, policy. Frozen, and the same after JSON."""
 
@@ -131,6 +146,18 @@ class Agent(_Loadable):
     """In the form of the setting `mcpServers`; their tools are offered whatever `tools` names."""
     condenser: Condenser = "pipeline"
     """What to do when the conversation fills the model's window; see the setting of this name."""
+    settings: Annotated[Mapping[str, Any], AfterValidator(_check_settings)] = Field(
+        default_factory=dict[str, Any]
+    )
+    """More, by the names of the settings: `mode`, `rules`, `hooks`, `titles` (off without it),
+    `logCompletions`, `maxCostUsdPerConversation`."""
+
+
+def settings_of(agent: Agent) -> Settings:
+    """The agent as the settings of a process that has no other sources."""
+    more = merge_settings([Layer("user", {"titles": False, **agent.settings})]).settings
+    own = {name: value for name, value in agent if name in _OWN}
+    return more.model_copy(update={"model": agent.llm.model, **own})
 
 
 def recipe_of(agent: Agent) -> Recipe:

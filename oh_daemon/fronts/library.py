@@ -31,7 +31,7 @@ from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, model_for, recipe_of
+from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, model_for, recipe_of, settings_of
 from oh_daemon.fronts.branches import fork
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.rollback import rollback
@@ -46,8 +46,6 @@ from oh_daemon.workspace.spawner import Spawner
 logger = logging.getLogger(__name__)
 
 _FOREVER_S = 10.0**9
-_SETTINGS = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
-"""Fields of an agent that are settings."""
 
 
 class ConversationStatus(StrEnum):
@@ -152,13 +150,10 @@ class Conversation:
         self._calls = _Callbacks()
         self._on_question = on_question
         recipe = recipe_of(agent)
-        settings = Settings.model_validate(
-            {"model": agent.llm.model, "titles": False, **agent.model_dump(include=_SETTINGS)}
-        )
+        settings = settings_of(agent)
         environment = workspace.environment if isinstance(workspace, Workspace) else os.environ
         masker, spawner = Masker([key.get_secret_value()] if key else []), Spawner()
-        cwd = folders[0] if folders else Path.cwd()
-        surroundings = Surroundings(spawner, environment, masker, cwd)
+        surroundings = Surroundings(spawner, environment, masker, [*folders, Path.cwd()][0])
         self._shared = Shared(
             settings=lambda _folder: Merged(settings, {}, ()),
             mcp=_mcp_servers(settings, surroundings),
@@ -191,10 +186,9 @@ class Conversation:
     def _begin(
         self, known_id: str | None, params: m.StartParams, folders: list[Path], recipe: Recipe
     ) -> Live:
-        conversations = self._conversations
         if known_id is None:
-            return conversations.start(params, folders, recipe=recipe, at_work=False)
-        return conversations.open(known_id, folders, recipe=recipe, at_work=False)
+            return self._conversations.start(params, folders, recipe=recipe, at_work=False)
+        return self._conversations.open(known_id, folders, recipe=recipe, at_work=False)
 
     def register_callback(self, callback: EventCallback) -> Callable[[], None]:
         """Call `callback` with each event from now on; the result unregisters it.
@@ -226,13 +220,20 @@ class Conversation:
         `StorageError`.
         """
         conversation = self._live.conversation
+        if message is None:
+            return self._until_rest(conversation.resume, timeout_s)
+        return self._until_rest(lambda: conversation.send((TextPart(text=message),)), timeout_s)
+
+    def condense(self, instructions: str | None = None) -> Turn:
+        """Replace older steps by a summary; the result is the turn in which that was done."""
+        return self._until_rest(lambda: self._live.conversation.condense(instructions), None)
+
+    def _until_rest(self, begin: Callable[[], Json], timeout_s: float | None) -> Turn:
+        conversation = self._live.conversation
         self.start_thread()
         with conversation.changed:
-            if message is None:
-                sent = {"messageId": "", **conversation.resume()}
-            else:
-                sent = conversation.send((TextPart(text=message),))
-            ended = conversation.turn_ended(sent["messageId"], sent.get("turnId"))
+            begun = begin()
+            ended = conversation.turn_ended(begun.get("messageId", ""), begun.get("turnId"))
         turn = Turn.model_validate(ended.result(timeout_s))
         self._calls.drain(timeout_s)
         return turn

@@ -93,6 +93,53 @@ def test_an_agent_is_the_same_after_json_but_for_the_key(llm: LLM, tmp_path: Pat
     assert Tool.from_json(tool().model_dump_json(), {"echo": echo}) == tool()
 
 
+def test_more_settings_hold_for_an_agent_also_after_json(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    deny = {"decision": "deny", "tool": "terminal", "argv": ["touch"], "match": ["touch a"]}
+    hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": "echo watched"}]}
+    more = {"rules": [deny], "hooks": {"PreToolUse": [hook]}, "logCompletions": True}
+    agent = Agent.from_json(Agent(llm=llm, settings=more).model_dump_json(), {})
+    agent = agent.model_copy(update={"llm": llm})
+    fake.add(call("terminal", command="touch made"), call("terminal", command="ls"), say("Done."))
+    with Conversation(agent, tmp_path) as conversation:
+        conversation.run("go")
+    assert "user rule: deny terminal touch" in results(fake)[0]
+    assert not (tmp_path / "made").exists()
+    assert len([*tmp_path.glob(".openhands/conversations/*/completions/*")]) == 3
+
+    fake.add(call("terminal", command="touch made"), say("Done."))
+    with Conversation(Agent(llm=llm, settings={"mode": "plan"}), tmp_path) as conversation:
+        conversation.run("go")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"profiles": {}}, "'profiles' is none of mode, rules"),
+        ({"mode": "wild"}, "mode: Input should be 'plan'"),
+        ({"rules": [{"decision": "deny", "argv": ["rm"], "match": ["ls"]}]}, "match"),
+    ],
+)
+def test_a_setting_that_would_not_count_is_refused(llm: LLM, wrong: Any, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Agent(llm=llm, settings=wrong)
+
+
+def test_older_steps_are_condensed_when_the_program_says_so(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    with Conversation(Agent(llm=llm), tmp_path) as conversation:
+        for n in range(6):
+            fake.add(call("terminal", command=f"echo {n}; seq 900"), say(f"Said {n}."))
+            conversation.run(f"count {n}")
+        fake.add(say("Six counts."), say("Done."))
+        conversation.condense("keep the numbers")
+        assert conversation.run("and now?").final_text == "Done."
+    assert "Six counts." in str(fake.requests[-1].body["messages"])
+
+
 def test_json_with_a_callback_that_nobody_gave_names_it(llm: LLM) -> None:
     text = Agent(llm=llm, tools=(tool(),)).model_dump_json()
     with pytest.raises(ValidationError, match="no callback 'echo'"):
