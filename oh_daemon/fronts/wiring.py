@@ -47,7 +47,7 @@ from oh_daemon.fronts.policy import policy_of
 from oh_daemon.fronts.skills import Skills
 from oh_daemon.fronts.toolbox import choose_tools, render_tool_info
 from oh_daemon.fronts.trust import TrustBook
-from oh_daemon.mcp_servers.servers import McpServers, tools_of
+from oh_daemon.mcp_servers.servers import McpServers, tools_of, unusable_of
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
@@ -366,11 +366,11 @@ class Live:
         if self._offer(state.options_now["model"], tools_of(sources, cancel)):
             self._log_agent()
         skills.tell_of_new(self.conversation, self.workbench.tools)
-        for server in (info for source in sources for info in source.infos()):
-            if server.status == "failed":
-                self.agent.warn(f"The MCP server {server.name!r} failed", server.error)
-            elif server.status == "authRequired":
-                self.agent.warn(f"The MCP server {server.name!r} is left out", server.error)
+        for title, reason in unusable_of(sources):
+            self.agent.warn(title, reason)
+        store = self.workbench.checkpoints
+        if store is not None and store.is_off:
+            self.agent.warn("From here on commands leave no checkpoints", store.problem)
 
     def _offer(self, model: str, others: Sequence[Tool] = ()) -> bool:
         """These, what the client brings and the own ones, for this model; whether any is new."""

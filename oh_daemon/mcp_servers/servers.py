@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -146,6 +146,16 @@ def tools_of(sources: Sequence[McpServers], cancel: CancelToken) -> tuple[Tool, 
     if readable:
         found.append(ResourceTool(readable, sources[0].run_on_loop))
     return tuple(found)
+
+
+_UNUSABLE = {"failed": "failed", "authRequired": "is left out"}
+
+
+def unusable_of(sources: Sequence[McpServers]) -> Iterator[tuple[str, str | None]]:
+    """What the user should know of servers that offer nothing: a title, and the reason."""
+    for server in (info for source in sources for info in source.infos()):
+        if ending := _UNUSABLE.get(server.status):
+            yield f"The MCP server {server.name!r} {ending}", server.error
 
 
 @dataclass(frozen=True, slots=True)

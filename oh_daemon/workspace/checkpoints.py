@@ -84,14 +84,15 @@ class Checkpoints:
         self._spawner = spawner
         self._lock = threading.Lock()
         self._trees: Trees = {}
-        self._is_off = False
+        self.is_off = False
+        """Set once a folder cannot be kept: no later command is held up by another try."""
         self.problem: str | None = None
         """Why there is no checkpoint, or what it lacks; for people."""
 
     def take(self, cancel: CancelToken) -> Trees | None:
         """What the folders hold now; None when that cannot be kept."""
         with self._lock:
-            if self._is_off:
+            if self.is_off:
                 return None
             self.problem = None
             try:
@@ -102,9 +103,8 @@ class Checkpoints:
                     self._take_folder(_top_of(root), root, trees, cancel)
             except (ToolError, OSError) as exc:
                 self.problem = f"what commands change cannot be taken back here: {exc}"
-                # A folder that is too big shall not hold up every command. After an interrupt
-                # there was little time.
-                self._is_off = not cancel.is_cancelled
+                # After an interrupt there was little time.
+                self.is_off = not cancel.is_cancelled
                 return None
             return trees
 

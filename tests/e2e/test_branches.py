@@ -327,6 +327,9 @@ def test_without_git_installed_edits_still_have_checkpoints(world: World) -> Non
     listed = client.request("checkpoint/list", named)
     assert "git" in listed["problem"]
     assert [each["title"] for each in listed["checkpoints"]] == ["Create a.txt"]
+    [notice] = items(client, "notice")
+    assert notice["title"] == "From here on commands leave no checkpoints"
+    assert notice["description"] == listed["problem"]
     [message] = items(client, "userMessage")
     params = {**named, "toItemId": message["id"], "files": "restore"}
     assert len(client.request("conversation/rollback", params)["restored"]) == 1
