@@ -11,8 +11,11 @@ import { subagentCard } from "./subagent";
 const NEAR_END_PX = 60;
 const TICK_MS = 1000;
 const PLACE_MS = 150;
-/** As many items as one group holds: in every frame the browser asks of each group whether it is near, so there are few. */
-const GROUP = 25;
+/**
+ * As many elements as one group holds, or one item: those of 25 commands without output. A group that comes near is
+ * laid out within one frame, so none is large; in every frame the browser asks each whether it is near, so they are few.
+ */
+const MAX_ELEMENTS = 175;
 const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 
 export interface TranscriptActions {
@@ -205,8 +208,12 @@ function isInSight(): boolean {
 
 function append(place: ParentNode, item: HTMLElement): void {
   const last = place.lastElementChild;
-  if (last && last.childElementCount < GROUP) last.append(item);
+  if (last && countElements(last) + countElements(item) <= MAX_ELEMENTS) last.append(item);
   else place.append(h("div.group", {}, item));
+}
+
+function countElements(element: Element): number {
+  return element.getElementsByTagName("*").length;
 }
 
 function remove(item: HTMLElement): void {
