@@ -16,13 +16,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from code_server import WAIT_MS, Server, install_extension
-from fake_llm import FakeLLM, Step, call, chunks, say, slow
+from fake_llm import FakeLLM, Step, chunks, say, slow
+from long_log import repeat_turn
 from measure import Figure, ms, p50, p99, render_json, render_table
+from mixed_turn import FILE, LAST_WORDS, TEXT, mixed_turn
 from playwright.async_api import expect
 from window import VSCode, opened_window
 
 N_EVENTS = 20_000
-PAGE = 200
 N_TIMES = 9
 DOUBLE_CLICK_S = 0.4
 N_KEYS = 100
@@ -132,17 +133,17 @@ async def opening(place: Path, extensions: Path) -> AsyncIterator[Figure]:
 
 
 async def scrolling(place: Path, extensions: Path) -> AsyncIterator[Figure]:
-    async with window(place, extensions, call("terminal", command="true"), say("Done.")) as opened:
-        vscode, server = opened
+    async with window(place, extensions, *mixed_turn()) as (vscode, server):
+        (vscode.project / FILE).write_text(TEXT)
         await vscode.open()
         await vscode.choose("mode", "full")
-        await vscode.say("go")
-        await expect(vscode.panel.locator(".agent")).to_have_text("Done.")
-        await vscode.close_and_grow(server.daemon(), N_EVENTS)
+        await vscode.say("Make the prices right.")
+        await expect(vscode.panel.locator(".agent").last).to_contain_text(LAST_WORDS)
+        await vscode.close_and_grow(server.daemon(), N_EVENTS, repeat_turn)
         await vscode.open()
-        await expect(vscode.commands).to_have_count(PAGE)
+        await expect(vscode.panel.locator(".earlier")).to_be_visible()
         all_s: float = await vscode.frame().evaluate(LOAD_ALL)
-        n_shown = await vscode.commands.count()
+        n_shown = await vscode.panel.locator("[data-item]").count()
         frames: list[float] = await vscode.frame().evaluate(SCROLL, False)
         floors: list[float] = await vscode.frame().evaluate(SCROLL, True)
     name = f"worst scroll frame of 300 with {N_EVENTS:,} events ({n_shown:,} items)"

@@ -1,8 +1,12 @@
 """A log as long as that of a month, made from one of a few events."""
 
 import json
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+TIME = re.compile(r'(?<=")\d{4}-\d\d-\d\dT[\d:.]+Z(?=")')
 
 
 def grow(log: Path, n_events: int) -> None:
@@ -23,3 +27,34 @@ def grow(log: Path, n_events: int) -> None:
             more.append(json.dumps({**record, "seq": seq, "itemId": item_id, "event": event}))
     with log.open("a", encoding="utf-8") as end:
         end.write("\n".join([*more, json.dumps(lines[-1])]) + "\n")
+
+
+def repeat_turn(log: Path, n_events: int) -> None:
+    """Repeat the only turn of a conversation, a minute later each, until its log has so many."""
+    lines = log.read_text("utf-8").splitlines()
+    start = next(n for n, line in enumerate(lines) if '"turn.started"' in line)
+    turn = [line for line in lines[start:] if "event" in json.loads(line)]
+    records = [json.loads(line) for line in turn]
+    ids = re.compile(
+        "|".join({r[key] for r in records for key in ("turnId", "itemId") if key in r})
+    )
+    seq = records[-1]["seq"]
+    more: list[str] = []
+    while seq < n_events:
+        minutes = len(more) // len(turn) + 1
+        for line in turn:
+            seq += 1
+            record = json.loads(_later(ids.sub(rf"\g<0>-{minutes}", line), minutes))
+            more.append(json.dumps({**record, "seq": seq}))
+    with log.open("a", encoding="utf-8") as end:
+        end.write("\n".join([*more, lines[-1]]) + "\n")
+
+
+def _later(line: str, minutes: int) -> str:
+    """Else all turns would end at once, and what they changed would stand in one place."""
+
+    def moved(found: re.Match[str]) -> str:
+        at = datetime.fromisoformat(found[0]) + timedelta(minutes=minutes)
+        return f"{at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
+
+    return TIME.sub(moved, line)

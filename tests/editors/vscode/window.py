@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -116,12 +116,14 @@ class VSCode:
         page = await new_page(browser, self.complaints, width=1200, height=900)
         return replace(self, page=page)
 
-    async def close_and_grow(self, daemon: psutil.Process, n_events: int) -> None:
+    async def close_and_grow(
+        self, daemon: psutil.Process, n_events: int, by: Callable[[Path, int], None] = grow
+    ) -> None:
         """The window is gone, and the log of its conversation is one of many events."""
         log = await self.expect_conversation_kept()
         await self.page.goto("about:blank")
         await expect_ended(daemon)
-        grow(log, n_events)
+        by(log, n_events)
 
     async def show_agent(self) -> None:
         """A click on the tab of what is shown hides it, and after a reload VS Code may show the
