@@ -21,7 +21,7 @@ from playwright.async_api import expect
 from window import VSCode, opened_window
 
 CALC = "def add(a, b):\n    return a - b\n"
-FIRST_OPTIONS = {"mode": "ask", "approval": "askRisky"}
+FIRST_OPTIONS = {"model": "openai/fake", "mode": "ask", "approval": "askRisky"}
 PATCHES = "a-model-that-edits-by-patch"
 """A model that is offered `apply_patch`, for a conversation that has started."""
 MODEL_OF_PATCHES = {"model": "openai/fake", "llm": {"editsByPatch": True}}
