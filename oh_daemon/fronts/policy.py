@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def policy_of(
-    shared: Shared, recipe: Recipe, conversation: Conversation, documents: Documents | None
+    shared: Shared, recipe: Recipe, conversation: Conversation, documents: Documents
 ) -> Policy:
     """Rules, hooks and grants are read anew for every action."""
-    home = documents.folders.folders[0] if documents else None
+    home = next(iter(documents.folders.folders), None)
     policy = partial(
         Policy,
         analyzer=recipe.risk_analyzer,
@@ -39,7 +39,7 @@ def policy_of(
         can_ask=shared.can_ask,
         can_answer=shared.can_answer,
     )
-    if documents is None or home is None:
+    if home is None:
         return policy()
     parent = recipe.parent
 

@@ -117,8 +117,6 @@ def _restore(live: Live, records: Sequence[Json], *, is_dry: bool) -> m.RestoreR
     """Each file by itself; those that cannot go back stay and are named."""
     bench, done, conflicts = live.workbench, list[str](), list[Conflict]()
     documents = bench.documents
-    if documents is None:
-        return m.RestoreResult(restored=(), conflicts=())
     pasts = pasts_of(records, documents, bench.checkpoints)
     watched = bench.watch_files(CancelToken()) if pasts and not is_dry else lambda: None
     reviews: list[e.ChangesReviewed] = []

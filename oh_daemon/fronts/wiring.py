@@ -143,17 +143,20 @@ class Workbench:
         cancel: Callable[[], CancelToken] = CancelToken,
     ) -> None:
         self._cancel = cancel
-        self.folders = Folders(tuple(folders)) if folders else None
-        self.documents: Documents | None = None
-        self.context_files: ContextFiles | None = None
-        self.shells: Shells | None = None
+        self.folders = Folders(tuple(folders))
+        """Without any there are no tools for files and commands."""
+        history = EditHistory(self.folders, log)
+        self.documents = Documents(self.folders, shared.editor, history, shared.locks)
+        self.context_files = ContextFiles(self.documents)
+        cwd = folders[0] if folders else Path.home()
+        self.shells = Shells(shared.spawner, cwd, shared.environment, shared.masker)
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()
         tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool()]
         tools.append(FinishTool(recipe.result_schema))
-        if self.folders is not None:
-            tools = [*self._workspace_tools(shared, log, self.folders), *tools]
-        self.skills = Skills(shared, self.folders.roots if self.folders else ())
+        if folders:
+            tools = [*self._workspace_tools(shared, log), *tools]
+        self.skills = Skills(shared, self.folders.roots)
         self.memory = Memory(shared, folders)
         self._wanted = recipe.tool_filter
         self._own_tools, self._more_tools = tools, recipe.more_tools
@@ -170,18 +173,14 @@ class Workbench:
         self.tools = found
         return True
 
-    def _workspace_tools(self, shared: Shared, log: EventLog, folders: Folders) -> list[Tool]:
-        history = EditHistory(folders, log)
-        documents = Documents(folders, shared.editor, history, shared.locks)
-        shells = Shells(shared.spawner, folders.folders[0], shared.environment, shared.masker)
-        self.documents, self.shells = documents, shells
+    def _workspace_tools(self, shared: Shared, log: EventLog) -> list[Tool]:
+        folders, documents = self.folders, self.documents
         if isinstance(log, LogFile):
             store = log.folder / "checkpoints"
             note_saves = shared.editor.note_saves if shared.editor else None
             self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
-        self.context_files = ContextFiles(documents)
         terminal = TerminalTool(
-            shells,
+            self.shells,
             rate=lambda command, cwd: rate_command(command, folders.roots, cwd),
             put_blob_file=log.put_blob_file,
             masker=shared.masker,
@@ -200,7 +199,7 @@ class Workbench:
         return tools
 
     def _unsaved_note(self, _context: ToolContext) -> str | None:
-        paths = self.documents.unsaved_agent_edits() if self.documents else ()
+        paths = self.documents.unsaved_agent_edits()
         if not paths:
             return None
         names = ", ".join(shown(path.name) for path in paths)
@@ -208,8 +207,6 @@ class Workbench:
 
     def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
         """What the project says about these places and has not said yet."""
-        if self.context_files is None:
-            return ()
         found = (path_from_uri(location.uri) for location in locations)
         paths = [path for path in found if path is not None]
         skills = self.skills.on_the_way(map(real_path, paths), self._cancel())
@@ -221,33 +218,29 @@ class Workbench:
 
     def learn_again(self, state: State) -> None:
         """Forget what a rollback took back: the agent has not seen it and cannot undo it."""
-        if self.documents is not None and self.context_files is not None:
-            self.documents.forget()
-            self.context_files.forget()
+        self.documents.forget()
+        self.context_files.forget()
         self.learn(state)
 
     def learn(self, state: State) -> None:
         """Take up what an earlier run saw and changed, so that it can be edited and undone."""
         self.skills.remember(state.items)
-        if self.documents is None or self.context_files is None:
-            return
         self.context_files.remember(state.agent.get("contextFiles", ()))
         for item in state.items:
             meta: Json = item.get("meta") or {}
             self.context_files.remember(meta.get("contextFiles", ()))
             is_edit = item.get("tool") in {"edit", "apply_patch", "rename"}
             if is_edit and item["status"] == "completed":
-                self._learn_edit(self.documents, item)
+                self._learn_edit(item)
             elif is_edit and item["status"] == "running":
                 for path in _paths_of(item):
                     self.documents.sweep(path)
 
-    @staticmethod
-    def _learn_edit(documents: Documents, item: Json) -> None:
+    def _learn_edit(self, item: Json) -> None:
         for path in _paths_of(item):
-            documents.remember(path)
+            self.documents.remember(path)
         for change in item.get("changes", ()):
-            documents.history.remember(FileChange.model_validate(change))
+            self.documents.history.remember(FileChange.model_validate(change))
 
 
 def _paths_of(item: Json) -> list[Path]:
@@ -265,18 +258,18 @@ class Live:
             recipe = replace(recipe, result_schema=conversation.state.result_schema)
         self._shared = shared
         self._recipe = recipe
-        self._settings = shared.settings(folders[0] if folders else None).settings
+        home = folders[0] if folders else None
+        self._settings = shared.settings(home).settings
         self.conversation = conversation
         self.workbench = Workbench(
             shared, conversation.log, folders, recipe, cancel=lambda: conversation.cancel
         )
-        home = folders[0] if folders else None
         self.budget = Budget(lambda: shared.settings(home).settings, shared.spend)
         conversation.listeners.append(self.budget)
         self.repaired: tuple[str, ...] = ()
         conversation.skill_kinds = self.workbench.skills.kinds
-        if (own := self.workbench.folders) is not None:
-            conversation.seen_in_editor = lambda: shared.seen_in_editor(own)
+        if folders:
+            conversation.seen_in_editor = lambda: shared.seen_in_editor(self.workbench.folders)
 
     @property
     def id(self) -> str:
@@ -324,12 +317,12 @@ class Live:
 
     def _new_prompt(self) -> Json:
         bench = self.workbench
-        files = bench.context_files.of_roots() if bench.context_files else ()
+        files = bench.context_files.of_roots()
         sections = [*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools)]
         if patch.NAME in bench.tools:
             sections.append(patch.PROMPT_SECTION)
         prompt = render_system_prompt(
-            [str(folder) for folder in bench.folders.folders] if bench.folders else (),
+            [str(folder) for folder in bench.folders.folders],
             platform=sys.platform,
             context_files=files,
             sections=sections,
@@ -391,8 +384,7 @@ class Live:
     def close(self, deadline_s: float = 1.0) -> None:
         """End the worker, the shells and the log, in that order. What was under way is recorded."""
         self.agent.close(deadline_s)
-        if self.workbench.shells is not None:
-            self.workbench.shells.close()
+        self.workbench.shells.close()
         self.conversation.log.close()
         closed = "the conversation was closed; conversation/open opens it again"
         self.conversation.abandon_waiters(InvalidStateError(closed))

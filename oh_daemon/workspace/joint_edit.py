@@ -38,11 +38,11 @@ def change_all(
     return done
 
 
-def cut_short(documents: Documents | None, items: Iterable[Json]) -> dict[str, Json]:
+def cut_short(documents: Documents, items: Iterable[Json]) -> dict[str, Json]:
     """Of edits that were under way when a daemon died: what is done, and the words for it."""
     found: dict[str, Json] = {}
     for item in items:
-        if documents is not None and item["status"] == "running" and item.get("changes"):
+        if item["status"] == "running" and item.get("changes"):
             done = [change for change in item["changes"] if _is_done(documents, change)]
             names = ", ".join(change["uri"].rpartition("/")[2] for change in done) or "none"
             text = f"Of {len(item['changes'])} files these are as the edit wanted them: {names}."

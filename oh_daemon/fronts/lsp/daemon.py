@@ -144,7 +144,7 @@ def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:
 
 def documents_of(live: Live) -> Documents:
     """Its files. Raises `InvalidParamsError` when it works in no folder."""
-    if live.workbench.documents is None:
+    if not live.workbench.folders.folders:
         raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
     return live.workbench.documents
 

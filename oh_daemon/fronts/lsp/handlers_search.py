@@ -45,8 +45,8 @@ def search(
     daemon: Daemon, params: m.ContextSearchParams, context: RequestContext
 ) -> Future[m.ContextSearchResult]:
     live = daemon.conversations.find_live(params.conversation_id or "")
-    own = live.workbench.folders if live else None
-    folders = own.folders if own else daemon.folders()
+    own = live.workbench.folders.folders if live else ()
+    folders = own or daemon.folders()
     wanted = _Search(daemon, params, Query(params.query), folders, context.cancel)
     return daemon.workers.submit(_find, wanted)
 

@@ -65,8 +65,7 @@ def command_list(
 @on_worker
 def agent_list(daemon: Daemon, params: AgentListParams, folders: list[Path]) -> AgentListResult:
     if params.conversation_id is not None:
-        own = daemon.conversations.live(params.conversation_id).workbench.folders
-        folders = list(own.folders) if own else []
+        folders = [*daemon.conversations.live(params.conversation_id).workbench.folders.folders]
     elif params.folder is not None:
         folders = [parse_folder(params.folder, "folder")]
     agents = agents_in(daemon.shared, folders).values()

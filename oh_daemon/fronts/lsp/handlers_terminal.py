@@ -25,8 +25,7 @@ def list_(
 
 @on_open
 def _listed(_daemon: Daemon, live: Live, _params: object, _context: object) -> m.TerminalListResult:
-    shells = live.workbench.shells
-    return m.TerminalListResult(terminals=shells.listed() if shells else ())
+    return m.TerminalListResult(terminals=live.workbench.shells.listed())
 
 
 def read(
@@ -71,8 +70,8 @@ def kill(
 def _shells(live: Live, params: m.OfTerminal) -> Shells:
     """The shells of this conversation, among them the wanted one."""
     shells = live.workbench.shells
-    names = [info.terminal_id for info in shells.listed()] if shells else []
-    if shells is None or params.terminal_id not in names:
+    names = [info.terminal_id for info in shells.listed()]
+    if params.terminal_id not in names:
         known = f"it has {', '.join(names) or 'none'}"
         what = f"the conversation has no terminal {params.terminal_id!r}; {known}"
         raise InvalidParamsError.at("terminalId", what, "unknown")
