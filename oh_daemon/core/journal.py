@@ -30,15 +30,20 @@ def new_id() -> str:
 
 
 class Listener(Protocol):
-    """Hears of a conversation in order. Called under its lock: put into a queue and return."""
+    """Hears of a conversation in order. Called under its lock: put into a queue and return.
+
+    Whoever is derived from this need not hear everything.
+    """
 
     def on_record(self, journal: Journal, line: bytes, record: Json, /) -> None: ...
 
-    def on_halted(self, journal: Journal, error: StorageError, /) -> None: ...
+    def on_halted(self, journal: Journal, error: StorageError, /) -> None:
+        """The log takes nothing more."""
 
     def on_delta(
         self, journal: Journal, item_id: str, channel: str, offset: int, text: str, /
-    ) -> None: ...
+    ) -> None:
+        """Text streams; the item that ends has all of it."""
 
 
 class Journal:

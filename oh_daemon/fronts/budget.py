@@ -13,7 +13,7 @@ from collections.abc import Callable
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.endings import Rest
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _SET_PRICES = "Some had none; `llm.inputCostPerToken` and `llm.outputCostPerToken` set them."
 
 
-class Budget:
+class Budget(Listener):
     """For one conversation; `spend` adds to what was spent today and gives the sum."""
 
     def __init__(self, settings: Callable[[], Settings], spend: Callable[[float], float]) -> None:
@@ -71,9 +71,3 @@ class Budget:
         if event["type"] == "usage.updated" and event.get("purpose") != "subagent":
             with self._lock:
                 self._unsaved_usd += event["usage"].get("cost", {}).get("amount", 0.0)
-
-    def on_delta(self, *_delta: object) -> None:
-        """Costs nothing yet."""
-
-    def on_halted(self, *_halted: object) -> None:
-        """What was paid before is known."""

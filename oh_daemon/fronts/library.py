@@ -28,7 +28,7 @@ from oh_daemon.contract.settings import Merged, Settings
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import LOG_SCHEME
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, model_for, recipe_of, settings_of
@@ -345,8 +345,11 @@ def _mcp_servers(settings: Settings, surroundings: Surroundings) -> McpServers:
     return servers
 
 
-class _Callbacks:
-    """Delivers events on a thread of its own, so that a callback may use the conversation."""
+class _Callbacks(Listener):
+    """Delivers events on a thread of its own, so that a callback may use the conversation.
+
+    Durable ones only; that the log takes nothing more is raised by the program's next call.
+    """
 
     def __init__(self) -> None:
         self._callbacks: dict[object, EventCallback] = {}
@@ -375,12 +378,6 @@ class _Callbacks:
     def submit(self, callback: Callable[[Any], object], value: object) -> None:
         """Call it on the thread of callbacks, after those so far."""
         self._thread.submit(callback, value).add_done_callback(_report)
-
-    def on_delta(self, *_delta: object) -> None:
-        """Callbacks get durable events only."""
-
-    def on_halted(self, *_halted: object) -> None:
-        """`run` raises it, and so does the next call of the program."""
 
     def drain(self, timeout_s: float | None) -> None:
         """Return when all events so far are delivered. A callback itself need not wait."""

@@ -31,7 +31,7 @@ from oh_daemon.core.delegation import (
     outcome_of,
 )
 from oh_daemon.core.endings import rest_before_step
-from oh_daemon.core.journal import Journal, new_id
+from oh_daemon.core.journal import Journal, Listener, new_id
 from oh_daemon.core.ports import Json, ToolContext
 from oh_daemon.core.state import State
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
@@ -200,7 +200,7 @@ class _Child:
     turn_id: str | None = None
 
 
-class _Round:
+class _Round(Listener):
     """The tasks of one call, until all have come to rest. A listener of all who take part."""
 
     def __init__(self, host: SubAgents, tasks: Sequence[Task], cancel: CancelToken) -> None:
@@ -222,9 +222,6 @@ class _Round:
 
     def on_halted(self, journal: Journal, error: StorageError) -> None:
         self._heard.put((journal.id, {"type": "halted", "reason": error.message}))
-
-    def on_delta(self, *_delta: object) -> None:
-        """Clients get them; nothing here depends on them."""
 
     # On the parent's worker
 

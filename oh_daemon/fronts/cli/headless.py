@@ -26,7 +26,7 @@ from oh_daemon.contract.events import Decision
 from oh_daemon.contract.settings import LIMITS
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.ports import Json, Question
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.render import print_lines, print_record
@@ -61,7 +61,7 @@ class Request:
 Heard = tuple[Journal, bytes, Json] | StorageError
 
 
-class Watcher:
+class Watcher(Listener):
     """Hears everything in order; the main thread prints it."""
 
     def __init__(self) -> None:
@@ -69,9 +69,6 @@ class Watcher:
 
     def on_record(self, journal: Journal, line: bytes, record: Json) -> None:
         self.heard.put((journal, line, record))
-
-    def on_delta(self, *_delta: object) -> None:
-        """Whole messages are enough here."""
 
     def on_halted(self, journal: Journal, error: StorageError) -> None:
         if journal.state.parent_id is None:
