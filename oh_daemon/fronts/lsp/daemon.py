@@ -133,6 +133,20 @@ def on_journal(handler: Callable[[Daemon, Journal, Any, RequestContext], Any]) -
     return on_open(on_live, handler)
 
 
+def on_open_worker(handler: Callable[[Live, Any], Any]) -> Handler:
+    """A handler that works on the files or shells of an open conversation, on a worker thread.
+
+    What it does to the conversation is told after the answer.
+    """
+
+    @on_open
+    def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
+        context.hold(live.id)
+        return daemon.workers.submit(handler, live, params)
+
+    return call
+
+
 def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:
     """A handler that reads the disk: it gets the client's folders and runs on a worker thread."""
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
@@ -19,8 +18,7 @@ from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, documents_of, on_open
-from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.lsp.daemon import Handler, documents_of, on_open_worker
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.review import hunks_of, merged
@@ -70,7 +68,8 @@ def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
     return found
 
 
-def list_(live: Live, documents: Documents, params: m.ChangesListParams) -> m.ChangesListResult:
+def list_(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
+    documents = documents_of(live)
     reviews = _reviews(live, documents)
     shown = reviews if params.turn_id is None else _of_turn(live, documents, params.turn_id)
     files: list[m.ReviewedFile] = []
@@ -106,8 +105,8 @@ def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Revie
     return {review.uri: review for review in found if review.is_pending}
 
 
-def diff(live: Live, documents: Documents, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
-    turn_id = params.turn_id
+def diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
+    documents, turn_id = documents_of(live), params.turn_id
     changed = _reviews(live, documents) if turn_id is None else _of_turn(live, documents, turn_id)
     review = changed.get(params.uri)
     if review is None:
@@ -122,20 +121,21 @@ def diff(live: Live, documents: Documents, params: m.ChangesDiffParams) -> m.Cha
     )
 
 
-def accept(live: Live, documents: Documents, params: m.ReviewParams) -> m.ReviewResult:
+def accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
         base = review.with_hunks(chosen)
         return _Review(review.uri, base, review.now, "accepted")
 
-    return _settle(live, documents, params, act)
+    return _settle(live, params, act)
 
 
-def revert(live: Live, documents: Documents, params: m.ReviewParams) -> m.ReviewResult:
+def revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
     status = live.conversation.status
     if status in BUSY:
         way_on = "answer it" if status == "waiting" else "wait"
         problem = f"the agent is {status} and may edit the same files"
         raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
+    documents = documents_of(live)
 
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
         kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
@@ -144,16 +144,16 @@ def revert(live: Live, documents: Documents, params: m.ReviewParams) -> m.Review
         documents.restore(path, change, label=f"Revert in {path.name}"[:40], cancel=CancelToken())
         return _Review(review.uri, review.base, kept, "reverted")
 
-    return _settle(live, documents, params, act)
+    return _settle(live, params, act)
 
 
 def _settle(
     live: Live,
-    documents: Documents,
     params: m.ReviewParams,
     act: Callable[[_Review, Collection[m.Hunk]], _Review],
 ) -> m.ReviewResult:
     """Act on each file that is meant; one that does not fit stays as it is and says why."""
+    documents = documents_of(live)
     reviews = _reviews(live, documents)
     pending = [uri for uri, review in reviews.items() if review.is_pending]
     named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
@@ -187,21 +187,9 @@ def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
     return ChangesReviewed(uri=after.uri, decision=decision, base=base, now=now)
 
 
-def _on_documents(handler: Callable[[Live, Documents, Any], Any]) -> Handler:
-    """A handler that works on the files of an open conversation, on a worker thread."""
-
-    @on_open
-    def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
-        documents = documents_of(live)
-        context.hold(live.id)
-        return daemon.workers.submit(handler, live, documents, params)
-
-    return call
-
-
 HANDLERS: dict[str, Handler] = {
-    "changes/list": _on_documents(list_),
-    "changes/diff": _on_documents(diff),
-    "changes/accept": _on_documents(accept),
-    "changes/revert": _on_documents(revert),
+    "changes/list": on_open_worker(list_),
+    "changes/diff": on_open_worker(diff),
+    "changes/accept": on_open_worker(accept),
+    "changes/revert": on_open_worker(revert),
 }

@@ -22,7 +22,7 @@ from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp import handlers_changes
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.daemon import Daemon, documents_of, newest
+from oh_daemon.fronts.lsp.daemon import Daemon, newest
 from oh_daemon.fronts.lsp.rpc import Method, RequestContext
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import path_from_uri, shown, uri_from_path
@@ -146,7 +146,7 @@ def _text(daemon: Daemon, uri: str) -> str:
             file = unquote(parts.query).removeprefix("uri=")
             params = m.ChangesDiffParams(conversation_id=conversation_id, uri=file)
             live = daemon.conversations.live(conversation_id)
-            diff = handlers_changes.diff(live, documents_of(live), params)
+            diff = handlers_changes.diff(live, params)
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
@@ -173,7 +173,7 @@ def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> 
     def work() -> None:
         live = daemon.conversations.live(asked.conversation_id)
         params = m.ChangesListParams(conversation_id=live.id)
-        files = handlers_changes.list_(live, documents_of(live), params).files
+        files = handlers_changes.list_(live, params).files
         pending = [file.uri for file in files if file.state == "pending"]
         for uri in [asked.uri] if asked.uri else pending[:_MAX_DIFFS]:
             _open_diff(client, live.id, uri, has_own=has_own)

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.messages import Empty
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_open_worker
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.shell import Shells
@@ -28,21 +28,17 @@ def _listed(_daemon: Daemon, live: Live, _params: object, _context: object) -> m
     return m.TerminalListResult(terminals=live.workbench.shells.listed())
 
 
-def read(
-    daemon: Daemon, live: Live, params: m.TerminalReadParams, _context: RequestContext
-) -> Future[m.TerminalReadResult]:
+@on_open_worker
+def read(live: Live, params: m.TerminalReadParams) -> m.TerminalReadResult:
     shells = _shells(live, params)
     shell, screen = shells.existing(params.terminal_id), shells.screen(params.terminal_id)
-
-    def work() -> m.TerminalReadResult:
-        is_running = shell.is_running
-        data, end = screen.read(params.offset, params.limit)
-        eof = not is_running and end == screen.end
-        return m.TerminalReadResult(data=data, next_offset=end, eof=eof)
-
-    return daemon.workers.submit(work)
+    is_running = shell.is_running
+    data, end = screen.read(params.offset, params.limit)
+    eof = not is_running and end == screen.end
+    return m.TerminalReadResult(data=data, next_offset=end, eof=eof)
 
 
+@on_open
 def write(
     _daemon: Daemon, live: Live, params: m.TerminalWriteParams, _context: RequestContext
 ) -> Empty:
@@ -55,16 +51,10 @@ def write(
     return Empty()
 
 
-def kill(
-    daemon: Daemon, live: Live, params: m.TerminalKillParams, _context: RequestContext
-) -> Future[Empty]:
-    shell = _shells(live, params).existing(params.terminal_id)
-
-    def work() -> Empty:
-        shell.stop_for_user()
-        return Empty()
-
-    return daemon.workers.submit(work)
+@on_open_worker
+def kill(live: Live, params: m.TerminalKillParams) -> Empty:
+    _shells(live, params).existing(params.terminal_id).stop_for_user()
+    return Empty()
 
 
 def _shells(live: Live, params: m.OfTerminal) -> Shells:
@@ -80,7 +70,7 @@ def _shells(live: Live, params: m.OfTerminal) -> Shells:
 
 HANDLERS: dict[str, Handler] = {
     "terminal/list": list_,
-    "terminal/read": on_open(read),
-    "terminal/write": on_open(write),
-    "terminal/kill": on_open(kill),
+    "terminal/read": read,
+    "terminal/write": write,
+    "terminal/kill": kill,
 }
