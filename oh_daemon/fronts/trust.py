@@ -32,11 +32,9 @@ class TrustBook:
             decided = self._for_now.get(real)
             if decided is None and self._user_state is not None:
                 decided = self._user_state.trust(real)
-        if decided == "none" or stated is False:
-            return decided if decided == "none" else "readOnly"
-        if decided is not None:
-            return decided
-        return "full" if stated else "readOnly"
+        if stated is False:
+            return "none" if decided == "none" else "readOnly"
+        return decided or ("full" if stated else "readOnly")
 
     def may_ask(self, folder: Path) -> bool:
         """Whether trust can be asked for: not where the editor itself withholds it."""

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -21,6 +20,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.branches import write_fork
 from oh_daemon.fronts.cli.render import print_record, render_cached
+from oh_daemon.fronts.clock import SystemClock
 from oh_daemon.fronts.export import Format, render_export
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import secret_values
@@ -56,8 +56,8 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
     """Begin a conversation with the first part of another, and print its id."""
     place, commit = _find(folder, start_of_id), CommitThread()
     params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    forked_id = write_fork(place, fork_records(read_log(place), params, now), commit)
+    begun = fork_records(read_log(place), params, SystemClock().now())
+    forked_id = write_fork(place, begun, commit)
     commit.close()
     sys.stdout.write(f"{forked_id}\n")
 

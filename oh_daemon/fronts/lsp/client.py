@@ -69,7 +69,9 @@ class Client:
             raise Cancelled
         return answer
 
-    def request_async(self, method: str, params: object, on_answer: OnAnswer) -> Callable[[], None]:
+    def request_async(
+        self, method: str, params: object, on_answer: OnAnswer = lambda _answer: None
+    ) -> Callable[[], None]:
         """Ask without a deadline. `on_answer` is called on the main loop, so it must be short.
 
         The result withdraws the request if it is still open: then `on_answer` is never called.

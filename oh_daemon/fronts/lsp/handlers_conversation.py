@@ -167,7 +167,7 @@ def send_message(
         with conversation.changed:
             result = send(content)
             ended = conversation.turn_ended(result["messageId"], result.get("turnId"))
-        context.cancel.on_cancel(lambda: _ignore(conversation.interrupt()))
+        context.cancel.on_cancel(conversation.interrupt)
         return then(ended, lambda turn: _finished(turn, result, context))
 
     if params.wait == "accepted":
@@ -349,10 +349,6 @@ class _Repeatable:
     def _body_hash(self) -> str:
         body = self.params.model_dump(mode="json", exclude={"client_request_id"})
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def _ignore(_future: object) -> None:
-    """The answer comes on another way."""
 
 
 HANDLERS: dict[str, Handler] = {

@@ -56,7 +56,7 @@ def connect(mcp: McpServers, outbox: Outbox, client: Client, facts: ClientFacts)
         can_show = facts.offers("window", "showDocument", "support")
         if can_show:
             page = {"uri": url, "external": True}
-            client.request_async("window/showDocument", page, lambda _answer: None)
+            client.request_async("window/showDocument", page)
         return can_show
 
     mcp.open_page = open_page

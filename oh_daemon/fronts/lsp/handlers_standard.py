@@ -20,7 +20,7 @@ from oh_daemon.contract.to_client import OpenDiffParams
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp import handlers_changes
-from oh_daemon.fronts.lsp.client import Client, ClientAnswer
+from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, newest
 from oh_daemon.fronts.lsp.rpc import Method, RequestContext
@@ -187,17 +187,13 @@ def _open_diff(client: Client, conversation_id: str, uri: str, *, has_own: bool)
         for side in ("old", "new", "patch")
     )
     if not has_own:
-        client.request_async("window/showDocument", {"uri": patch}, _pass_over)
+        client.request_async("window/showDocument", {"uri": patch})
         return
     title = f"{shown(unquote(uri.rpartition('/')[2]))}: changes of the agent"
     params = OpenDiffParams(
         conversation_id=conversation_id, uri=uri, old_uri=old, new_uri=new, title=title
     )
-    client.request_async("editor/openDiff", params.model_dump(mode="json"), _pass_over)
-
-
-def _pass_over(_answer: ClientAnswer) -> None:
-    """The users see for themselves whether it was opened."""
+    client.request_async("editor/openDiff", params.model_dump(mode="json"))
 
 
 # Commands
