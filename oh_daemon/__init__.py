@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oh_daemon.core.ports import ToolResult
     from oh_daemon.fronts.agent import LLM, Agent, Tool
-    from oh_daemon.fronts.library import Conversation, ConversationStatus, Workspace
+    from oh_daemon.fronts.library import Conversation, ConversationStatus
+    from oh_daemon.fronts.workspace import Workspace
 
 __all__ = ["LLM", "Agent", "Conversation", "ConversationStatus", "Tool", "ToolResult", "Workspace"]
 _HOMES = {
     **dict.fromkeys(("LLM", "Agent", "Tool"), "oh_daemon.fronts.agent"),
     "ToolResult": "oh_daemon.core.ports",
-    **dict.fromkeys(
-        ("Conversation", "ConversationStatus", "Workspace"), "oh_daemon.fronts.library"
-    ),
+    **dict.fromkeys(("Conversation", "ConversationStatus"), "oh_daemon.fronts.library"),
+    "Workspace": "oh_daemon.fronts.workspace",
 }
 
 

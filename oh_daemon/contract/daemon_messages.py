@@ -226,29 +226,33 @@ SecretName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
 
 
 class SecretSetParams(Contract):
-    """Lend the daemon a key from the editor's secret store, until it ends."""
+    """Lend the daemon a key, or a secret for commands, from the editor's store, until it ends."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
     name: SecretName
     """The variable that would hold it, such as `ANTHROPIC_API_KEY`."""
     value: Annotated[SecretStr, Field(min_length=8, max_length=16_384)]
+    for_commands: bool = False
+    """Not for models: a command of an agent that names the variable gets it. Each one asks."""
 
 
 class SecretRemoveParams(Contract):
-    """Forget a key; it stays masked."""
+    """Forget a key or a secret; it stays masked."""
 
     name: SecretName
 
 
 class SecretListParams(Empty):
-    """Which keys the editor has lent."""
+    """Which keys and secrets the editor has lent."""
 
 
 class SecretNames(Contract):
     """Never the values."""
 
     names: tuple[str, ...]
+    """Those for models."""
+    for_commands: tuple[str, ...] = ()
 
 
 class ConversationLoad(Contract):

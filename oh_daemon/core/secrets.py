@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 
 HIDDEN = "<secret hidden>"
 
-_MIN_LENGTH = 8
+MIN_LENGTH = 8
 """Shorter values are part of ordinary text; masking them would only tell where they are."""
 
 _MAX_HELD = 16_384
@@ -100,7 +100,7 @@ class Masker:
             self.add(value)
 
     def add(self, value: str) -> None:
-        if len(value) < _MIN_LENGTH:
+        if len(value) < MIN_LENGTH:
             return
         with self._adding:
             # The longest first: a form may be part of another one, whose rest would stay.

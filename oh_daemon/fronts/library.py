@@ -31,21 +31,19 @@ from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.agent import BUILTIN, Agent, BuiltinName, model_for, recipe_of, settings_of
+from oh_daemon.fronts.agent import Agent, model_for, recipe_of, settings_of
 from oh_daemon.fronts.branches import fork
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.rollback import rollback
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
+from oh_daemon.fronts.workspace import Workspace
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
-from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
 logger = logging.getLogger(__name__)
-
-_FOREVER_S = 10.0**9
 
 
 class ConversationStatus(StrEnum):
@@ -60,52 +58,6 @@ class ConversationStatus(StrEnum):
     ERROR = "error"
     FINISHED = "finished"
     CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True)
-class CommandResult:
-    """What a command of `Workspace.run_command` gave."""
-
-    output: str
-    """Both streams as a terminal shows them, the middle cut out when it is long."""
-    exit_code: int | None
-    """None while the command goes on because the time was up."""
-
-
-class Workspace:
-    """A folder for agents to work in, and for the program to run commands in."""
-
-    def __init__(self, path: str | Path, environment: Mapping[str, str] | None = None) -> None:
-        """`environment` is what commands start with; by default that of this process."""
-        self.path = Path(path).absolute()
-        self.environment = dict(os.environ if environment is None else environment)
-        self._spawner = Spawner()
-        self._shells = Shells(self._spawner, self.path, self.environment)
-
-    @property
-    def tools(self) -> tuple[BuiltinName, ...]:
-        """Names of the tools that a conversation here has by itself, for `Agent(tools=…)`."""
-        return BUILTIN
-
-    def run_command(self, command: str, timeout_s: float = _FOREVER_S) -> CommandResult:
-        """Run `command` in one lasting shell. Safe from a tool's callback."""
-        ran = self._shells.open().run(command, timeout_s=timeout_s, cancel=CancelToken())
-        output = ran.output
-        cut = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
-        if output.spill is not None:
-            output.spill.unlink(missing_ok=True)
-        return CommandResult(f"{output.head}{cut}{output.tail}", ran.exit_code)
-
-    def close(self) -> None:
-        """End the shell and whatever runs in it."""
-        self._shells.close()
-        self._spawner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +104,9 @@ class Conversation:
         recipe = recipe_of(agent)
         settings = settings_of(agent)
         environment = workspace.environment if isinstance(workspace, Workspace) else os.environ
-        masker, spawner = Masker([key.get_secret_value()] if key else []), Spawner()
+        lent = workspace.secrets if isinstance(workspace, Workspace) else {}
+        known = [value for value in lent.values() if isinstance(value, str)]
+        masker, spawner = Masker([*known, *([key.get_secret_value()] if key else [])]), Spawner()
         surroundings = Surroundings(spawner, environment, masker, [*folders, Path.cwd()][0])
         self._shared = Shared(
             settings=lambda _folder: Merged(settings, {}, ()),
@@ -164,6 +118,7 @@ class Conversation:
             user_folder=Path(os.devnull),
             client_name="python",
             masker=masker,
+            lent=lent,
             environment=environment,
             can_ask=lambda: agent.approval != "askNever",
             can_answer=lambda _question: on_question is not None,

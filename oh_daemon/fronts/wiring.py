@@ -21,9 +21,11 @@ from oh_daemon.contract.settings import Merged
 from oh_daemon.core.actions import no_watch
 from oh_daemon.core.agent import Agent, Runtime
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.context import NOTHING
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.editor_ports import Editor, LanguageServers
 from oh_daemon.core.journal import Listener
+from oh_daemon.core.lent_secrets import LentSecrets, SecretSource
 from oh_daemon.core.ports import (
     ApprovalPolicy,
     EventLog,
@@ -103,6 +105,8 @@ class Shared:
     """What of these folders the user looks at, as the model is told."""
     client_tools: Callable[[str], Sequence[Tool]] = lambda _conversation_id: ()
     """Those that the client runs itself for a conversation."""
+    lent: dict[str, SecretSource] = field(default_factory=dict[str, SecretSource])
+    """Secrets that a command of an agent gets when it names them, by variable."""
     is_watched: Callable[[str], bool] = lambda _conversation_id: False
     """Whether a client has opened this one by its id."""
     can_ask: Callable[[], bool] = lambda: False
@@ -183,7 +187,7 @@ class Workbench:
             self.shells,
             rate=lambda command, cwd: rate_command(command, folders.roots, cwd),
             put_blob_file=log.put_blob_file,
-            masker=shared.masker,
+            secrets=LentSecrets(shared.masker, shared.lent),
             before_run=self._unsaved_note,
             blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
         )
@@ -269,7 +273,10 @@ class Live:
         self.repaired: tuple[str, ...] = ()
         conversation.skill_kinds = self.workbench.skills.kinds
         if folders:
-            conversation.seen_in_editor = lambda: shared.seen_in_editor(self.workbench.folders)
+            conversation.seen_in_editor = lambda: {
+                **shared.seen_in_editor(self.workbench.folders),
+                "secrets": ", ".join(f"${name}" for name in sorted(shared.lent)) or NOTHING,
+            }
 
     @property
     def id(self) -> str:

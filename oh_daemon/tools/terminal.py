@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract.approvals import CommandSubject
+from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.risk import Rating
-from oh_daemon.core.secrets import MaskedStream, Masker
+from oh_daemon.core.secrets import MaskedStream
 from oh_daemon.tools.forms import takes
 from oh_daemon.workspace.files import fingerprint
 from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
@@ -41,6 +42,7 @@ a command that takes longer stays alive. To go on with it set is_input and give 
 C-c (stop it), C-d (end of input), C-z and so on, {_EXACT_KEYS}.
 background starts a server or a watcher in a terminal of its own and returns after a second.
 terminal_id names a shell, "main" by default; each runs one command at a time.
+A secret that the user lent is a variable of each command that names it, and of no other; each asks.
 There is no pager, editor or password prompt: use options like --yes and -m.
 Examples: {{"command": "pytest -q tests/test_api.py", "timeout_s": 120}}
 {{"command": "npm run dev", "background": true}}
@@ -69,7 +71,7 @@ class TerminalTool:
         *,
         rate: Rate,
         put_blob_file: Callable[[Path], str],
-        masker: Masker,
+        secrets: LentSecrets,
         before_run: Callable[[ToolContext], str | None] | None = None,
         blobs: Path | None = None,
     ) -> None:
@@ -80,7 +82,8 @@ class TerminalTool:
         self._shells = shells
         self._rate = rate
         self._put_blob_file = put_blob_file
-        self._masker = masker
+        self._secrets = secrets
+        self._masker = secrets.masker
         self._before_run = before_run
         self._blobs = blobs
 
@@ -100,6 +103,7 @@ class TerminalTool:
                 args.get("terminal_id", ""),
                 str(bool(args.get("is_input"))),
                 *(fingerprint(Path(script)) for script in rating.scripts),
+                *self._named(args),
             ),
             editable=True,
             item_fields={
@@ -128,7 +132,8 @@ class TerminalTool:
                 shell.type(command)
         else:
             note = self._notes(context, terminal_id, ended)
-            shell.begin(command, context.on_output, is_background=is_background)
+            lent = self._secrets.values_of(self._named(args))
+            shell.begin(command, context.on_output, is_background=is_background, lent=lent)
         outcome = shell.wait(
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )
@@ -144,6 +149,10 @@ class TerminalTool:
         before, _ = self._text(ended, terminal_id, None)
         return "\n".join(filter(None, (told, f"[the command before]\n{before}\n[now]")))
 
+    def _named(self, args: Json) -> tuple[str, ...]:
+        """The lent secrets that a command gets; what is typed into a program gets none."""
+        return () if args.get("is_input") else self._secrets.named_in(args["command"])
+
     def _terminal_id(self, args: Json) -> str:
         """The wanted one; a job in the background gets one of its own when none is named."""
         default = self._shells.free_name() if args.get("background") else "main"
@@ -156,6 +165,10 @@ class TerminalTool:
         if is_input and command in KEYS:
             return Rating("low", (), segments=()), Footprint()
         rating = self._rate(command, cwd)
+        if named := self._named(args):
+            # Whatever it does with them cannot be taken back.
+            reasons = (f"it gets the secret {', '.join(named)}", *rating.reasons)
+            rating = rating._replace(risk="high", reasons=reasons)
         if is_input and rating.risk == "low":
             typed = ("typed into a running program",)
             return rating._replace(risk="medium", reasons=typed), Footprint()

@@ -120,11 +120,17 @@ class Bash:
         return self.wait(timeout_s=timeout_s, cancel=cancel)
 
     def begin(
-        self, text: str, on_output: OnOutput | None = None, *, is_background: bool = False
+        self,
+        text: str,
+        on_output: OnOutput | None = None,
+        *,
+        is_background: bool = False,
+        lent: Mapping[str, str] | None = None,
     ) -> None:
         """Start a command; in the background it also survives a cancel of those who wait.
 
-        Raises `ToolError` when one is running.
+        The variables `lent` are there for this command only. Raises `ToolError` when another one
+        is running.
         """
         with self._changed:
             running = self._command
@@ -146,7 +152,7 @@ class Bash:
             command = Command(text, self._capture(), is_background, note, late)
             self._pty.prepare()
             self._command = self.last = command
-            os.write(self._control, render_command(file, command.mark).encode())
+            os.write(self._control, render_command(file, command.mark, lent or {}).encode())
 
     def type(self, text: str) -> None:
         """Press a key of `KEYS`, or type `text` and Enter, in the program that runs."""

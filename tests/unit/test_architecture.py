@@ -69,6 +69,7 @@ LAST_RESORTS = {
     "core/actions": "a tool call: whatever a tool does wrong is an observation",
     "core/agent": "the turn loop: a bug ends the turn, not the daemon",
     "core/consent": "judgement of a program: what breaks there is asked about",
+    "core/lent_secrets": "a program's function: what it raises may hold the secret",
     "core/risk": "a rating: what breaks there is high, so a person is asked",
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
     "model/io_loop": "a model call: what it raises is raised again where somebody waits for it",

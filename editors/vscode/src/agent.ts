@@ -9,6 +9,7 @@ import {
 import { findDaemon, pythonsOfWindow } from "./command";
 import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments } from "./editor";
 import { answerLanguageRequest, readDiagnostics } from "./language";
+import { FOR_COMMANDS, lendSecrets } from "./lent";
 import { ManagedDaemon } from "./managed";
 import type { DaemonState, Notification } from "./messages";
 import type { Approval, ClientNotifications, InputRequest, Requests } from "./protocol";
@@ -170,6 +171,7 @@ export class Agent implements Disposable {
     if (state === State.Starting) this.enter({ kind: "starting" });
     if (state === State.Running) {
       await lendKeys(client, this.context.secrets);
+      await lendSecrets(client, this.context.secrets);
       this.enter({ kind: "running" });
     }
     // A first start that does not succeed is told by `launch`; of a restart nobody else hears.
@@ -178,7 +180,9 @@ export class Agent implements Disposable {
   }
 
   private async afterKeyChange(name: string): Promise<void> {
-    if (!isKey(name) || !this.client?.isRunning()) return;
+    if (!this.client?.isRunning()) return;
+    if (name === FOR_COMMANDS) await lendSecrets(this.client, this.context.secrets);
+    if (!isKey(name)) return;
     await lendKey(this.client, this.context.secrets, name);
     // The panel asks again which models there are.
     this.enter(this.state);

@@ -22,6 +22,7 @@ export interface Parts {
   diffTitle: DiffTitle;
   editors: EditorContext;
   askForKey: () => Promise<void>;
+  askForSecret: () => Promise<void>;
 }
 
 export function registerCommands(parts: Parts): Disposable[] {
@@ -56,6 +57,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.acceptChange": (clicked?: Uri) => told(() => diffTitle.settle("accept", clicked)),
     "oh.revertChange": (clicked?: Uri) => told(() => diffTitle.settle("revert", clicked)),
     "oh.setKey": parts.askForKey,
+    "oh.lendSecret": parts.askForSecret,
     "oh.install": () => agent.install(),
     "oh.restart": () => agent.restart(),
     "oh.log": () => agent.log.show(),

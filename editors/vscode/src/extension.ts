@@ -7,6 +7,7 @@ import { openLink, registerCommands, showConversation } from "./commands";
 import { EditorContext } from "./context";
 import { Diffs } from "./diff";
 import { DiffTitle } from "./difftitle";
+import { askForSecret } from "./lent";
 import { Panel } from "./panel";
 import { trackProgress } from "./progress";
 import { askForKey } from "./settings";
@@ -33,6 +34,6 @@ export function activate(context: ExtensionContext): void {
       else if (change.affectsConfiguration("ohDaemon")) void agent.sendSettings();
     }),
     ...trackProgress(agent),
-    ...registerCommands({ agent, panel, approvals, diffTitle, editors, askForKey: () => askForKey(context.secrets) }),
+    ...registerCommands({ agent, panel, approvals, diffTitle, editors, askForKey: () => askForKey(context.secrets), askForSecret: () => askForSecret(context.secrets) }),
   );
 }

@@ -539,18 +539,19 @@ export interface ConfigValidateParams {
   source?: "client" | "project" | "user";
 }
 
-/** Lend the daemon a key from the editor's secret store, until it ends. */
+/** Lend the daemon a key, or a secret for commands, from the editor's store, until it ends. */
 export interface SecretSetParams {
   name: string;
   value: string;
+  forCommands?: boolean;
 }
 
-/** Forget a key; it stays masked. */
+/** Forget a key or a secret; it stays masked. */
 export interface SecretRemoveParams {
   name: string;
 }
 
-/** Which keys the editor has lent. */
+/** Which keys and secrets the editor has lent. */
 export interface SecretListParams {
 }
 
@@ -1606,6 +1607,7 @@ export interface ConfigValidateResult {
 /** Never the values. */
 export interface SecretNames {
   names: readonly string[];
+  forCommands: readonly string[];
 }
 
 /** All of them, by name. */

@@ -26,6 +26,10 @@ Folder = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines and nothing else.")]
+Secrets = Annotated[
+    list[str] | None,
+    typer.Option(metavar="VARIABLE", help="Commands that name it get it; may come repeatedly."),
+]
 _USAGE, _NO_MODEL, _INTERRUPTED = 2, 5, 130
 
 
@@ -100,6 +104,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="JSON Schema of a result to end with."),
     ] = None,
+    secret: Secrets = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="US dollars at most.")] = None,
     api_key: Annotated[str | None, typer.Option(hidden=True, callback=_refuse_key)] = None,  # noqa: ARG001 - always refused.
@@ -123,6 +128,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         tool_choice=tool_choice,
         result_schema=result_schema,
         as_json=as_json,
+        secrets=tuple(secret or ()),
     )
     return run_headless(request)
 

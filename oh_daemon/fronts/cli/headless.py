@@ -28,6 +28,7 @@ from oh_daemon.core.approval import whole_text
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.ports import Json, Question
+from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.render import print_lines, print_record
 from oh_daemon.fronts.conversations import Conversations
@@ -56,6 +57,8 @@ class Request:
     tool_choice: Literal["auto", "required"] = "auto"
     result_schema: Path | None = None
     as_json: bool = False
+    secrets: tuple[str, ...] = ()
+    """Variables of this process that a command gets when it names them."""
 
 
 Heard = tuple[Journal, bytes, Json] | StorageError
@@ -107,11 +110,15 @@ def _compose(
     def can_answer(_question: Question) -> bool:
         return _can_ask(request)
 
+    lent = _secrets_of(request, environment)
     shared, _ = share_for_user(sources, places, {request.workspace: True})
     # Nobody looks on: better late than without a tool that the task may need.
     shared.mcp.wait_s = threading.TIMEOUT_MAX
+    for value in lent.values():
+        shared.masker.add(value)
     shared = replace(
         shared,
+        lent=dict(lent),
         client_name="oh-daemon run",
         can_ask=lambda: _can_ask(request),
         can_answer=can_answer,
@@ -128,6 +135,16 @@ def _compose(
         result_schema=_read_schema(request.result_schema),
     )
     return Conversations(shared), recipe
+
+
+def _secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:
+    """Raises `InvalidParamsError`."""
+    for name in request.secrets:
+        if len(environment.get(name, "")) < MIN_LENGTH:
+            raise InvalidParamsError(
+                f"--secret {name}: no variable of this name with {MIN_LENGTH} characters or more"
+            )
+    return {name: environment[name] for name in request.secrets}
 
 
 def _read_schema(file: Path | None) -> Json | None:

@@ -148,7 +148,8 @@ def config_validate(
 def secret_set(daemon: Daemon, params: m.SecretSetParams, context: RequestContext) -> m.SecretNames:
     value = params.value.get_secret_value()
     daemon.shared.masker.add(value)
-    daemon.models.secrets[params.name] = value
+    lent = daemon.shared.lent if params.for_commands else daemon.models.secrets
+    lent[params.name] = value
     return secret_list(daemon, params, context)
 
 
@@ -156,11 +157,14 @@ def secret_remove(
     daemon: Daemon, params: m.SecretRemoveParams, context: RequestContext
 ) -> m.SecretNames:
     daemon.models.secrets.pop(params.name, None)
+    daemon.shared.lent.pop(params.name, None)
     return secret_list(daemon, params, context)
 
 
 def secret_list(daemon: Daemon, _params: object, _context: RequestContext) -> m.SecretNames:
-    return m.SecretNames(names=tuple(sorted(daemon.models.secrets)))
+    return m.SecretNames(
+        names=tuple(sorted(daemon.models.secrets)), for_commands=tuple(sorted(daemon.shared.lent))
+    )
 
 
 def daemon_status(

@@ -5,6 +5,7 @@ from fake_llm import call, calls, say
 
 FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
 VIEW = {"command": "view", "path": "calc.py"}
+_SAYS = "vim.fn.execute('messages'):find(..., 1, true) ~= nil"
 
 
 def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_step(
@@ -53,3 +54,19 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     assert "# ünsaved 🙂" in desk.prompts()
     editor.command("undo")
     assert buffer[:] == before
+
+
+def test_a_secret_is_lent_to_commands_and_taken_back(desk: Desk) -> None:
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.type(":Oh secret SHOP_TOKEN<CR>a-token-of-the-shop<CR>")
+    editor.wait(_SAYS, "lent to commands that name it: SHOP_TOKEN")
+    desk.script(call("terminal", command='echo "$SHOP_TOKEN"; wc -c <<< "$SHOP_TOKEN"'), say("Ok."))
+    editor.command("Oh print it")
+    editor.wait_for_event("ApprovalRequested")
+    editor.wait_for_chat("it gets the secret SHOP_TOKEN")
+    editor.command("Oh approve")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("<secret hidden>\n20")
+    editor.type(":Oh secret SHOP_TOKEN<CR><CR>")
+    editor.wait(_SAYS, "no secret is lent")

@@ -147,3 +147,33 @@ async def test_the_mode_that_asks_for_nothing_leaves_nothing_to_choose(vscode: V
     await expect(approval).to_have_count(0)
     await vscode.choose("mode", "autoEdit")
     await expect(approval).to_have_value("askRisky")
+
+
+async def test_a_secret_is_lent_to_commands_and_taken_back(vscode: VSCode) -> None:
+    field = vscode.page.locator('.quick-input-widget input:not([type="checkbox"])')
+    await vscode.open()
+    await vscode.run_command("oh: Lend a Secret to Commands")
+    await field.fill("SHOP_TOKEN")
+    await field.press("Enter")
+    await expect(field).to_have_attribute("type", "password")
+    await field.fill("a-token-of-the-shop")
+    await field.press("Enter")
+    command = 'echo "$SHOP_TOKEN"; wc -c <<< "$SHOP_TOKEN"'
+    vscode.script(call("terminal", command=command), say("Printed."))
+    await vscode.say("Print it")
+    await expect(vscode.approval).to_contain_text("it gets the secret SHOP_TOKEN")
+    await vscode.answer("allow-once")
+    output = vscode.panel.locator(".card", has_text="<secret hidden>").locator(".output")
+    await expect(output).to_contain_text("20")
+
+    await vscode.run_command("oh: Lend a Secret to Commands")
+    await field.fill("SHOP")
+    await field.press("Enter")
+    await expect(field).to_have_attribute("type", "password")
+    await field.press("Enter")
+    vscode.script(call("terminal", command=f"{command} # again"), say("Printed."))
+    await vscode.say("Print it again")
+    await expect(vscode.approval).to_contain_text("uses $SHOP_TOKEN")
+    await expect(vscode.approval).not_to_contain_text("it gets the secret")
+    await vscode.answer("reject")
+    await expect(vscode.panel.get_by_text("Printed.")).to_have_count(2)

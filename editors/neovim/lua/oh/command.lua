@@ -250,6 +250,12 @@ local commands = {
       require("oh.servers").pick(daemon)
     end),
   },
+  secret = {
+    takes = "variable",
+    run = with_daemon(function(daemon, call)
+      require("oh.secrets").lend(daemon, call.args)
+    end),
+  },
   mode = option("mode"),
   approval = option("approval"),
   model = option("model"),

@@ -471,16 +471,17 @@
 ---@field settings table<string, any>
 ---@field source? "client" | "project" | "user"
 
---- Lend the daemon a key from the editor's secret store, until it ends.
+--- Lend the daemon a key, or a secret for commands, from the editor's store, until it ends.
 ---@class (exact) oh.protocol.SecretSetParams
 ---@field name string
 ---@field value string
+---@field forCommands? boolean
 
---- Forget a key; it stays masked.
+--- Forget a key or a secret; it stays masked.
 ---@class (exact) oh.protocol.SecretRemoveParams
 ---@field name string
 
---- Which keys the editor has lent.
+--- Which keys and secrets the editor has lent.
 ---@class (exact) oh.protocol.SecretListParams
 
 --- MCP servers of the settings: how each stands and what it offers.
@@ -1402,6 +1403,7 @@
 --- Never the values.
 ---@class (exact) oh.protocol.SecretNames
 ---@field names string[]
+---@field forCommands string[]
 
 --- All of them, by name.
 ---@class (exact) oh.protocol.McpServers

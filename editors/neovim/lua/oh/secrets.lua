@@ -1,0 +1,26 @@
+--- Secrets for the agent's commands: typed unseen, held by the daemon until it ends.
+local tell = require("oh.tell")
+
+local M = {}
+
+---@param daemon oh.Daemon
+---@param name string A variable; "" tells which are lent.
+function M.lend(daemon, name)
+  local function tell_lent(result)
+    local names = table.concat(result.forCommands, ", ")
+    tell.message(names == "" and "no secret is lent" or "lent to commands that name it: " .. names)
+  end
+  if name == "" then
+    daemon:request("secret/list", vim.empty_dict(), tell_lent)
+    return
+  end
+  local value = vim.fn.inputsecret(("$%s (empty takes it back): "):format(name))
+  if value == "" then
+    daemon:request("secret/remove", { name = name }, tell_lent)
+  else
+    local secret = { name = name, value = value, forCommands = true }
+    daemon:request("secret/set", secret, tell_lent)
+  end
+end
+
+return M

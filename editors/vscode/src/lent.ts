@@ -1,0 +1,58 @@
+/** Secrets for the agent's commands: kept in the editor's secret storage, lent to the daemon while it runs. */
+
+import { type SecretStorage, window } from "vscode";
+import type { LanguageClient } from "vscode-languageclient/node";
+import type { SecretNames } from "./protocol";
+
+/** What holds all of them, since a storage cannot be asked for its names. */
+export const FOR_COMMANDS = "ohDaemon.commandSecrets";
+/** What the daemon takes; a shorter value cannot be hidden in what a command prints. */
+const MIN_CHARS = 8;
+const NEW = "$(add) A new one…";
+
+/** Lends what is stored, and takes back what is stored no more. */
+export async function lendSecrets(client: LanguageClient, secrets: SecretStorage): Promise<void> {
+  try {
+    const stored = await load(secrets);
+    const lent = await client.sendRequest<SecretNames>("secret/list", {});
+    for (const name of lent.forCommands) if (!(name in stored)) await client.sendRequest("secret/remove", { name });
+    for (const [name, value] of Object.entries(stored)) await client.sendRequest("secret/set", { name, value, forCommands: true });
+  } catch (error) {
+    void window.showErrorMessage(`oh: the daemon does not take the secrets for commands: ${String(error)}`);
+  }
+}
+
+/** Asks which secret to set or remove, and for its value. */
+export async function askForSecret(secrets: SecretStorage): Promise<void> {
+  const stored = await load(secrets);
+  const known = Object.keys(stored);
+  const title = "Which secret may commands get, when they name it and you allow it?";
+  const chosen = known.length ? await window.showQuickPick([...known, NEW], { title }) : NEW;
+  const name = chosen === NEW ? await askForName() : chosen;
+  if (!name) return;
+  const value = await window.showInputBox({
+    title: name,
+    prompt: "Kept in the editor's secret storage. Empty removes it.",
+    password: true,
+    ignoreFocusOut: true,
+    validateInput: (text) => (text !== "" && text.length < MIN_CHARS ? `At least ${MIN_CHARS} characters, so that it can be hidden.` : undefined),
+  });
+  if (value === undefined) return;
+  const { [name]: _former, ...others } = stored;
+  await secrets.store(FOR_COMMANDS, JSON.stringify(value === "" ? others : { ...others, [name]: value }));
+}
+
+function askForName(): Thenable<string | undefined> {
+  return window.showInputBox({
+    title: "A secret for commands",
+    prompt: "The variable that holds it, such as GITHUB_TOKEN.",
+    ignoreFocusOut: true,
+    validateInput: (text) => (/^[A-Z][A-Z0-9_]{0,99}$/.test(text) ? undefined : "Capital letters, digits and _ only."),
+  });
+}
+
+async function load(secrets: SecretStorage): Promise<Record<string, string>> {
+  const parsed: unknown = JSON.parse((await secrets.get(FOR_COMMANDS)) ?? "{}");
+  const entries = typeof parsed === "object" && parsed !== null ? Object.entries(parsed) : [];
+  return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
+}

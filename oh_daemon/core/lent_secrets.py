@@ -1,0 +1,47 @@
+"""Secrets for commands: lent by name, given to each command that names one, and to nothing else.
+
+Invariant: the masker knows a value before any command does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.secrets import MIN_LENGTH, Masker
+
+SecretSource = str | Callable[[], str]
+"""A value, or what gives it when a command needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LentSecrets:
+    """What commands may get. Safe from any thread."""
+
+    masker: Masker
+    sources: Mapping[str, SecretSource] = field(default_factory=dict[str, SecretSource])
+    """By the variable that a command gets; may change at any time."""
+
+    def named_in(self, command: str) -> tuple[str, ...]:
+        """Those that a command speaks of, in whatever way."""
+        words = set(re.findall(r"\w+", command, re.ASCII))
+        return tuple(sorted(words.intersection(self.sources)))
+
+    def values_of(self, names: Sequence[str]) -> dict[str, str]:
+        """Raises `ToolError` for one that cannot be had, or not be hidden in what is printed."""
+        return {name: self._value_of(name, self.sources.get(name)) for name in names}
+
+    def _value_of(self, name: str, source: SecretSource | None) -> str:
+        if source is None:
+            raise ToolError(f"the secret {name} was taken back; ask the user for it")
+        try:
+            value = source if isinstance(source, str) else source()
+        except Exception as exc:  # noqa: BLE001 - a program's own function.
+            # Not `from exc`: its text may hold the value.
+            raise ToolError(f"the secret {name} cannot be had: {type(exc).__name__}") from None
+        if len(value) < MIN_LENGTH or "\0" in value:
+            raise ToolError(f"the secret {name} is too short to be hidden; tell the user")
+        self.masker.add(value)
+        return value

@@ -1,0 +1,131 @@
+"""Secrets for commands: a command that names one gets it, is asked about, and no other has it."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import SCRIPT, end, environment, start
+from fake_llm import FakeLLM, call, say
+from world import World, content_of, items
+
+from oh_daemon import LLM, Agent, Conversation, Workspace
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.shell import Shells
+from oh_daemon.workspace.spawner import Spawner
+
+Json = dict[str, Any]
+VALUE = 'it\'s a shop-token of 2026, "quoted" $HOME'
+PRINTED = hashlib.sha256(VALUE.encode()).hexdigest()
+PRINT = 'printf %s "$SHOP_TOKEN" | sha256sum; echo "$SHOP_TOKEN"'
+LOOK = "env | grep -c ^SHOP"
+"""Names no secret, only the beginning of one."""
+
+
+@pytest.fixture
+def shells(tmp_path: Path) -> Iterator[Shells]:
+    spawner = Spawner()
+    shells = Shells(spawner, tmp_path, os.environ)
+    yield shells
+    shells.close()
+    spawner.close()
+
+
+@pytest.mark.parametrize("last", ["true", "IFS=_", "set -eu", "set -x", "exit 3", "exec sleep 0"])
+def test_a_shell_forgets_what_one_command_was_lent(shells: Shells, last: str) -> None:
+    def run(command: str, **lent: str) -> tuple[int | None, str]:
+        shell = shells.open()
+        shell.begin(command, lent=lent)
+        ran = shell.wait(timeout_s=60, cancel=CancelToken())
+        return ran.exit_code, ran.output.head
+
+    assert run("false") == (1, "")
+    assert run('echo $? "$SHOP_TOKEN"', SHOP_TOKEN=VALUE, OTHER="x" * 16_384) == (0, f"1 {VALUE}\n")
+    run(f": $SHOP_TOKEN $OTHER; {last}", SHOP_TOKEN=VALUE, OTHER="b")
+    assert run('echo "[${SHOP_TOKEN-}${OTHER-}]"')[1].splitlines()[-1] == "[]"
+    assert "0" in run(f"{LOOK} || true")[1].splitlines()
+    assert not [path for path in shells.open()._scratch.parent.rglob("*") if VALUE in read(path)]
+
+
+def read(path: Path) -> str:
+    return path.read_text("utf-8", "replace") if path.is_file() else ""
+
+
+def test_an_editor_lends_a_secret_to_commands_that_name_it(world: World) -> None:
+    commands = (PRINT, LOOK, f"{PRINT}; exit 3", LOOK)
+    world.script(*(call("terminal", command=command) for command in commands), say("Done."))
+    client = world.daemon()
+    client.answer("approval/request", lambda _asked: {"optionId": "allow-once"})
+    lent = client.request("secret/set", {"name": "SHOP_TOKEN", "value": VALUE, "forCommands": True})
+    assert lent == {"names": [], "forCommands": ["SHOP_TOKEN"]}
+    world.start(client, options={"approval": "askRisky"})
+    world.turn(client)
+    asked = [e["event"] for e in client.events if e["event"]["type"] == "approval.requested"]
+    gets_it = [a["approval"] for a in asked if "SHOP_TOKEN" in a["approval"]["title"]]
+    assert [approval["risk"] for approval in gets_it] == ["high", "high"]
+    assert gets_it[0]["reason"].startswith("it gets the secret SHOP_TOKEN")
+    first, second, third, fourth = map(content_of, items(client, "command"))
+    for output in (first, third):
+        assert PRINTED in output
+        assert "<secret hidden>" in output
+    assert [output.splitlines()[0] for output in (second, fourth)] == ["0", "0"]
+    assert "secrets: $SHOP_TOKEN" in str(world.llm.requests[0].body["messages"][1])
+    left = client.request("secret/remove", {"name": "SHOP_TOKEN"})
+    assert left == {"names": [], "forCommands": []}
+
+
+def test_what_is_taken_back_before_the_answer_is_not_given(world: World) -> None:
+    world.script(call("terminal", command=PRINT), say("Done."))
+    client = world.daemon()
+    client.request("secret/set", {"name": "SHOP_TOKEN", "value": VALUE, "forCommands": True})
+    world.start(client, options={"approval": "askAlways"})
+    approval = client.wait_for_event("approval.requested")["event"]["approval"]
+    client.request("secret/remove", {"name": "SHOP_TOKEN"})
+    answer = {"approvalId": approval["id"], "digest": approval["digest"]}
+    client.request("approval/respond", {**answer, "optionId": "allow-once"})
+    again = client.wait_for_event("approval.requested", nth=2)["event"]["approval"]
+    assert "it gets the secret SHOP_TOKEN" in approval["reason"]
+    assert "it gets the secret" not in again.get("reason", "")
+
+
+def test_a_program_gives_a_secret_when_a_command_needs_it(tmp_path: Path) -> None:
+    def broken() -> str:
+        raise LookupError(VALUE)
+
+    secrets = {"SHOP_TOKEN": lambda: VALUE, "OTHER": broken, "SHORT": "short"}
+    heard: list[str] = []
+    with FakeLLM() as fake, Workspace(tmp_path, secrets=secrets) as workspace:
+        names = ("SHOP_TOKEN", "OTHER", "SHORT")
+        for name in names:
+            fake.add(call("terminal", command=PRINT.replace("SHOP_TOKEN", name)))
+        fake.add(say("Done."))
+        llm = LLM(model="openai/fake", api_key="sk-library-0123456789", base_url=fake.url)
+        with Conversation(Agent(llm=llm), workspace) as conversation:
+            conversation.register_callback(lambda record: heard.append(record.model_dump_json()))
+            conversation.run("go")
+        first, second, third = (m["content"] for m in fake.requests[-1].body["messages"][3::2])
+    assert PRINTED in first
+    assert "the secret OTHER cannot be had: LookupError" in second
+    assert "the secret SHORT is too short to be hidden" in third
+    assert heard
+    assert VALUE not in "".join(heard)
+
+
+def test_a_run_gives_a_variable_to_commands_that_name_it(world: World) -> None:
+    def run(*options: str) -> tuple[int, str, str]:
+        model = {"OH_DAEMON_MODEL": "openai/fake", "OH_DAEMON_BASE_URL": world.llm.url}
+        model |= {"OH_DAEMON_API_KEY": "sk-run-0123456789", "SHOP_TOKEN": VALUE}
+        argv = [SCRIPT, "run", "go", "--ask", "never", *options]
+        ran = end(start(argv, world.project, environment(world.home, **model)))
+        return ran.code, ran.out, ran.err
+
+    world.script(call("terminal", command=PRINT), say("Done."))
+    code, out, _ = run("--secret", "SHOP_TOKEN")
+    assert code == 0
+    assert PRINTED in out
+    assert VALUE not in out
+    code, _, err = run("--secret", "NO_SUCH")
+    assert code == 2
+    assert "--secret NO_SUCH: no variable of this name" in err
