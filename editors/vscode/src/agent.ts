@@ -44,6 +44,7 @@ export class Agent implements Disposable {
   private era = 0;
   private restarts: number[] = [];
   private lastErrors: string[] = [];
+  private failure = { message: "", details: "" };
 
   constructor(
     private readonly context: ExtensionContext,
@@ -230,6 +231,8 @@ export class Agent implements Disposable {
   private onErrorLine(line: string): void {
     this.log.error(line);
     this.lastErrors = [...this.lastErrors, line].slice(-LAST_ERROR_LINES);
+    // Its end may be noticed before what it wrote last is read.
+    if (this.state.kind === "failed") this.showFailure();
   }
 
   /** Restarts a daemon that had started, unless several in a row lived for less than a minute. */
@@ -245,10 +248,16 @@ export class Agent implements Disposable {
     return { action: CloseAction.DoNotRestart, handled: true };
   }
 
-  /** What the daemon wrote last is most often the reason. */
   private fail(message: string, details: string): void {
-    const said = this.lastErrors.length > 0 ? `\n\n\`\`\`\n${this.lastErrors.join("\n")}\n\`\`\`` : "";
     this.log.error(`${message} ${details}`);
+    this.failure = { message, details };
+    this.showFailure();
+  }
+
+  /** What the daemon wrote last is most often the reason. */
+  private showFailure(): void {
+    const { message, details } = this.failure;
+    const said = this.lastErrors.length > 0 ? `\n\n\`\`\`\n${this.lastErrors.join("\n")}\n\`\`\`` : "";
     this.enter({ kind: "failed", message, details: details + said });
   }
 

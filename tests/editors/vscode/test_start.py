@@ -136,7 +136,10 @@ async def test_a_daemon_that_keeps_dying_is_restarted_three_times_then_the_user_
 async def test_what_the_daemon_said_last_is_shown_when_it_cannot_start(
     server: Server, vscode_without_daemon: VSCode
 ) -> None:
-    script = "import sys; sys.exit('no module named sunshine')"
+    # A child that outlives it writes once its end of the pipe is gone: later than its end is seen.
+    late = "import sys; sys.stdin.read(); sys.exit('no module named sunshine')"
+    run = f"subprocess.Popen([sys.executable, '-c', {late!r}], stdin=pipe[0], stdout=-3)"
+    script = f"import os, subprocess, sys; pipe = os.pipe(); {run}"
     server.write_settings({"oh.daemon.command": [sys.executable, "-c", script]})
     await vscode_without_daemon.open()
     problem = vscode_without_daemon.panel.get_by_role("alert")
