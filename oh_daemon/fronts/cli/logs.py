@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -116,6 +117,8 @@ def _print_json(value: Json) -> None:
 
 
 def _follow(place: Path) -> Iterator[Json]:
+    # Ctrl-C ends it also where it was started by a shell that ignores that for its jobs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # `tail` waits for the system's word that the file has grown; nothing here polls.
     output, written = os.pipe()
     spawner = Spawner()
