@@ -23,7 +23,7 @@ export class Store {
   retry: Retry | undefined;
   error: ErrorInfo | undefined;
   /** What each sub-agent has begun last. */
-  readonly doing = new Map<string, string>();
+  private readonly doing = new Map<string, string>();
   readonly reviews = new Map<string, ReviewedFile>();
   /** Somebody reviewed, or a turn has changed files: `changes/list` says more than we know. */
   needsReviews = false;
@@ -297,6 +297,12 @@ export class Store {
     if (event.type !== "item.started" || !("title" in event.item)) return;
     this.doing.set(conversationId, event.item.title);
     this.changed.add(card.id);
+  }
+
+  /** Whoever has just opened the conversation knows of what waits only. */
+  doingOf(conversationId: string): string | undefined {
+    const asked = [...this.pending.values()].find((each) => each.conversationId === conversationId);
+    return this.doing.get(conversationId) ?? (asked && "title" in asked ? asked.title : undefined);
   }
 
   /** The status moves; the rest comes when the user edited the action. */

@@ -175,7 +175,7 @@ export class Transcript {
 
   private made(item: Shown, store: Store): HTMLElement | undefined {
     if (item.kind === "changes") return this.review.card(item, store);
-    if (item.kind === "subagent") return subagentCard(item, store.doing.get(item.conversationId), this.actions.open);
+    if (item.kind === "subagent") return subagentCard(item, store.doingOf(item.conversationId), this.actions.open);
     const made = card(item, store.info.id);
     if (item.kind === "userMessage" && !store.isReadOnly) made?.append(this.branches.buttons(item, store.info.id));
     return made;
