@@ -316,10 +316,12 @@ class Bash:
         self._on_exit(exit_code)
 
     def _on_bytes(self, data: bytes) -> None:
-        command = self._command
-        if command is None or command.is_marked:
-            self._keep_late(data)
-            return
+        # In one piece with `begin`: what came before it is told by the command that it begins.
+        with self._changed:
+            command = self._command
+            if command is None or command.is_marked:
+                self._keep_late(data)
+                return
         text, after = command.split(data)
         self._emit(command, text)
         if after is not None:
