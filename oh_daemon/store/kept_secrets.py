@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from pathlib import Path
 
 import orjson
 
+from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.ports import Json
-from oh_daemon.store.private_files import disk_error, load_object, private_folder, replace_file
+from oh_daemon.store.private_files import (
+    disk_error,
+    parse_object,
+    private_folder,
+    read_private,
+    replace_file,
+)
 
 
 class KeptSecrets:
@@ -19,7 +27,10 @@ class KeptSecrets:
 
     def get(self, name: str, default: Json) -> Json:
         """What was saved; `default` when that is nothing or cannot be read."""
-        return load_object(self._file(name)) or default
+        # Nobody else may plant a link or a pipe in its place.
+        with contextlib.suppress(OSError, DaemonError), read_private(self._file(name)) as file:
+            return parse_object(file.read()) or default
+        return default
 
     def __setitem__(self, name: str, value: Json) -> None:
         """Raises `ReadOnlyError` or `StorageError`."""

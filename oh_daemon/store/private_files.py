@@ -72,10 +72,10 @@ def read_end(path: Path, max_bytes: int) -> bytes:
         os.close(fd)
 
 
-def load_object(path: Path) -> Json:
-    """The JSON object in a file of ours; empty when there is none or it cannot be read."""
-    with suppress(OSError, ValueError):
-        loaded = orjson.loads(path.read_bytes())
+def parse_object(data: bytes) -> Json:
+    """The JSON object in a file of ours; empty when it holds something else."""
+    with suppress(ValueError):
+        loaded = orjson.loads(data)
         if isinstance(loaded, dict):
             return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
     return {}

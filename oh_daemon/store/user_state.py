@@ -6,6 +6,7 @@ folder must not be able to trust itself.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import threading
@@ -17,7 +18,7 @@ from typing import Any, Literal
 import orjson
 
 from oh_daemon.contract.errors import ReadOnlyError
-from oh_daemon.store.private_files import load_object, open_private, replace_file
+from oh_daemon.store.private_files import open_private, parse_object, replace_file
 
 Trust = Literal["full", "readOnly", "none"]
 _SPENT, _ON = "spent", "on"
@@ -76,7 +77,9 @@ class UserState:
 
     def _load(self) -> dict[str, dict[str, Any]]:
         # Anything unreadable counts as nothing decided: the stricter reading.
-        return load_object(self._path)
+        with contextlib.suppress(OSError):
+            return parse_object(self._path.read_bytes())
+        return {}
 
     def _change(self, key: str, name: str, change: Callable[[Any], object]) -> None:
         with self._lock:

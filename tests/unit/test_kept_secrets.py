@@ -1,0 +1,26 @@
+"""What is kept of sign-ins is read from plain files of the user's own only."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from oh_daemon.store.kept_secrets import KeptSecrets
+
+NAME = "https://shop.example/mcp"
+
+
+@pytest.mark.parametrize("planted", ["a link", "a pipe", "a list"])
+def test_what_somebody_planted_in_its_place_is_nothing(tmp_path: Path, planted: str) -> None:
+    keep = KeptSecrets(tmp_path / "mcp")
+    keep[NAME] = {"tokens": {"access_token": "ours"}}
+    assert keep.get(NAME, {}) == {"tokens": {"access_token": "ours"}}
+    [file] = (tmp_path / "mcp").iterdir()
+    file.rename(tmp_path / "elsewhere")
+    if planted == "a link":
+        file.symlink_to(tmp_path / "elsewhere")
+    elif planted == "a pipe":
+        os.mkfifo(file)
+    else:
+        file.write_text("[]")
+    assert keep.get(NAME, {"none": True}) == {"none": True}
