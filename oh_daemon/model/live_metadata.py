@@ -6,23 +6,23 @@ it: whatever goes wrong means that nothing is known.
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, AliasPath, BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json
 
 _PATIENCE_S = 2.0
 """For each of connecting and answering: an interrupt waits for it."""
-_WINDOW = AliasChoices(
-    *("loaded_context_length", "context_length", "max_model_len"), AliasPath("meta", "n_ctx_train")
-)
 
 
 class _Told(BaseModel):
     """Of one model, from wherever a server has it; absent is unknown."""
 
     id: str = ""
-    window: int | None = Field(default=None, validation_alias=_WINDOW)
+    loaded: int | None = Field(default=None, validation_alias="loaded_context_length")
+    configured: int | None = Field(default=None, validation_alias="context_length")
+    served: int | None = Field(default=None, validation_alias="max_model_len")
+    trained: int | None = Field(default=None, validation_alias=AliasPath("meta", "n_ctx_train"))
     parameters: list[str] | None = Field(default=None, validation_alias="supported_parameters")
     kinds: list[str] | None = Field(
         default=None, validation_alias=AliasPath("architecture", "input_modalities")
@@ -54,8 +54,10 @@ def parse_models(listed: object, model: str) -> Json:
     """The entry of `model`, with or without its provider. Raises `ValueError` for another form."""
     names = {model, model.partition("/")[2], model.rpartition("/")[2]}
     told = next((each for each in _List.model_validate(listed).data if each.id in names), _Told())
+    # A server may send null or 0 for one that it does not know.
+    windows = (told.loaded, told.configured, told.served, told.trained)
     entry = {
-        "max_input_tokens": told.window or None,
+        "max_input_tokens": next(filter(None, windows), None),
         "supports_function_calling": told.parameters and "tools" in told.parameters,
         "supports_vision": told.kinds and "image" in told.kinds,
     }

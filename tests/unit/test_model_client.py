@@ -472,6 +472,15 @@ def test_capabilities_come_from_override_then_table_then_default(
         (
             {
                 "id": "fake",
+                "loaded_context_length": None,
+                "context_length": 0,
+                "max_model_len": 32_768,
+            },
+            (32_768, True, True),
+        ),
+        (
+            {
+                "id": "fake",
                 "context_length": 9000,
                 "supported_parameters": ["temperature"],
                 "architecture": {"input_modalities": ["text"]},
