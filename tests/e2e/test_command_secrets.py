@@ -1,20 +1,14 @@
 """Secrets for commands: a command that names one gets it, is asked about, and no other has it."""
 
 import hashlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from command_line import SCRIPT, end, environment, start
 from fake_llm import FakeLLM, call, say
 from world import World, content_of, items
 
 from oh_daemon import LLM, Agent, Conversation, Workspace
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.shell import Shells
-from oh_daemon.workspace.spawner import Spawner
 
 Json = dict[str, Any]
 VALUE = 'it\'s a shop-token of 2026, "quoted" $HOME'
@@ -22,35 +16,6 @@ PRINTED = hashlib.sha256(VALUE.encode()).hexdigest()
 PRINT = 'printf %s "$SHOP_TOKEN" | sha256sum; echo "$SHOP_TOKEN"'
 LOOK = "env | grep -c ^SHOP"
 """Names no secret, only the beginning of one."""
-
-
-@pytest.fixture
-def shells(tmp_path: Path) -> Iterator[Shells]:
-    spawner = Spawner()
-    shells = Shells(spawner, tmp_path, os.environ)
-    yield shells
-    shells.close()
-    spawner.close()
-
-
-@pytest.mark.parametrize("last", ["true", "IFS=_", "set -eu", "set -x", "exit 3", "exec sleep 0"])
-def test_a_shell_forgets_what_one_command_was_lent(shells: Shells, last: str) -> None:
-    def run(command: str, **lent: str) -> tuple[int | None, str]:
-        shell = shells.open()
-        shell.begin(command, lent=lent)
-        ran = shell.wait(timeout_s=60, cancel=CancelToken())
-        return ran.exit_code, ran.output.head
-
-    assert run("false") == (1, "")
-    assert run('echo $? "$SHOP_TOKEN"', SHOP_TOKEN=VALUE, OTHER="x" * 16_384) == (0, f"1 {VALUE}\n")
-    run(f": $SHOP_TOKEN $OTHER; {last}", SHOP_TOKEN=VALUE, OTHER="b")
-    assert run('echo "[${SHOP_TOKEN-}${OTHER-}]"')[1].splitlines()[-1] == "[]"
-    assert "0" in run(f"{LOOK} || true")[1].splitlines()
-    assert not [path for path in shells.open()._scratch.parent.rglob("*") if VALUE in read(path)]
-
-
-def read(path: Path) -> str:
-    return path.read_text("utf-8", "replace") if path.is_file() else ""
 
 
 def test_an_editor_lends_a_secret_to_commands_that_name_it(world: World) -> None:

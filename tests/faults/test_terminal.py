@@ -568,3 +568,22 @@ def test_an_interrupt_reaches_nobody_else_when_no_group_has_the_terminal(tmp_pat
         timeout=120,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("last", ["true", "IFS=_", "set -eu", "set -x", "exit 3", "exec sleep 0"])
+def test_a_shell_forgets_what_one_command_was_lent(shells: Shells, last: str) -> None:
+    value = 'it\'s a shop-token of 2026, "quoted" $HOME'
+
+    def run(command: str, **lent: str) -> tuple[int | None, str]:
+        shell = shells.open()
+        shell.begin(command, lent=lent)
+        ran = shell.wait(timeout_s=60, cancel=CancelToken())
+        return ran.exit_code, ran.output.head
+
+    assert run("false") == (1, "")
+    assert run('echo $? "$SHOP_TOKEN"', SHOP_TOKEN=value, OTHER="x" * 16_384) == (0, f"1 {value}\n")
+    run(f": $SHOP_TOKEN $OTHER; {last}", SHOP_TOKEN=value, OTHER="b")
+    assert run('echo "[${SHOP_TOKEN-}${OTHER-}]"')[1].splitlines()[-1] == "[]"
+    assert "0" in run("env | grep -c ^SHOP || true")[1].splitlines()
+    files = [path for path in shells.open()._scratch.parent.rglob("*") if path.is_file()]
+    assert not [path for path in files if value in path.read_text("utf-8", "replace")]
