@@ -3,11 +3,10 @@
 import { type SecretStorage, window } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
 import type { SecretNames } from "./protocol";
+import { askForHidden, MIN_KEY_CHARS } from "./settings";
 
 /** What holds all of them, since a storage cannot be asked for its names. */
 export const FOR_COMMANDS = "ohDaemon.commandSecrets";
-/** What the daemon takes; a shorter value cannot be hidden in what a command prints. */
-const MIN_CHARS = 8;
 const NEW = "$(add) A new one…";
 
 /** Lends what is stored, and takes back what is stored no more. */
@@ -30,13 +29,8 @@ export async function askForSecret(secrets: SecretStorage): Promise<void> {
   const chosen = known.length ? await window.showQuickPick([...known, NEW], { title }) : NEW;
   const name = chosen === NEW ? await askForName() : chosen;
   if (!name) return;
-  const value = await window.showInputBox({
-    title: name,
-    prompt: "Kept in the editor's secret storage. Empty removes it.",
-    password: true,
-    ignoreFocusOut: true,
-    validateInput: (text) => (text !== "" && text.length < MIN_CHARS ? `At least ${MIN_CHARS} characters, so that it can be hidden.` : undefined),
-  });
+  const tooShort = `At least ${MIN_KEY_CHARS} characters, so that it can be hidden.`;
+  const value = await askForHidden(name, (text) => (text.length < MIN_KEY_CHARS ? tooShort : undefined));
   if (value === undefined) return;
   const { [name]: _former, ...others } = stored;
   await secrets.store(FOR_COMMANDS, JSON.stringify(value === "" ? others : { ...others, [name]: value }));

@@ -8,7 +8,7 @@ const KEYS = [
   "DEEPSEEK_API_KEY", "XAI_API_KEY", "GROQ_API_KEY", "OH_DAEMON_API_KEY",
 ] as const;
 /** What the daemon takes. */
-const MIN_KEY_CHARS = 8;
+export const MIN_KEY_CHARS = 8;
 
 /** Only what somebody set: a default sent along would outrank the environment and the user's file. */
 export function daemonSettings(): Record<string, unknown> {
@@ -44,16 +44,21 @@ export async function askForKey(secrets: SecretStorage): Promise<void> {
   const choices = KEYS.map((name) => ({ label: name, description: describe(name, stored.includes(name)) }));
   const choice = await window.showQuickPick(choices, { title: "Which provider's key?" });
   if (!choice) return;
-  const value = await window.showInputBox({
-    title: choice.label,
-    prompt: "Kept in the editor's secret storage. Empty removes it.",
-    password: true,
-    ignoreFocusOut: true,
-    validateInput: (text) => (text !== "" && text.trim().length < MIN_KEY_CHARS ? "A key is longer than this." : undefined),
-  });
+  const value = await askForHidden(choice.label, (text) => (text.trim().length < MIN_KEY_CHARS ? "A key is longer than this." : undefined));
   if (value === undefined) return;
   const key = value.trim();
   await (key === "" ? secrets.delete(choice.label) : secrets.store(choice.label, key));
+}
+
+/** For a value that nobody shall see; `problemOf` says what is wrong with one that is not empty. */
+export function askForHidden(title: string, problemOf: (text: string) => string | undefined): Thenable<string | undefined> {
+  return window.showInputBox({
+    title,
+    prompt: "Kept in the editor's secret storage. Empty removes it.",
+    password: true,
+    ignoreFocusOut: true,
+    validateInput: (text) => (text === "" ? undefined : problemOf(text)),
+  });
 }
 
 async function storedKeys(secrets: SecretStorage): Promise<string[]> {
