@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.secrets import MIN_LENGTH, Masker
@@ -21,7 +21,7 @@ class LentSecrets:
     """What commands may get. Safe from any thread."""
 
     masker: Masker
-    sources: Mapping[str, SecretSource] = field(default_factory=dict[str, SecretSource])
+    sources: Mapping[str, SecretSource]
     """By the variable that a command gets; may change at any time."""
 
     def named_in(self, command: str) -> tuple[str, ...]:

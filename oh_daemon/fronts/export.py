@@ -21,7 +21,6 @@ from oh_daemon.tools.ask import question_text
 Format = Literal["jsonl", "markdown", "html"]
 ReadBlob = Callable[[str], bytes]
 MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
-"""Tools whose result is said to the user."""
 
 
 def render_export(

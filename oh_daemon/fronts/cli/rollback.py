@@ -14,6 +14,8 @@ from pathlib import Path
 
 from oh_daemon.contract.branches import RollbackParams, RollbackResult
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.core.delivery import MAX_TITLE
+from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.fronts.cli.logs import find_id
@@ -27,7 +29,6 @@ from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import path_from_uri
 
 DONE, LEFT_SOME = 0, 1
-_MAX_TITLE_CHARS = 60
 
 
 def run_rollback(
@@ -69,9 +70,8 @@ def _message(live: Live, item_id: str | None) -> Json:
 
 
 def _told(result: RollbackResult, message: Json, folder: Path, *, is_dry: bool) -> Iterator[str]:
-    said = " ".join(text_of(message["content"]).split())
-    cut = said if len(said) <= _MAX_TITLE_CHARS else f"{said[: _MAX_TITLE_CHARS - 1]}…"
-    yield f"{'Would go' if is_dry else 'Went'} back to before: {cut}"
+    said = clipped(" ".join(text_of(message["content"]).split()), MAX_TITLE)
+    yield f"{'Would go' if is_dry else 'Went'} back to before: {said}"
     for uri in result.restored:
         yield f"  {'would be' if is_dry else 'is'} as it was: {_name(uri, folder)}"
     for conflict in result.conflicts:

@@ -30,6 +30,7 @@ from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.lsp.stdio import encode
 from oh_daemon.fronts.sub_agents import sub_agents_of
 from oh_daemon.fronts.wiring import Live
+from oh_daemon.store.catalog import Catalog
 from oh_daemon.workspace.paths import uri_from_path
 
 _PAGE_BYTES = 1 << 20
@@ -105,18 +106,19 @@ def list_(daemon: Daemon, params: m.ListParams, folders: list[Path]) -> m.ListRe
         first = ids.index(params.cursor) + 1
     page = found[first : first + params.limit]
     more = first + len(page) < len(found)
+    catalogs = daemon.conversations.catalogs(homes)
     return m.ListResult(
-        conversations=tuple(_info_of(daemon.conversations, summary, homes) for summary in page),
+        conversations=tuple(_info_of(daemon.conversations, summary, catalogs) for summary in page),
         next_cursor=page[-1]["id"] if more else None,
     )
 
 
 def _info_of(
-    conversations: Conversations, summary: Json, folders: Sequence[Path]
+    conversations: Conversations, summary: Json, catalogs: Sequence[Catalog]
 ) -> m.ConversationInfo:
     if (live := conversations.find_live(summary["id"])) is not None:
         return describe(live.conversation)
-    return describe_closed(summary, conversations.catalogs(folders))
+    return describe_closed(summary, catalogs)
 
 
 def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
