@@ -7,14 +7,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from oh_daemon.contract.profiles import Router
     from oh_daemon.core.ports import ToolResult
     from oh_daemon.fronts.agent import LLM, Agent, Tool
     from oh_daemon.fronts.library import Conversation, ConversationStatus
     from oh_daemon.fronts.workspace import Workspace
 
-__all__ = ["LLM", "Agent", "Conversation", "ConversationStatus", "Tool", "ToolResult", "Workspace"]
+__all__ = [
+    "LLM",
+    "Agent",
+    "Conversation",
+    "ConversationStatus",
+    "Router",
+    "Tool",
+    "ToolResult",
+    "Workspace",
+]
 _HOMES = {
     **dict.fromkeys(("LLM", "Agent", "Tool"), "oh_daemon.fronts.agent"),
+    "Router": "oh_daemon.contract.profiles",
     "ToolResult": "oh_daemon.core.ports",
     **dict.fromkeys(("Conversation", "ConversationStatus"), "oh_daemon.fronts.library"),
     "Workspace": "oh_daemon.fronts.workspace",

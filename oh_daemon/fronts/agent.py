@@ -6,6 +6,7 @@ Keys and functions are not in that JSON: keys are given again, functions found b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import (
@@ -17,17 +18,18 @@ from pydantic import (
     PlainValidator,
     SecretStr,
     ValidationInfo,
+    model_validator,
 )
 
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.messages import ToolFilter
+from oh_daemon.contract.profiles import Profile, Router
 from oh_daemon.contract.settings import Condenser, Layer, Settings, merge_settings
-from oh_daemon.core.ports import ApprovalPolicy, Model, RiskAnalyzer, ToolSpec
+from oh_daemon.core.ports import ApprovalPolicy, RiskAnalyzer, ToolSpec
 from oh_daemon.core.rules import check_rules
-from oh_daemon.fronts.models import DEMO, connect
+from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.wiring import Recipe
 from oh_daemon.mcp_servers.offer import tool_name
 from oh_daemon.tools.function import FunctionTool
@@ -124,6 +126,11 @@ class Agent(_Loadable):
     """Who answers: model, own tools, instructions, policy. Frozen, and the same after JSON."""
 
     llm: LLM
+    models: Mapping[str, LLM | Router] = Field(default_factory=dict[str, Any])
+    """More by names of your own, for single messages, `set_option` and `fallbacks`; a `Router`
+    lets one of all these answer each request."""
+    fallbacks: tuple[str, ...] = ()
+    """Names of `models`, tried in this order when `llm` does not answer."""
     tools: tuple[Tool | BuiltinName, ...] = ()
     """Its own tools; once a built-in one is named among them, only the named ones are offered."""
     instructions: str = ""
@@ -146,18 +153,37 @@ class Agent(_Loadable):
     """In the form of the setting `mcpServers`; their tools are offered whatever `tools` names."""
     condenser: Condenser = "pipeline"
     """What to do when the conversation fills the model's window; see the setting of this name."""
+    memory: Path | None = None
+    """A folder for the user's notes, which outlive a conversation; a project's are with its logs.
+    None: no notes are read or kept."""
     settings: Annotated[Mapping[str, Any], AfterValidator(_check_settings)] = Field(
         default_factory=dict[str, Any]
     )
     """More, by the names of the settings: `mode`, `rules`, `hooks`, `titles` (off without it),
     `logCompletions`, `maxCostUsdPerConversation`."""
 
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        """Each model that is named is there."""
+        main = self.llm.model
+        if main in self.models:
+            raise ValueError(f"models: {main!r} is the name of `llm`; choose another")
+        routers = [router for router in self.models.values() if isinstance(router, Router)]
+        named = {*self.fallbacks, *(name for router in routers for name in router.names)}
+        if unknown := sorted(named - {main, *self.models}):
+            raise ValueError(f"{unknown[0]!r} is the name of none of `models`, nor of `llm`")
+        return self
+
 
 def settings_of(agent: Agent) -> Settings:
     """The agent as the settings of a process that has no other sources."""
     more = merge_settings([Layer("user", {"titles": False, **agent.settings})]).settings
     own = {name: value for name, value in agent if name in _OWN}
-    return more.model_copy(update={"model": agent.llm.model, **own})
+    main = agent.llm.model
+    profiles = {main: Profile(model=main, fallbacks=agent.fallbacks)} if agent.fallbacks else {}
+    routers = {name: model for name, model in agent.models.items() if isinstance(model, Router)}
+    named = {"model": main, "profiles": profiles, "routers": routers}
+    return more.model_copy(update={**named, **own})
 
 
 def recipe_of(agent: Agent) -> Recipe:
@@ -178,13 +204,7 @@ def recipe_of(agent: Agent) -> Recipe:
     )
 
 
-def model_for(llm: LLM) -> Callable[[str], Model]:
-    """Finds the one model of an agent by its name."""
-    model = DEMO if llm.model == DEMO.name else connect(llm, finds_key=False)
-
-    def find(name: str) -> Model:
-        if name != llm.model:
-            raise InvalidStateError(f"this agent has the model {llm.model!r}, not {name!r}")
-        return model
-
-    return find
+def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -> Models:
+    """The agent's models by their names, as its settings join them; see `Models` for `on_key`."""
+    more = {name: model for name, model in agent.models.items() if isinstance(model, LLM)}
+    return Models(lambda: settings, {}, on_key, {agent.llm.model: agent.llm, **more})

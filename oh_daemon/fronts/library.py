@@ -15,26 +15,28 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from oh_daemon.contract import branches as b
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
-from oh_daemon.contract.branches import ForkParams, RollbackParams, RollbackResult
 from oh_daemon.contract.content import Part, ResourcePart, TextPart
-from oh_daemon.contract.events import Decision, InputRequested, Record
+from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Delivery
 from oh_daemon.contract.settings import Merged, Settings
 from oh_daemon.contract.turns import Turn
+from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.agent import Agent, model_for, recipe_of, settings_of
-from oh_daemon.fronts.branches import fork
+from oh_daemon.fronts import rollback
+from oh_daemon.fronts.agent import Agent, models_of, recipe_of, settings_of
+from oh_daemon.fronts.branches import export, fork
 from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.rollback import rollback
+from oh_daemon.fronts.export import Format
 from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.fronts.workspace import Workspace
@@ -98,24 +100,23 @@ class Conversation:
         """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
-        key = agent.llm.api_key
         self._calls = _Callbacks()
         self._on_question = on_question
         recipe = recipe_of(agent)
         settings = settings_of(agent)
         environment = workspace.environment if isinstance(workspace, Workspace) else os.environ
         lent = workspace.secrets if isinstance(workspace, Workspace) else {}
-        known = [value for value in lent.values() if isinstance(value, str)]
-        masker, spawner = Masker([*known, *([key.get_secret_value()] if key else [])]), Spawner()
+        masker, spawner = Masker([v for v in lent.values() if isinstance(v, str)]), Spawner()
         surroundings = Surroundings(spawner, environment, masker, [*folders, Path.cwd()][0])
         self._shared = Shared(
             settings=lambda _folder: Merged(settings, {}, ()),
             mcp=_mcp_servers(settings, surroundings),
             spawner=spawner,
-            model_for=model_for(agent.llm),
+            model_for=models_of(agent, settings, masker.add).model_for,
             default_model=lambda: agent.llm.model,
             trust=TrustBook(trusted=dict.fromkeys(folders, True)),
             user_folder=Path(os.devnull),
+            user_memory=agent.memory,
             client_name="python",
             masker=masker,
             lent=lent,
@@ -157,27 +158,53 @@ class Conversation:
         self._live.agent.start()
 
     def send_message(
-        self, text: str, delivery: Delivery = "auto", *, sender: Conversation | None = None
+        self,
+        text: str,
+        delivery: Delivery = "auto",
+        *,
+        sender: Conversation | None = None,
+        model: str | None = None,
     ) -> str:
         """Start a turn, or steer the running one; returns the message's id at once.
 
-        With a `sender` it is told as what that conversation says, and not the user.
+        With a `sender` it is told as what that conversation says, and not the user. With a `model`
+        that one answers it, in a turn of its own. Raises `ModelUnavailableError`.
         """
         part: Part = TextPart(text=text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
-        return self._live.conversation.send((part,), delivery=delivery)["messageId"]
+        return self._send(part, delivery, model)["messageId"]
 
-    def run(self, message: str | None = None, timeout_s: float | None = None) -> Turn:
+    def _send(self, part: Part, delivery: Delivery, model: str | None) -> Json:
+        options = {"model": self._known(model)} if model is not None else None
+        return self._live.conversation.send((part,), delivery=delivery, options=options)
+
+    def _known(self, model: str) -> str:
+        self._shared.model_for(model)
+        return model
+
+    def run(
+        self,
+        message: str | None = None,
+        timeout_s: float | None = None,
+        *,
+        model: str | None = None,
+    ) -> Turn:
         """Send `message`, or resume, and wait until the turn has ended or is on hold.
 
-        Callbacks have seen all its events then. Raises `TimeoutError`, and the turn goes on, or
-        `StorageError`.
+        Callbacks have seen all its events then. Raises `TimeoutError`, and the turn goes on,
+        `StorageError` or `ModelUnavailableError`.
         """
-        conversation = self._live.conversation
         if message is None:
-            return self._until_rest(conversation.resume, timeout_s)
-        return self._until_rest(lambda: conversation.send((TextPart(text=message),)), timeout_s)
+            return self._until_rest(self._live.conversation.resume, timeout_s)
+        return self._until_rest(
+            lambda: self._send(TextPart(text=message), "auto", model), timeout_s
+        )
+
+    def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
+        """Change it from the next step on. Raises `InvalidParamsError`, `ModelUnavailableError`."""
+        values = check_options({option: self._known(value) if option == "model" else value})
+        self._live.conversation.append(OptionsChanged(values=values))
 
     def condense(self, instructions: str | None = None) -> Turn:
         """Replace older steps by a summary; the result is the turn in which that was done."""
@@ -256,23 +283,42 @@ class Conversation:
 
         Returns its id, to be opened with any agent. Raises `UserError` for one without a workspace.
         """
-        params = ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
+        params = b.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
         forked = fork(self._conversations, params, self._folders, at_work=False)
         self._conversations.close(forked.id)
         return forked.id
 
     def rollback(
         self, to_item: str, *, restore_files: bool = False, dry_run: bool = False
-    ) -> RollbackResult:
+    ) -> b.RollbackResult:
         """Go back to before a message of the user; the agent must be at rest.
 
         The result names the files that went back and those that could not. Raises `UserError`.
         """
         files = "restore" if restore_files else "keep"
-        params = RollbackParams(
+        params = b.RollbackParams(
             conversation_id=self.id, to_item_id=to_item, files=files, dry_run=dry_run
         )
-        return rollback(self._live, params)
+        return rollback.rollback(self._live, params)
+
+    @property
+    def checkpoints(self) -> tuple[b.Checkpoint, ...]:
+        """The moments before the agent changed files, oldest first."""
+        return rollback.checkpoints(self._live).checkpoints
+
+    def restore(self, checkpoint_id: str, *, dry_run: bool = False) -> b.RestoreResult:
+        """Take back what the agent did to files since then; what is said stays.
+
+        The result is as that of `rollback`. Raises `UserError`.
+        """
+        params = b.CheckpointRestoreParams(
+            conversation_id=self.id, checkpoint_id=checkpoint_id, dry_run=dry_run
+        )
+        return rollback.restore_checkpoint(self._live, params)
+
+    def export(self, form: Format = "markdown") -> str:
+        """All of it as one text: its log (`jsonl`), Markdown, or a page (`html`)."""
+        return export(self._conversations, self.id, self._folders, form)
 
     def close(self) -> None:
         """End the thread, the shells and the log. Events so far are delivered first."""

@@ -45,10 +45,15 @@ class Models:
         settings: Callable[[], Settings],
         environment: Mapping[str, str],
         on_key: Callable[[str], None] = lambda _key: None,
+        own: Mapping[str, LLMSettings] | None = None,
     ) -> None:
-        """`on_key` hears each key before it is used, wherever it came from."""
+        """`on_key` hears each key before it is used, wherever it came from.
+
+        With `own` these are all models that there are, and no key is looked for.
+        """
         self._settings = settings
         self._on_key = on_key
+        self._own = own
         self.secrets: dict[str, str] = {}
         """What the editor has lent, by variable; held here and by the masker only."""
         self.variables: Mapping[str, str] = ChainMap(self.secrets, dict(environment))
@@ -77,7 +82,8 @@ class Models:
     def model_for(self, name: str) -> Model:
         """The model, profile or router of this name under the present settings.
 
-        Raises `ModelUnavailableError` for profiles and routers that lead back to themselves.
+        Raises `ModelUnavailableError` for profiles and routers that lead back to themselves, and
+        for a name that a program did not give.
         """
         return self._find(name, ())
 
@@ -106,7 +112,7 @@ class Models:
         if settings.api_key is not None:
             self._on_key(settings.api_key.get_secret_value())
         # Two `SecretStr` compare by their values, so a new key makes a new client.
-        return self._kept(name, settings, lambda: connect(settings))
+        return self._kept(name, settings, lambda: connect(settings, finds_key=self._own is None))
 
     def _kept(self, name: str, made_of: object, make: Callable[[], Model]) -> Model:
         """The same one as long as it is made of the same."""
@@ -116,6 +122,8 @@ class Models:
             return self._made[name][1]
 
     def _llm_of(self, name: str) -> LLMSettings:
+        if self._own is not None:
+            return self._given(name, self._own)
         settings = self._settings()
         profile = settings.profiles.get(name)
         if profile is None:
@@ -125,6 +133,12 @@ class Models:
             # The key of the setting `llm` is for the other models.
             llm = llm.model_copy(update={"api_key": None})
         return self._with_key(llm)
+
+    def _given(self, name: str, own: Mapping[str, LLMSettings]) -> LLMSettings:
+        if name in own:
+            return own[name]
+        known = ", ".join(map(repr, (*own, *self._settings().routers)))
+        raise ModelUnavailableError(f"this agent has no model {name!r}; it has {known}")
 
     def _route(self, name: str, router: Router, models: Mapping[str, Model]) -> Model:
         from oh_daemon.model.router import Routed  # noqa: PLC0415 - only few need it.
@@ -183,7 +197,7 @@ def _variable_of(settings: LLMSettings) -> str:
     return f"{provider.upper()}_API_KEY"
 
 
-def connect(settings: LLMSettings, *, finds_key: bool = True) -> Model:
+def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
     """A model behind an endpoint. Nothing is imported or sent before its first call."""
     from oh_daemon.model.client import LiteLLM  # noqa: PLC0415 - keeps `initialize` quick.
 

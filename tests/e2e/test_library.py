@@ -57,7 +57,8 @@ def results(fake: FakeLLM) -> list[str]:
 
 def test_all_names_of_the_issue_are_there_and_load_when_they_are_used() -> None:
     assert set(oh_daemon.__all__) == {
-        *("LLM", "Agent", "Conversation", "ConversationStatus", "Tool", "ToolResult", "Workspace")
+        *("LLM", "Agent", "Conversation", "ConversationStatus", "Router", "Tool", "ToolResult"),
+        "Workspace",
     }
     assert oh_daemon.__version__
     assert not hasattr(oh_daemon, "no_such_name")

@@ -61,3 +61,31 @@ def test_a_branch_is_opened_by_its_id(agent: Agent, fake: FakeLLM, tmp_path: Pat
     assert said(fake) == ["first", "Hello.", "two"]
     with Conversation(agent) as in_memory, pytest.raises(InvalidStateError, match="in memory"):
         in_memory.fork()
+
+
+def test_files_go_back_to_before_one_action_and_what_was_said_stays(
+    agent: Agent, fake: FakeLLM, tmp_path: Path
+) -> None:
+    fake.add(call("terminal", command="touch one"), call("terminal", command="touch two"))
+    fake.add(say("Done."), say("Yes."))
+    with Conversation(agent, tmp_path) as conversation:
+        conversation.run("Make both.")
+        first, second = conversation.checkpoints
+        assert (first.title, second.title) == ("Run touch one", "Run touch two")
+        assert conversation.restore(second.id, dry_run=True).restored
+        assert (tmp_path / "two").exists()
+        assert conversation.restore(second.id).restored == ((tmp_path / "two").as_uri(),)
+        assert ((tmp_path / "one").exists(), (tmp_path / "two").exists()) == (True, False)
+        conversation.run("Is it gone?")
+        assert "took back your changes" in str(fake.requests[-1].body["messages"])
+        with pytest.raises(InvalidParamsError, match="checkpointId"):
+            conversation.restore("none")
+
+
+def test_a_conversation_is_exported_also_one_in_memory(agent: Agent, fake: FakeLLM) -> None:
+    fake.add(say("Hello to you."))
+    with Conversation(agent) as conversation:
+        conversation.run("Hello.")
+        assert conversation.export().startswith("# Hello.\n")
+        assert "Hello to you." in conversation.export("html")
+        assert len(conversation.export("jsonl").splitlines()) == len(conversation.history)
