@@ -311,8 +311,11 @@ class Conversations:
 
     def listed(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
         """Summaries of the conversations here (or of a parent's), newest first, opening none."""
-        found = {s["id"]: s for catalog in self.catalogs(folders) for s in catalog.summaries()}
-        found |= {live.id: summarize(live.conversation) for live in self.all_live()}
+        # Those at work would be read from their logs, which are ahead of what is kept beside them.
+        journals = [*(live.conversation for live in self.all_live()), *self.all_followed()]
+        found = {journal.id: summarize(journal) for journal in journals}
+        for catalog in self.catalogs(folders):
+            found |= {summary["id"]: summary for summary in catalog.summaries(found)}
         wanted = (summary for summary in found.values() if summary["parentId"] == parent_id)
         return sorted(wanted, key=lambda summary: str(summary["updatedAt"]), reverse=True)
 

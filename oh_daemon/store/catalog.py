@@ -10,7 +10,7 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -126,9 +126,10 @@ class Catalog:
         """The process that has it open, {pid, client}; empty when none has."""
         return lock_owner(self._conversations / conversation_id)
 
-    def summaries(self) -> list[Json]:
-        """A summary of each conversation that can be read, newest first."""
-        found = [summary for folder in self._folders() if (summary := self._summary(folder))]
+    def summaries(self, known: Container[str] = ()) -> list[Json]:
+        """A summary of each conversation that can be read, newest first, without those `known`."""
+        others = (folder for folder in self._folders() if folder.name not in known)
+        found = [summary for folder in others if (summary := self._summary(folder))]
         return sorted(found, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
 
     def usage_records(self) -> Iterator[Json]:

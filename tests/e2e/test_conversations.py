@@ -175,6 +175,19 @@ def test_lists_are_filtered_and_paged_newest_first(world: World) -> None:
     assert (error.code, error.data["kind"]) == (-31015, "cursorInvalid")
 
 
+def test_a_list_has_what_is_at_work_without_reading_its_log(world: World) -> None:
+    world.script(hang())
+    client = world.daemon()
+    conversation = world.start(client)
+    world.llm.wait_for_requests(1)
+    [meta] = world.project.glob(".openhands/conversations/*/meta.json")
+    kept = meta.stat().st_ino
+    [listed] = client.request("conversation/list")["conversations"]
+    assert (listed["id"], listed["status"]) == (conversation, "running")
+    assert meta.stat().st_ino == kept
+    client.request("conversation/interrupt", {"conversationId": conversation})
+
+
 def test_a_conversation_is_renamed_and_put_away_also_when_it_is_closed(world: World) -> None:
     world.script(say("Hi."))
     client = world.daemon()
