@@ -32,7 +32,7 @@ from oh_daemon.fronts.lsp.daemon import (
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.sub_agents import agents_in
 from oh_daemon.fronts.toolbox import render_tool_info
-from oh_daemon.fronts.wiring import Live, Recipe, Workbench
+from oh_daemon.fronts.wiring import Live, Recipe, Shared, Workbench
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
 
@@ -102,15 +102,20 @@ def _decision(approval: Json, params: m.ApprovalRespondParams) -> Decision:
 
 
 @on_open_if_named
-def tool_list(daemon: Daemon, live: Live | None, _params: object) -> m.ToolListResult:
-    bench = live.workbench if live else _workbench_of_new(daemon)
+def tool_list(daemon: Daemon, live: Live | None, _params: object) -> Any:
+    if live is not None:
+        return _tools_of(live.workbench)
+    shared, folders = daemon.shared, daemon.folders()
+    return daemon.workers.submit(lambda: _tools_of(_workbench_of_new(shared, folders)))
+
+
+def _tools_of(bench: Workbench) -> m.ToolListResult:
     tools = tuple(render_tool_info(tool.spec) for tool in bench.tools.values())
     return m.ToolListResult.model_validate({"tools": tools})
 
 
-def _workbench_of_new(daemon: Daemon) -> Workbench:
-    """That of a conversation which would start now."""
-    shared, folders = daemon.shared, daemon.folders()
+def _workbench_of_new(shared: Shared, folders: list[Path]) -> Workbench:
+    """That of a conversation which would start now; it reads the disk."""
     delegate = DelegateTool(lambda: agents_in(shared, folders), lambda _tasks, _context: ())
     recipe = Recipe(more_tools=(delegate,) if folders else ())
     return Workbench(shared, MemoryLog(), folders, recipe)
