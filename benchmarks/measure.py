@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -24,6 +25,8 @@ from raw_client import RawClient, frame
 Json = dict[str, Any]
 PYTHON = sys.executable
 PATIENCE_S = 600
+FORK = multiprocessing.get_context("fork")
+"""A script need not be sent to such a process."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,38 @@ class Bench:
 
 
 @contextmanager
-def bench(script: Script = (), **settings: Any) -> Generator[Bench]:
-    with tempfile.TemporaryDirectory(prefix="oh-bench-") as folder, FakeLLM(script) as llm:
+def bench(script: Script = (), *, apart: bool = False, **settings: Any) -> Generator[Bench]:
+    """With `apart` the model has a process of its own, and `llm` knows nothing of it.
+
+    Without, what the client and the model do in this one process is part of what is measured.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="oh-bench-") as folder,
+        FakeLLM(() if apart else script) as llm,
+        model_apart(script) if apart else nullcontext(llm.url) as url,
+    ):
         project, home = Path(folder, "project"), Path(folder, "home")
         project.mkdir()
         home.mkdir()
-        with daemon(project, home, llm.url, **settings) as client:
+        with daemon(project, home, url, **settings) as client:
             yield Bench(project, llm, client)
+
+
+@contextmanager
+def model_apart(script: Script) -> Generator[str]:
+    """A scripted model in a process of its own; yields its URL."""
+    ours, theirs = FORK.Pipe()
+
+    def serve() -> None:
+        with FakeLLM(script) as llm:
+            theirs.send(llm.url)
+            theirs.recv()
+
+    process = FORK.Process(target=serve)
+    process.start()
+    yield ours.recv()
+    ours.send(None)
+    process.join()
 
 
 @contextmanager
@@ -124,8 +152,8 @@ def pygls_start_s() -> float:
     return p50([timed(lambda: _pygls(0)) for _ in range(5)])
 
 
-def pygls_round_trip_s() -> float:
-    return p50(_pygls(500))
+def pygls_round_trips_s() -> list[float]:
+    return _pygls(500)
 
 
 def _pygls(n_pings: int) -> list[float]:

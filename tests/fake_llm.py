@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing.synchronize
 import socket
 import threading
 import time
@@ -23,6 +24,7 @@ from typing import Any, Self
 from fake_responses import malformed_input, response_parts
 
 Json = dict[str, Any]
+Gate = threading.Event | multiprocessing.synchronize.Event
 USAGE: Json = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
@@ -40,7 +42,7 @@ class Step:
     is_cut_clean: bool = False
     hang_after: int | None = None
     """Chunks to send before waiting for the client to close."""
-    gate: threading.Event | None = None
+    gate: Gate | None = None
     """With `gate_after`: chunks to send before waiting for this event."""
     gate_after: int = 0
     pause_s: float = 0
@@ -122,7 +124,7 @@ def slow(step: Step, pause_s: float) -> Step:
     return replace(step, pause_s=pause_s)
 
 
-def held(step: Step, gate: threading.Event, *, after: int = 1) -> Step:
+def held(step: Step, gate: Gate, *, after: int = 1) -> Step:
     """Send `after` pieces, wait for `gate`, send the rest."""
     return replace(step, gate=gate, gate_after=after)
 
@@ -283,7 +285,7 @@ class FakeLLM:
         self._over: set[str] = set()
         self._threads: list[threading.Thread] = []
         self._sockets: set[socket.socket] = set()
-        self._gates: set[threading.Event] = set()
+        self._gates: set[Gate] = set()
         self._is_closed = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port: int = self._listener.getsockname()[1]
@@ -470,7 +472,7 @@ class FakeLLM:
         else:
             connection.sendall(head + b"".join(framed))
 
-    def _wait_for(self, gate: threading.Event) -> None:
+    def _wait_for(self, gate: Gate) -> None:
         """As long as the test needs; one that failed before it opened the gate closes this."""
         with self._changed:
             self._gates.add(gate)
