@@ -95,7 +95,7 @@ CHOICES: dict[str, dict[str, str]] = {
         "plan": "Plan: read only",
         "ask": "Ask",
         "autoEdit": "Edit without asking",
-        "full": "Full: run everything without asking",
+        "full": "Full: ask nothing",
     },
     "approval": {
         "askAlways": "Ask before every action",

@@ -48,8 +48,10 @@ const stateBox = h("div.state-box");
 const elsewhere = new Elsewhere((id) => void open(id));
 const parentLine = new ParentLine((id) => void open(id));
 const approvalBox = h("div.approval-box");
-const followBox = h("div.follow", { role: "status", hidden: true }, h("span", {}, "Another window works on this conversation. You follow it here."),
+const followBox = h("div.strip", { role: "status", hidden: true }, h("span", {}, "Another window works on this conversation. You follow it here."),
   h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"));
+const fullBox = h("div.strip.full", { role: "status", hidden: true }, h("span", {}, "Everything runs unasked."),
+  h("button.quiet", { onclick: () => pick("mode", "ask") }, "Ask again"));
 const queueBox = new QueueBox(fail);
 const pickers = h("div.pickers");
 const meter = new Meter(condense, fail);
@@ -93,7 +95,7 @@ const transcript = new Transcript(review, branches, h("div.below-log", {}, list.
 
 document.body.append(
   header.element, elsewhere.element, parentLine.element, transcript.element,
-  h("footer", {}, approvalBox, followBox, queueBox.element, composer.element, h("div.below", {}, pickers, meter.element)));
+  h("footer", {}, approvalBox, followBox, fullBox, queueBox.element, composer.element, h("div.below", {}, pickers, meter.element)));
 // A window that gets the focus without a place for it would leave the keyboard nowhere.
 window.addEventListener("focus", () => setTimeout(() => {
   if (document.activeElement === document.body) focusHome();
@@ -286,13 +288,13 @@ async function start(content: Part[], clientRequestId: string): Promise<void> {
   }
 }
 
-function pick(option: Option, value: string): void {
+function pick(optionId: string, value: string): void {
   if (store) {
-    void withConversation((conversationId) => call("conversation/setOption", { conversationId, optionId: option.id, value }));
+    void withConversation((conversationId) => call("conversation/setOption", { conversationId, optionId, value }));
     return;
   }
-  keep({ options: { ...memory.options, [option.id]: value } });
-  draft = draft.map((each) => (each.id === option.id ? { ...each, value } : each));
+  keep({ options: { ...memory.options, [optionId]: value } });
+  draft = draft.map((each) => (each.id === optionId ? { ...each, value } : each));
   draw();
 }
 
@@ -419,6 +421,7 @@ function leaveOut(approvalId: string, hunks: LeftOut): void {
 function drawPickers(): void {
   const all = store?.options ?? draft;
   const isFull = all.some(({ id, value }) => id === "mode" && value === "full");
+  fullBox.hidden = !isFull || (store?.isReadOnly ?? false);
   // This mode asks for nothing; the picker beside it would say the opposite and change nothing.
   const useful = all.filter(({ id }) => !(isFull && id === "approval"));
   // The pickers keep their places when a conversation starts.
@@ -426,5 +429,5 @@ function drawPickers(): void {
   const key = JSON.stringify(options);
   if (pickers.dataset.key === key) return;
   pickers.dataset.key = key;
-  pickers.replaceChildren(...options.map((option) => picker(option, (value) => pick(option, value))));
+  pickers.replaceChildren(...options.map((option) => picker(option, (value) => pick(option.id, value))));
 }

@@ -56,14 +56,48 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
 
     editor.command("Oh mode plan")
     editor.wait("require('oh').conversation().options.mode == 'plan'")
-    assert "plan · openai/fake" in editor.lua(
-        "return require('oh.status').bar(require('oh').conversation())"
-    )
+    bar = "return require('oh.status').bar(require('oh').conversation())"
+    assert "plan · openai/fake" in editor.lua(bar)
+    editor.command("Oh mode full")
+    editor.wait("require('oh').conversation().options.mode == 'full'")
+    assert "%#OhApproval#full: asks nothing%#OhDim# · openai/fake" in editor.lua(bar)
     assert editor.lua("return require('oh.command').complete('Oh approval ask')") == [
         "askAlways",
         "askNever",
         "askRisky",
     ]
+
+
+def test_messages_that_wait_are_put_first_taken_back_or_sent_now(desk: Desk) -> None:
+    gate = threading.Event()
+    desk.script(held(say("Begun."), gate, after=0), say("As you say."), say("And later."))
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.lua("vim.ui.select = function(items, _, choose) choose(items[table.remove(_G.p)]) end")
+
+    def choose(message: int, act: int) -> None:
+        editor.lua(f"_G.p = {{ {act}, {message} }}")
+        editor.command("Oh queue")
+
+    editor.command("Oh begin")
+    editor.wait_for_chat("## You\n\nbegin\n\n● Working")
+    for word in ("one", "two", "three"):
+        editor.command(f"Oh queue {word}")
+        editor.wait_for_chat(f"## You (queued)\n\n{word}")
+    choose(2, 2)
+    editor.wait("require('oh').conversation().queue[1].content[1].text == 'two'")
+    choose(2, 3)
+    editor.wait("not _G.chat_text():find('one', 1, true)")
+    assert editor.draft() == ["one "]
+    choose(2, 1)
+    editor.wait("require('oh').conversation().queue[2].delivery == 'steer'")
+    gate.set()
+    editor.wait_for_chat("And later.")
+    chat = editor.chat()
+    assert chat.index("three") < chat.index("As you say.") < chat.index("two")
+    assert "'one'" not in desk.prompts()
+    editor.command("Oh queue")
+    assert "no message waits" in editor.messages()
 
 
 def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(desk: Desk) -> None:
@@ -83,6 +117,7 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
     editor.wait_for_chat("## You (queued)\n\nand later that")
     editor.command("Oh unqueue")
     editor.wait("not _G.chat_text():find('and later that', 1, true)")
+    assert editor.draft() == ["and later that "]
     gate.set()
     editor.wait_for_chat("As you say.")
     editor.wait_for_status("idle")

@@ -139,13 +139,24 @@ async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) ->
     assert "localhost" in answers
 
 
-async def test_the_mode_that_asks_for_nothing_leaves_nothing_to_choose(vscode: VSCode) -> None:
+async def test_the_mode_that_asks_for_nothing_says_so_and_leaves_nothing_to_choose(
+    vscode: VSCode,
+) -> None:
     await vscode.open()
     approval = vscode.panel.locator('select[data-option="approval"]')
+    banner = vscode.panel.get_by_text("Everything runs unasked.")
     await expect(approval).to_have_value("askRisky")
+    await expect(banner).to_be_hidden()
     await vscode.choose("mode", "full")
+    await expect(banner).to_be_visible()
     await expect(approval).to_have_count(0)
-    await vscode.choose("mode", "autoEdit")
+    vscode.script(say("Hello."))
+    await vscode.say("Hi")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Hello.")
+    await expect(banner).to_be_visible()
+    await vscode.panel.get_by_role("button", name="Ask again").click()
+    await expect(banner).to_be_hidden()
+    await expect(vscode.panel.locator('select[data-option="mode"]')).to_have_value("ask")
     await expect(approval).to_have_value("askRisky")
 
 

@@ -25,7 +25,9 @@ async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_clo
     await other.page.get_by_role("button", name="Show Conversations").click()
     await other.panel.locator(".row").click()
     await expect(other.panel.locator(".user")).to_have_text("tell me")
-    await expect(other.panel.locator(".follow")).to_contain_text("Another window works on this")
+    await expect(other.panel.locator(".strip:not(.full)")).to_contain_text(
+        "Another window works on this"
+    )
     await expect(other.input).to_be_hidden()
     gate.set()
     await expect(other.panel.locator(".agent")).to_have_text("Half of it. The rest.")
@@ -33,6 +35,6 @@ async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_clo
     await vscode.expect_answers("Half of it. The rest.")
     await vscode.page.goto("about:blank")
     await expect_ended(daemon)
-    await expect(other.panel.locator(".follow")).to_be_hidden()
+    await expect(other.panel.locator(".strip:not(.full)")).to_be_hidden()
     await other.say("go on")
     await expect(other.panel.locator(".agent")).to_have_text(["Half of it. The rest.", "Mine now."])

@@ -83,7 +83,17 @@ local commands = {
     end,
   },
   send = { takes = "message", run = sends("auto") },
-  queue = { takes = "message", run = sends("queue") },
+  queue = {
+    takes = "message",
+    run = function(call)
+      local conversation = call.args == "" and require("oh").conversation()
+      if conversation then
+        require("oh.queue").choose(conversation)
+      else
+        M.send(call, "queue")
+      end
+    end,
+  },
   instead = { takes = "message", run = sends("interrupt") },
   add = {
     run = function(call)
@@ -98,12 +108,7 @@ local commands = {
   },
   unqueue = {
     run = with_conversation(function(conversation)
-      local newest = conversation.queue[#conversation.queue]
-      if not newest then
-        tell.message("no message waits")
-        return
-      end
-      conversation:unqueue(newest.messageId)
+      require("oh.queue").take_back(conversation)
     end),
   },
   approve = {

@@ -335,14 +335,14 @@ function Conversation:condense(instructions)
   })
 end
 
---- Take a message out of the queue again.
+--- Change what becomes of a message that waits.
+---@param op "sendNow"|"move"|"remove"
 ---@param message_id string
-function Conversation:unqueue(message_id)
-  self.daemon:request("conversation/queue", {
-    conversationId = self.id,
-    op = "remove",
-    messageId = message_id,
-  })
+---@param more { position?: integer }
+---@param on_done? fun()
+function Conversation:change_queue(op, message_id, more, on_done)
+  local params = { conversationId = self.id, op = op, messageId = message_id }
+  self.daemon:request("conversation/queue", vim.tbl_extend("error", params, more), on_done)
 end
 
 ---@param option_id string

@@ -63,6 +63,8 @@ local BLANKS = "     "
 --- So much of a title is worth more than the name of the model.
 local TITLE_WIDTH = 24
 local DOT = " · "
+--- What nobody may overlook about a mode, in the place of its name.
+local ALARMS = { full = "full: asks nothing" }
 
 --- The chat's window bar: status, title, and what a message costs and reaches.
 ---@param conversation oh.Conversation
@@ -79,7 +81,16 @@ function M.bar(conversation, width)
   end
   local group = GROUPS[conversation.status] or "OhDim"
   local left = ("%%#%s# %s %%* %s"):format(group, plain(state), plain(title))
-  return ("%s%%=%%<%%#OhDim# %s "):format(left, plain(facts))
+  return ("%s%%=%%<%%#OhDim# %s "):format(left, M.alarmed(plain(facts)))
+end
+
+---@param facts string
+---@return string
+function M.alarmed(facts)
+  for _, alarm in pairs(ALARMS) do
+    facts = facts:gsub(vim.pesc(alarm), ("%%%%#OhApproval#%s%%%%#OhDim#"):format(alarm))
+  end
+  return facts
 end
 
 --- The same before the first message.
@@ -89,10 +100,11 @@ function M.empty_bar(daemon)
   local status = daemon and M.of(daemon).status or "ready"
   local said = { status ~= "ready" and status or "oh" }
   for _, id in ipairs({ "mode", "approval", "model" }) do
-    table.insert(said, daemon and daemon.next_options[id])
+    local value = daemon and daemon.next_options[id]
+    table.insert(said, ALARMS[value] or value)
   end
   local group = GROUPS[status] or "OhDim"
-  return ("%%#%s# %s "):format(group, (table.concat(said, DOT):gsub("%%", "%%%%")))
+  return ("%%#%s# %s "):format(group, M.alarmed(table.concat(said, DOT):gsub("%%", "%%%%")))
 end
 
 ---@param conversation oh.Conversation
@@ -112,7 +124,8 @@ end
 ---@param room number
 ---@return string
 function M.facts(conversation, room)
-  local facts = { conversation.options.mode }
+  local mode = conversation.options.mode
+  local facts = { ALARMS[mode] or mode }
   local context = conversation.context
   if context.size and context.size > 0 then
     table.insert(facts, ("%d%%"):format(100 * context.used / context.size))

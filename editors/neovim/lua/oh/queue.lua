@@ -1,0 +1,70 @@
+--- The messages that wait for the agent: the user sends one now, puts it first or takes it back.
+local tell = require("oh.tell")
+
+local M = {}
+
+---@type { label: string, op: "sendNow"|"move"|"remove", position?: integer }[]
+local ACTS = {
+  { label = "Send now", op = "sendNow" },
+  { label = "Put first", op = "move", position = 0 },
+  { label = "Take back to the draft", op = "remove" },
+}
+
+--- Let the user choose a message and what becomes of it.
+---@param conversation oh.Conversation
+function M.choose(conversation)
+  if #conversation.queue == 0 then
+    tell.message("no message waits")
+    return
+  end
+  vim.ui.select(conversation.queue, {
+    prompt = "Which message?",
+    kind = "oh_queued",
+    format_item = M.title,
+  }, function(message)
+    if message then
+      M.choose_act(conversation, message)
+    end
+  end)
+end
+
+---@param conversation oh.Conversation
+---@param message table
+function M.choose_act(conversation, message)
+  vim.ui.select(ACTS, {
+    prompt = M.title(message),
+    kind = "oh_queued_act",
+    format_item = function(act)
+      return act.label
+    end,
+  }, function(act)
+    if act and act.op == "remove" then
+      M.take_back(conversation, message)
+    elseif act then
+      conversation:change_queue(act.op, message.messageId, { position = act.position })
+    end
+  end)
+end
+
+--- Take it out of the queue; what was written in it goes to the draft.
+---@param conversation oh.Conversation
+---@param message? table Without one the newest.
+function M.take_back(conversation, message)
+  message = message or conversation.queue[#conversation.queue]
+  if not message then
+    tell.message("no message waits")
+    return
+  end
+  local text = require("oh.transcript").written(message.content)
+  conversation:change_queue("remove", message.messageId, {}, function()
+    require("oh.input").append(conversation.daemon.root, text)
+  end)
+end
+
+---@param message table
+---@return string
+function M.title(message)
+  return (require("oh.transcript").content_text(message.content):gsub("\n.*", " …"))
+end
+
+return M
