@@ -5,7 +5,7 @@ from pathlib import Path
 
 import mcp_server
 from desk import Desk
-from fake_llm import call, calls, first_user_text, keyed, say
+from fake_llm import call, calls, first_user_text, keyed, say, with_usage
 from neovim_editor import Neovim
 
 # The first entry that shows the next wanted text is chosen.
@@ -19,6 +19,17 @@ vim.ui.select = function(items, options, choose)
   end))
 end
 """
+
+
+# The text of the floating window, once there is one.
+_FLOAT = """(function()
+  for _, win in ipairs(vim.api.nvim_list_wins()) do
+    if vim.api.nvim_win_get_config(win).relative ~= "" then
+      local buf = vim.api.nvim_win_get_buf(win)
+      return table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\\n")
+    end
+  end
+end)()"""
 
 
 def cursor_on(editor: Neovim, text: str) -> None:
@@ -174,16 +185,23 @@ def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk
     editor.wait_for_chat("Done.")
     before = editor.chat()
     editor.command("Oh ask why?")
-    shown = """(function()
-      for _, win in ipairs(vim.api.nvim_list_wins()) do
-        if vim.api.nvim_win_get_config(win).relative ~= "" then
-          local buf = vim.api.nvim_win_get_buf(win)
-          return table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\\n")
-        end
-      end
-    end)()"""
-    assert "the sign" in editor.wait(shown)
+    assert "the sign" in editor.wait(_FLOAT)
     assert editor.chat() == before
+
+
+def test_what_a_conversation_took_is_shown(desk: Desk) -> None:
+    usage = {"prompt_tokens": 2000, "completion_tokens": 10, "total_tokens": 2010}
+    usage["prompt_tokens_details"] = {"cached_tokens": 1500}
+    desk.script(with_usage(say("Done."), usage))
+    editor = desk.start(settings={"llm": {"inputCostPerToken": 1e-5, "outputCostPerToken": 0}})
+    editor.edit(desk.file)
+    editor.command("Oh go")
+    editor.wait_for_event("TurnFinished")
+    editor.command("Oh usage")
+    heads, own, today, *_ = editor.wait(_FLOAT).splitlines()
+    assert heads.split() == ["tokens", "read", "cached", "written", "calls", "cost"]
+    assert own.split()[2:] == ["2000", "75", "%", "10", "1", "$0.020"]
+    assert today.split()[-1] == "$0.020"
 
 
 def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:

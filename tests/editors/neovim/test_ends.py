@@ -118,6 +118,7 @@ def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
     assert "ANTHROPIC_API_KEY" in editor.messages()
     welcome = " ".join(line.partition("│")[2].strip() for line in editor.screen().splitlines())
     assert "> no model is set" in welcome, "also where the message would have been"
+    assert "> `:Oh model demo` looks around without a key." in welcome
     assert "Write what you want done below." in welcome
     editor.command("checkhealth oh")
     report = "\n".join(editor.nvim.current.buffer[:])

@@ -192,13 +192,7 @@ function M.ask(conversation, question)
   local params = { conversationId = conversation.id, question = question }
   conversation.daemon:request("conversation/ask", params, function(result)
     local lines = vim.split(vim.trim(result.text), "\n", { plain = true })
-    vim.lsp.util.open_floating_preview(lines, "markdown", {
-      border = "rounded",
-      title = (" %s "):format(question:gsub("\n", " "):sub(1, 60)),
-      focus_id = "oh_ask",
-      close_events = { "CursorMoved", "InsertEnter", "BufHidden" },
-      max_width = 80,
-    })
+    tell.float(lines, question:gsub("\n", " "):sub(1, 60), "markdown")
   end)
 end
 

@@ -239,6 +239,11 @@ local commands = {
       require("oh.branches").export(conversation, call.args ~= "" and call.args or "markdown")
     end),
   },
+  usage = {
+    run = with_conversation(function(conversation)
+      require("oh.usage").show(conversation)
+    end),
+  },
   ask = {
     takes = "question",
     run = with_conversation(function(conversation, call)

@@ -31,4 +31,18 @@ function M.state_changed(data)
   vim.cmd("redrawstatus!")
 end
 
+--- Show lines in a floating window, until the cursor moves.
+---@param lines string[]
+---@param title string
+---@param filetype string
+function M.float(lines, title, filetype)
+  vim.lsp.util.open_floating_preview(lines, filetype, {
+    border = "rounded",
+    title = (" %s "):format(title),
+    focus_id = "oh_float",
+    close_events = { "CursorMoved", "InsertEnter", "BufHidden" },
+    max_width = 80,
+  })
+end
+
 return M

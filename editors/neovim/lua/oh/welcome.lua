@@ -68,6 +68,9 @@ function M.problem(problem)
   local lines = vim.tbl_map(function(line)
     return "> " .. line
   end, vim.split(said, "\n", { plain = true, trimempty = true }))
+  if problem.data and problem.data.kind == "authRequired" then
+    table.insert(lines, "> `:Oh model demo` looks around without a key.")
+  end
   table.insert(lines, "")
   return lines
 end
