@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -32,7 +32,7 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
-from oh_daemon.core.state import State, fold
+from oh_daemon.core.state import State, apply, fold
 from oh_daemon.fronts.description import describe, describe_state, plan_update, summarize
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import require_sight
@@ -114,15 +114,16 @@ class Conversations:
             return live
         self._require_room()
         place = self.place_of(conversation_id, folders)
-        opened = open_log(place, self.shared.commit, client=self.shared.client_name)
+        state = State(conversation_id)
+        take = partial(apply, state)
+        opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
         with _closed_on_failure(opened.log):
-            if not opened.records:
+            if state.seq == 0:
                 # Killed before its first event, so nobody heard of it; a start may take its place.
                 raise ConversationNotFoundError(conversation_id)
-            own = _folders_of(opened.records)
+            own = _folders_of(state)
             settings = self.shared.settings(own[0] if own else None).settings
             recipe = recipe or Recipe(settings.instructions)
-            state = fold(conversation_id, opened.records)
             live = self._make(state, opened.log, opened.epoch, own, recipe)
             live.take_up()
         live.repaired = opened.repairs
@@ -325,8 +326,9 @@ class Conversations:
             lines = live.conversation.log.read_range(1, live.conversation.state.seq)
             records = [orjson.loads(line) for line in lines]
             return fold(conversation_id, records), records, live.conversation.epoch
-        scan = scan_log(self.place_of(conversation_id, folders))
-        return fold(conversation_id, scan.records), scan.records, scan.header.get("epoch", "")
+        records = list[Json]()
+        scan = scan_log(self.place_of(conversation_id, folders), records.append)
+        return fold(conversation_id, records), records, scan.header.get("epoch", "")
 
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """The folder of its log. Raises `ConversationNotFoundError`."""
@@ -382,12 +384,11 @@ def _closed_on_failure(log: EventLog) -> Generator[None]:
         raise
 
 
-def _folders_of(records: Sequence[Json]) -> list[Path]:
+def _folders_of(state: State) -> list[Path]:
     """The folders named by the first event. Raises `InvalidStateError` for a log without one."""
-    first: dict[str, Any] = records[0]["event"]
-    if first.get("type") != "conversation.created":
+    if not state.created_at:
         raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
-    return _paths(first["folders"])
+    return _paths(state.folders)
 
 
 def _paths(uris: Sequence[str]) -> list[Path]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
-from oh_daemon.core.state import fold
+from oh_daemon.core.state import State, apply
 from oh_daemon.fronts.wiring import Shared
 from oh_daemon.store.event_log import follow_log
 from oh_daemon.store.log_scan import LOG_NAME
@@ -27,12 +28,13 @@ class Followed(Journal):
 
     def __init__(self, place: Path, owner: Json, shared: Shared) -> None:
         """`owner` is what the lock says about its holder. Raises like `follow_log`."""
-        opened = follow_log(place, shared.commit)
+        state = State(place.name)
+        opened = follow_log(place, shared.commit, partial(apply, state))
         self._file = opened.log
         self._watch = _watch(place / LOG_NAME, owner.get("pid"))
         self.owner = owner
         super().__init__(
-            fold(place.name, opened.records),
+            state,
             opened.log,
             epoch=opened.epoch,
             clock=shared.clock,

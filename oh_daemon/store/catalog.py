@@ -12,15 +12,16 @@ import shutil
 import time
 from collections.abc import Container, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import orjson
 
 from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
 from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State, fold
+from oh_daemon.core.state import State, apply
 from oh_daemon.store.event_log import lock_owner
-from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log
+from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, scan_log
 from oh_daemon.store.private_files import (
     disk_error,
     private_folder,
@@ -165,10 +166,11 @@ class Catalog:
                 meta = orjson.loads(read_end(folder / _META_NAME, _MAX_META_BYTES))
                 if meta["lastSeq"] == last_seq and meta.keys() == _FIELDS:
                     return {**meta, "id": folder.name}
-            records = read_log(folder)
-            if not records:
+            state = State(folder.name)
+            scan_log(folder, partial(apply, state))
+            if state.seq == 0:
                 return None
-            summary = summary_of(fold(folder.name, records))
+            summary = summary_of(state)
         # Damage may leave events that nothing can be made of; it must not hide the others.
         except (OSError, DaemonError, *_MALFORMED) as exc:
             logger.warning("conversation %s is not listed: %s", folder.name, exc)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +21,8 @@ from oh_daemon.core.ports import Json
 from oh_daemon.store.private_files import read_end, read_private
 
 LOG_NAME = "events.jsonl"
+TakeRecord = Callable[[Json], object]
+"""Gets an event as a plain dict. It may keep it; most are read and forgotten."""
 _MAX_LINE_BYTES = 32 << 20
 """Twice the biggest message a client may send; a longer line is damage and never held whole."""
 _TAIL_BYTES = 64 << 10
@@ -31,11 +33,11 @@ _MAX_REPAIRS = 100
 
 @dataclass(slots=True)
 class Scan:
-    """What a log holds. `records` are plain dicts as stored, in order, each seq once."""
+    """What was found in a log beside its events."""
 
-    records: list[Json] = field(default_factory=list[Json])
+    seqs: array[int] = field(default_factory=lambda: array("Q"))
     starts: array[int] = field(default_factory=lambda: array("Q"))
-    """Where the line of each record begins."""
+    """Where the line of each event begins."""
     header: Json = field(default_factory=dict[str, object])
     """The last header line: who opened the log last, and its epoch."""
     is_closed: bool = False
@@ -58,14 +60,17 @@ class Scan:
             self.repairs.append(text)
 
 
-def scan_log(folder: Path) -> Scan:
+def scan_log(folder: Path, take: TakeRecord) -> Scan:
     """The log of a conversation that may be open elsewhere."""
     with read_private(folder / LOG_NAME) as file:
-        return scan_file(file)
+        return scan_file(file, take)
 
 
 def read_log(folder: Path) -> list[Json]:
-    return scan_log(folder).records
+    """All its events, as stored."""
+    records: list[Json] = []
+    scan_log(folder, records.append)
+    return records
 
 
 def last_seq_of(folder: Path) -> int:
@@ -75,17 +80,23 @@ def last_seq_of(folder: Path) -> int:
     return next((line["seq"] for line in parsed if line and "seq" in line), 0)
 
 
-def scan_file(file: BinaryIO) -> Scan:
-    """Read a log from its start. Raises `OSError`."""
+def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
+    """Read a log from its start; `take` gets each event, in order, each seq once.
+
+    Raises `OSError` and what `take` raises.
+    """
     scan = Scan()
+    sieve = _Sieve(scan, take)
     # 100,000 new dicts are no garbage, yet the collector would look through them again and again.
     gc.disable()
     try:
         for start, size, line in _lines(file):
-            _take_line(scan, start, size, line)
+            event = _take_line(scan, start, size, line)
+            if event is not None:
+                sieve.put(event, start)
+        sieve.close()
     finally:
         gc.enable()
-    _drop_misnumbered(scan)
     return scan
 
 
@@ -103,24 +114,23 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
         start += size
 
 
-def _take_line(scan: Scan, start: int, size: int, line: bytes) -> None:
+def _take_line(scan: Scan, start: int, size: int, line: bytes) -> Json | None:
+    """The event of this line, if it is one."""
     parsed = parse_line(line)
     is_finished = line.endswith(b"\n")
     if parsed is None and not is_finished:
-        return
+        return None
     scan.end = start + size
     scan.lacks_newline = not is_finished
     if parsed is None:
         scan.pass_over(f"{size} bytes at byte {start} are no event; left out", size)
-        return
+        return None
     scan.is_newer |= parsed["v"] > LOG_VERSION
     kind = parsed.get("kind")
     scan.is_closed = kind == "closed"
-    if kind is None:
-        scan.records.append(parsed)
-        scan.starts.append(start)
-    elif kind == "header":
+    if kind == "header":
         scan.header = parsed
+    return parsed if kind is None else None
 
 
 def parse_line(line: bytes) -> Json | None:
@@ -138,22 +148,42 @@ def parse_line(line: bytes) -> Json | None:
     return parsed if is_numbered and is_event else None
 
 
-def _drop_misnumbered(scan: Scan) -> None:
-    """Leave out events that are there twice or out of order, and note which are missing."""
-    seqs = [record["seq"] for record in scan.records]
-    if seqs == list(range(1, len(seqs) + 1)):
-        return
-    kept: list[int] = []
-    last = 0
-    for place, (seq, following) in enumerate(zip(seqs, [*seqs[1:], math.inf], strict=True)):
-        # A jump is believed only when the next event goes on from there: one wrong number must
-        # not hide all the events after it.
-        if seq != last + 1 and not last < seq < following:
-            scan.pass_over(f"event {seq} is there twice or out of order; left out", 1)
-            continue
-        if seq > last + 1:
-            scan.pass_over(f"events {last + 1} to {seq - 1} are missing", seq - last)
-        kept.append(place)
-        last = seq
-    scan.records = [scan.records[place] for place in kept]
-    scan.starts = array("Q", [scan.starts[place] for place in kept])
+class _Sieve:
+    """Leaves out events that are there twice or out of order, and notes which are missing."""
+
+    def __init__(self, scan: Scan, take: TakeRecord) -> None:
+        self._scan = scan
+        self._take = take
+        self._last = 0
+        self._doubtful: tuple[Json, int] | None = None
+
+    def put(self, event: Json, start: int) -> None:
+        if self._doubtful is not None:
+            self._decide(*self._doubtful, following=event["seq"])
+        if event["seq"] == self._last + 1:
+            self._keep(event, start)
+        else:
+            self._doubtful = event, start
+
+    def close(self) -> None:
+        if self._doubtful is not None:
+            self._decide(*self._doubtful, following=math.inf)
+
+    def _decide(self, event: Json, start: int, following: float) -> None:
+        """A jump is believed only when the next event goes on from there.
+
+        One wrong number must not hide all the events after it.
+        """
+        self._doubtful = None
+        seq, last = event["seq"], self._last
+        if not last < seq < following:
+            self._scan.pass_over(f"event {seq} is there twice or out of order; left out", 1)
+            return
+        self._scan.pass_over(f"events {last + 1} to {seq - 1} are missing", seq - last)
+        self._keep(event, start)
+
+    def _keep(self, event: Json, start: int) -> None:
+        self._last = event["seq"]
+        self._scan.seqs.append(self._last)
+        self._scan.starts.append(start)
+        self._take(event)

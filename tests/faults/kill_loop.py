@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 
 from oh_daemon.contract.errors import DaemonError, StorageError
+from oh_daemon.core.ports import Json
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import LogFile, open_log
 
@@ -64,11 +65,13 @@ def run_until_killed(log: LogFile, seq: int, seed: int) -> None:
 
 def main() -> None:
     try:
-        opened = open_log(Path(sys.argv[1]), CommitThread(), client="child", create=True)
+        taken: list[Json] = []
+        folder = Path(sys.argv[1])
+        opened = open_log(folder, CommitThread(), taken.append, client="child", create=True)
     except DaemonError as exc:
         say(f"refused {exc.kind}: {exc}")
         return
-    say(f"open {len(opened.records)} {opened.epoch}")
+    say(f"open {len(taken)} {opened.epoch}")
     for text in sys.stdin:
         command, *numbers = text.split()
         try:

@@ -20,9 +20,10 @@ from oh_daemon.contract.errors import (
     ReadOnlyError,
     StorageError,
 )
+from oh_daemon.core.ports import Json
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import LogFile, OpenedLog, follow_log, lock_owner, open_log
-from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, read_log, scan_file
+from oh_daemon.store.log_scan import LOG_NAME, Scan, last_seq_of, read_log, scan_file
 from oh_daemon.store.memory_log import MemoryLog
 
 Reopen = Callable[[], OpenedLog]
@@ -36,7 +37,7 @@ def line(seq: int, text: str = "hi", v: int = 1) -> bytes:
 
 
 def seqs(opened: OpenedLog) -> list[int]:
-    return [record["seq"] for record in opened.records]
+    return [record["seq"] for record in read_log(opened.log.folder)]
 
 
 @pytest.fixture
@@ -67,6 +68,14 @@ def reopen(folder: Path, commit: CommitThread) -> Iterator[Reopen]:
         one.log.close()
 
 
+def ignore(_record: Json) -> None:
+    pass
+
+
+def scan(content: bytes) -> Scan:
+    return scan_file(io.BytesIO(content), ignore)
+
+
 def write_log(folder: Path, *lines: bytes) -> None:
     folder.mkdir(exist_ok=True)
     (folder / LOG_NAME).write_bytes(b"".join(lines))
@@ -84,7 +93,7 @@ def test_what_was_appended_comes_back_byte_for_byte(reopen: Reopen) -> None:
     expected = [one[:-1] for one in lines]
     assert log.read_range(1, 7) == expected
     again = reopen()
-    assert again.records == [orjson.loads(one) for one in lines]
+    assert read_log(again.log.folder) == [orjson.loads(one) for one in lines]
     assert again.repairs == ()
     assert again.log.read_range(1, 7) == expected
 
@@ -176,7 +185,7 @@ def test_a_stopped_commit_thread_says_so_and_the_log_still_closes_clean(folder: 
     with pytest.raises(StorageError, match="stopping"):
         opened.log.sync()
     opened.log.close()
-    assert scan_file(io.BytesIO((folder / LOG_NAME).read_bytes())).is_closed
+    assert scan((folder / LOG_NAME).read_bytes()).is_closed
 
 
 # Epoch
@@ -246,7 +255,7 @@ def test_a_torn_tail_is_cut_at_every_byte_and_writing_goes_on(
         opened.log.append(next_line)
         opened.log.close()
         assert read_log(folder)[-1] == orjson.loads(next_line)
-        assert scan_file(io.BytesIO((folder / LOG_NAME).read_bytes())).damage == 0
+        assert scan((folder / LOG_NAME).read_bytes()).damage == 0
 
 
 @pytest.mark.parametrize(
@@ -294,16 +303,14 @@ def test_damage_stays_in_the_file_as_it_is(folder: Path, reopen: Reopen) -> None
 @given(st.lists(st.binary(max_size=60), max_size=6))
 def test_no_garbage_hides_an_event(garbage: list[bytes]) -> None:
     pieces = [piece + b"\n" + line(seq) for seq, piece in enumerate(garbage, 1)]
-    scan = scan_file(io.BytesIO(b"".join(pieces)))
-    assert [record["seq"] for record in scan.records] == list(range(1, len(garbage) + 1))
+    assert [*scan(b"".join(pieces)).seqs] == list(range(1, len(garbage) + 1))
 
 
 @given(st.data())
 def test_one_changed_byte_costs_at_most_two_lines(data: st.DataObject) -> None:
     content = bytearray(b"".join(line(seq) for seq in range(1, 30)))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    scan = scan_file(io.BytesIO(bytes(content)))
-    assert len(scan.records) >= 27
+    assert len(scan(bytes(content)).seqs) >= 27
 
 
 def test_a_line_above_the_limit_is_damage_and_what_follows_is_read(
@@ -366,8 +373,9 @@ def test_a_log_is_read_on_while_another_writes_it_and_a_torn_line_waits(
 ) -> None:
     log = reopen().log
     log.append(line(1))
-    followed = follow_log(folder, commit)
-    assert [record["seq"] for record in followed.records] == [1]
+    taken: list[Json] = []
+    followed = follow_log(folder, commit, taken.append)
+    assert taken == [orjson.loads(line(1))]
     assert followed.log.read_on() == ([], True)
     with (folder / LOG_NAME).open("ab", 0) as file:
         file.write(line(2) + line(3)[:20])
@@ -385,7 +393,7 @@ def test_who_reads_a_log_on_hears_of_its_clean_end_and_never_writes(
 ) -> None:
     opened = reopen()
     opened.log.append(line(1))
-    followed = follow_log(folder, commit)
+    followed = follow_log(folder, commit, ignore)
     assert followed.epoch == opened.epoch
     assert lock_owner(folder)["pid"] == os.getpid()
     with pytest.raises(StorageError):

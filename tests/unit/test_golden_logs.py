@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from oh_daemon.contract.events import Record, UnknownEvent
 from oh_daemon.core.context import View
 from oh_daemon.core.ports import Json
 from oh_daemon.core.recovery import restart_events
-from oh_daemon.core.state import State, fold
+from oh_daemon.core.state import State, apply
 from oh_daemon.store.log_scan import scan_file
 
 LOGS = sorted((Path(__file__).parents[1] / "golden").glob("*/*.jsonl"))
@@ -27,8 +28,10 @@ pytestmark = pytest.mark.parametrize("log", LOGS, ids=lambda log: f"{log.parent.
 
 
 def replayed(log: Path) -> State:
+    state = State("golden")
     with log.open("rb") as file:
-        return fold("golden", scan_file(file).records)
+        scan_file(file, partial(apply, state))
+    return state
 
 
 def as_json(state: State) -> Json:
