@@ -23,7 +23,8 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
 /** So that it is told from an item of the log. */
 export const ENDING = "notice-end-";
 
-export function ending(turn: Turn | undefined, before: readonly Shown[]): NoticeItem | undefined {
+/** `before` is what stands above it. */
+export function ending(turn: Turn | undefined, before: ReadonlyMap<string, Shown>): NoticeItem | undefined {
   const words = turn?.stopReason && REASONS[turn.stopReason];
   if (!turn || !words || isOfRefusal(turn, before)) return undefined;
   const description = turn.stopReason === "hook" ? turn.finalText : words.description;
@@ -31,6 +32,6 @@ export function ending(turn: Turn | undefined, before: readonly Shown[]): Notice
 }
 
 /** A notice of the log says why a hook refused the message that should have begun something. */
-function isOfRefusal({ stopReason }: Turn, before: readonly Shown[]): boolean {
-  return stopReason === "hook" && before.findLast((item): item is UserMessageItem => item.kind === "userMessage")?.status === "rejected";
+function isOfRefusal({ stopReason }: Turn, before: ReadonlyMap<string, Shown>): boolean {
+  return stopReason === "hook" && [...before.values()].findLast((item): item is UserMessageItem => item.kind === "userMessage")?.status === "rejected";
 }

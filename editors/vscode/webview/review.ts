@@ -1,11 +1,11 @@
 /** What a turn changed: its files, and for each and each hunk of it the choice to accept or to revert. */
 
-import type { ChangesDiffResult, FileChange, Hunk, Conflict, ReviewedFile } from "../src/protocol";
+import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "../src/protocol";
 import { formatCount } from "../src/words";
 import { hunkRows, fileName, fileParent } from "./diff";
 import { h, icon } from "./dom";
 import { call, run } from "./host";
-import type { ChangesItem, Store } from "./store";
+import { type ChangesItem, isWaiting, type Store } from "./store";
 
 type Decision = "accept" | "revert";
 type Named = Hunk & { uri: string };
@@ -32,7 +32,7 @@ export class Review {
       this.shownId = conversationId;
     }
     const { files } = await call("changes/list", { conversationId });
-    const open = files.filter((file) => this.expanded.has(file.uri) && isWaiting(file));
+    const open = files.filter(({ uri, state }) => this.expanded.has(uri) && isWaiting(state));
     const diffs = await Promise.all(open.map(async ({ uri }) => [uri, await call("changes/diff", { conversationId, uri })] as const));
     if (load !== this.nLoads) return;
     this.diffs = new Map(diffs);
@@ -116,24 +116,14 @@ export class Review {
 
   /** A file is reviewed where it was changed last, with all that waits in it. */
   private isPendingHere(item: ChangesItem, store: Store, uri: string): boolean {
-    return store.canReview && store.lastTurnOf(uri) === item.turnId && waits(store, uri);
+    return store.canReview && store.lastTurnOf(uri) === item.turnId && isWaiting(store.reviews.get(uri)?.state);
   }
 
   private word(item: ChangesItem, store: Store, uri: string): string {
     const state = store.reviews.get(uri)?.state;
     if (store.lastTurnOf(uri) !== item.turnId) return "changed again below";
-    return state === undefined || waits(store, uri) ? "" : state;
+    return state === undefined || isWaiting(state) ? "" : state;
   }
-}
-
-function waits(store: Store, uri: string): boolean {
-  const file = store.reviews.get(uri);
-  return file !== undefined && isWaiting(file);
-}
-
-/** A conflict waits too: it cannot be reverted any more, but its hunks and the acceptance are still there. */
-function isWaiting({ state }: ReviewedFile): boolean {
-  return state === "pending" || state === "conflict";
 }
 
 function counts(added: number, removed: number): HTMLElement {

@@ -65,13 +65,18 @@ export class Store {
   }
 
   setReviews(files: readonly ReviewedFile[]): void {
+    const before = new Map(this.reviews);
     this.reviews.clear();
     for (const file of files) this.reviews.set(file.uri, file);
-    this.touchChanges();
+    const now = (uri: string) => this.reviews.get(uri)?.state;
+    this.touchChanges((uri) => isWaiting(now(uri)) || before.get(uri)?.state !== now(uri));
   }
 
-  touchChanges(): void {
-    for (const item of this.items.values()) if (item.kind === "changes") this.changed.add(item.id);
+  /** Cards with such a file are drawn anew: a long conversation has hundreds. */
+  private touchChanges(isTouched: (uri: string) => boolean): void {
+    for (const item of this.items.values()) {
+      if (item.kind === "changes" && item.files.some(({ uri }) => isTouched(uri))) this.changed.add(item.id);
+    }
   }
 
   touchAll(): void {
@@ -118,20 +123,29 @@ export class Store {
   /** Behind the last item of its turn; a message that was taken in at the moment of its end begins the next one. */
   private placeEnds(): void {
     const items = [...this.items.values()].filter((item): item is Item => item.kind !== "changes" && !item.id.startsWith(ENDING));
-    const placed: Shown[] = [...items];
-    const times = endTimes(items);
-    for (const [turnId, end] of this.turnEnds) {
-      const last = items.findLast((item, i) => (times[i] ?? 0) <= (item.kind === "userMessage" ? end - 1 : end));
-      if (last) placed.splice(placed.indexOf(last) + 1, 0, ...this.endItems(turnId, items.slice(0, items.indexOf(last) + 1)));
-    }
+    const ends = [...this.turnEnds];
     this.items.clear();
-    for (const item of placed) this.items.set(item.id, item);
+    let [time, next] = [0, 0];
+    for (const item of items) {
+      // A notice has no time of its own, and counts as old as what stands before it.
+      time = Date.parse(item.endedAt ?? item.startedAt ?? "") || time;
+      const since = item.kind === "userMessage" ? time + 1 : time;
+      for (let end = ends[next]; end && end[1] < since; end = ends[++next]) this.placeEnd(end[0]);
+      this.items.set(item.id, item);
+    }
+    for (const [turnId] of ends.slice(next)) this.placeEnd(turnId);
     this.needsReviews = this.turnFiles.size > 0;
   }
 
+  /** A turn of which nothing is shown yet has no end to show. */
+  private placeEnd(turnId: string): void {
+    if (this.items.size === 0) return;
+    for (const item of this.endItems(turnId)) this.items.set(item.id, item);
+  }
+
   /** What stands at the end of a turn: why it ended, where that must be said, and what it changed. */
-  private endItems(turnId: string, before: readonly Shown[]): Shown[] {
-    const [why, files] = [ending(this.ended.get(turnId), before), this.turnFiles.get(turnId)];
+  private endItems(turnId: string): Shown[] {
+    const [why, files] = [ending(this.ended.get(turnId), this.items), this.turnFiles.get(turnId)];
     return [...(why ? [why] : []), ...(files ? [{ kind: "changes" as const, id: `changes-${turnId}`, turnId, files }] : [])];
   }
 
@@ -140,7 +154,7 @@ export class Store {
     if (turnId === undefined) return;
     this.turnEnds.delete(turnId);
     if (restsSince !== undefined) this.turnEnds.set(turnId, Date.parse(restsSince));
-    for (const item of this.endItems(turnId, [...this.items.values()])) {
+    for (const item of this.endItems(turnId)) {
       this.items.delete(item.id);
       if (restsSince !== undefined) this.items.set(item.id, item);
       this.changed.add(item.id);
@@ -195,7 +209,7 @@ export class Store {
       case "status.changed": {
         const { statusReason: _, ...info } = this.info;
         this.info = { ...info, status: event.to, ...(event.reason && { statusReason: event.reason }) };
-        this.touchChanges();
+        this.touchChanges((uri) => isWaiting(this.reviews.get(uri)?.state));
         return;
       }
       case "approval.requested":
@@ -328,6 +342,11 @@ export class Store {
   }
 }
 
+/** A conflict waits too: it cannot be reverted any more, but its hunks and the acceptance are still there. */
+export function isWaiting(state: ReviewedFile["state"] | undefined): boolean {
+  return state === "pending" || state === "conflict";
+}
+
 /** A rollback takes back what came after its place in the log. */
 function withoutTakenBack(records: readonly LogRecord[]): readonly LogRecord[] {
   let kept: LogRecord[] = [];
@@ -337,15 +356,6 @@ function withoutTakenBack(records: readonly LogRecord[]): readonly LogRecord[] {
     else kept.push(record);
   }
   return kept;
-}
-
-/** When each ended; a notice has no time of its own, and counts as old as what stands before it. */
-function endTimes(items: readonly Item[]): number[] {
-  let time = 0;
-  return items.map(({ endedAt, startedAt }) => {
-    time = Date.parse(endedAt ?? startedAt ?? "") || time;
-    return time;
-  });
 }
 
 function context(used = 0, size?: number): ConversationInfo["context"] {
