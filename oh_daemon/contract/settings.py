@@ -95,7 +95,7 @@ CHOICES: dict[str, dict[str, str]] = {
         "plan": "Plan: read only",
         "ask": "Ask",
         "autoEdit": "Edit without asking",
-        "full": "Full: ask nothing",
+        "full": "Full: never ask",
     },
     "approval": {
         "askAlways": "Ask before every action",

@@ -1862,7 +1862,7 @@ export const CHOICES: { readonly mode: readonly Choice[]; readonly approval: rea
     { value: "plan", label: "Plan: read only" },
     { value: "ask", label: "Ask" },
     { value: "autoEdit", label: "Edit without asking" },
-    { value: "full", label: "Full: ask nothing" },
+    { value: "full", label: "Full: never ask" },
   ],
   approval: [
     { value: "askAlways", label: "Ask before every action" },

@@ -50,7 +50,7 @@ const parentLine = new ParentLine((id) => void open(id));
 const approvalBox = h("div.approval-box");
 const followBox = h("div.strip", { role: "status", hidden: true }, h("span", {}, "Another window works on this conversation. You follow it here."),
   h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"));
-const fullBox = h("div.strip.full", { role: "status", hidden: true }, h("span", {}, "Everything runs unasked."),
+const fullBox = h("div.strip.full", { role: "status", hidden: true }, h("span", {}, "Runs without asking."),
   h("button.quiet", { onclick: () => pick("mode", "ask") }, "Ask again"));
 const queueBox = new QueueBox(fail);
 const pickers = h("div.pickers");

@@ -60,7 +60,7 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
     assert "plan · openai/fake" in editor.lua(bar)
     editor.command("Oh mode full")
     editor.wait("require('oh').conversation().options.mode == 'full'")
-    assert "%#OhApproval#full: asks nothing%#OhDim# · openai/fake" in editor.lua(bar)
+    assert "%#OhApproval#full: never asks%#OhDim# · openai/fake" in editor.lua(bar)
     assert editor.lua("return require('oh.command').complete('Oh approval ask')") == [
         "askAlways",
         "askNever",

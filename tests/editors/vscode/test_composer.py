@@ -144,7 +144,7 @@ async def test_the_mode_that_asks_for_nothing_says_so_and_leaves_nothing_to_choo
 ) -> None:
     await vscode.open()
     approval = vscode.panel.locator('select[data-option="approval"]')
-    banner = vscode.panel.get_by_text("Everything runs unasked.")
+    banner = vscode.panel.get_by_text("Runs without asking.")
     await expect(approval).to_have_value("askRisky")
     await expect(banner).to_be_hidden()
     await vscode.choose("mode", "full")

@@ -1638,7 +1638,7 @@ M.CHOICES = {
     { value = "plan", label = "Plan: read only" },
     { value = "ask", label = "Ask" },
     { value = "autoEdit", label = "Edit without asking" },
-    { value = "full", label = "Full: ask nothing" },
+    { value = "full", label = "Full: never ask" },
   },
   approval = {
     { value = "askAlways", label = "Ask before every action" },

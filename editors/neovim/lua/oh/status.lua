@@ -64,7 +64,7 @@ local BLANKS = "     "
 local TITLE_WIDTH = 24
 local DOT = " · "
 --- What nobody may overlook about a mode, in the place of its name.
-local ALARMS = { full = "full: asks nothing" }
+local ALARMS = { full = "full: never asks" }
 
 --- The chat's window bar: status, title, and what a message costs and reaches.
 ---@param conversation oh.Conversation
