@@ -90,7 +90,7 @@ def test_progress_is_readable_and_the_warnings_come_first(world: World) -> None:
     assert "\x1b" not in ran.out
     works, cost = ran.err.splitlines()[0], ran.err.splitlines()[-2]
     assert str(world.project) in works
-    assert "on this machine and with your rights" in works
+    assert "on this machine and with your permissions" in works
     assert "openai/fake" in cost
     assert "costs money" in cost
     assert id_of(world)[:12] in ran.err.splitlines()[-1]

@@ -22,13 +22,18 @@ app = typer.Typer(
 Folder = Annotated[
     Path,
     typer.Option(
-        "--workspace", "-w", exists=True, file_okay=False, resolve_path=True, help="Its folder."
+        "--workspace",
+        "-w",
+        exists=True,
+        file_okay=False,
+        resolve_path=True,
+        help="The project folder.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines and nothing else.")]
 Secrets = Annotated[
     list[str] | None,
-    typer.Option(metavar="VARIABLE", help="Commands that name it get it; may come repeatedly."),
+    typer.Option(metavar="VARIABLE", help="Lend it to commands that name it; repeatable."),
 ]
 _USAGE, _NO_MODEL, _INTERRUPTED = 2, 5, 130
 
@@ -65,12 +70,10 @@ def _refuse_key(value: str | None) -> None:
 
 @app.callback()
 def serve(
-    stdio: Annotated[
-        bool, typer.Option("--stdio", help="Serve an editor, as is done without it.")
-    ] = False,
+    stdio: Annotated[bool, typer.Option("--stdio", help="Serve an editor; the default.")] = False,
     record: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Also keep each message in and out, as JSON lines."),
+        typer.Option(metavar="FILE", help="Also write every message to FILE, as JSON lines."),
     ] = None,
 ) -> None:
     """A software agent inside your own editor. Without a command: serve an editor on stdio."""
@@ -83,33 +86,33 @@ def serve(
 def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line.
     task: Annotated[str, typer.Argument(help="What to do; `-` reads it from stdin.")] = "",
     workspace: Folder = Path(),
-    model: Annotated[str | None, typer.Option(help="The model by its litellm name.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model, by its LiteLLM name.")] = None,
     settings: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="A settings file (JSON).")
     ] = None,
     as_json: AsJson = False,
     resume: Annotated[
-        str | None, typer.Option(metavar="ID", help="Go on with this conversation.")
+        str | None, typer.Option(metavar="ID", help="Continue this conversation.")
     ] = None,
     autoresume: Annotated[
-        bool, typer.Option("--autoresume", help="Go on with the newest conversation here.")
+        bool, typer.Option("--autoresume", help="Continue the newest conversation.")
     ] = False,
     ask: Annotated[
-        Literal["always", "risky", "never"] | None, typer.Option(help="Before which actions.")
+        Literal["always", "risky", "never"] | None, typer.Option(help="When to ask for approval.")
     ] = None,
     tool_choice: Annotated[
-        Literal["auto", "required"], typer.Option(help="`required`: begin with a tool call.")
+        Literal["auto", "required"], typer.Option(help="`required`: start with a tool call.")
     ] = "auto",
     result_schema: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON Schema of a result to end with."),
+        typer.Option(exists=True, dir_okay=False, help="JSON Schema of the final result."),
     ] = None,
     secret: Secrets = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
-    max_cost: Annotated[float | None, typer.Option(help="US dollars at most.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Limit of model calls.")] = None,
+    max_cost: Annotated[float | None, typer.Option(help="Limit of cost in US dollars.")] = None,
     api_key: Annotated[str | None, typer.Option(hidden=True, callback=_refuse_key)] = None,  # noqa: ARG001 - always refused.
 ) -> int:
-    """Work on a task without an editor, on this machine and with your rights."""
+    """Work on a task without an editor, on this machine and with your permissions."""
     from oh_daemon.fronts.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
 
     options = {
@@ -135,7 +138,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
 
 @app.command()
 def demo(
-    keep: Annotated[Path | None, typer.Option(help="Work in this new folder.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep the project, in this new folder.")] = None,
 ) -> int:
     """Watch the daemon fix a failing test in a small project, acting as its editor."""
     from oh_daemon.fronts.cli.demo import run_demo  # noqa: PLC0415
@@ -145,12 +148,12 @@ def demo(
 
 @app.command("log")
 def show_log(
-    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
     workspace: Folder = Path(),
     as_json: AsJson = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
 ) -> None:
-    """Show a conversation from its log, also while it runs."""
+    """Show a conversation from its log, even while it runs."""
     from oh_daemon.fronts.cli.logs import print_log  # noqa: PLC0415
 
     print_log(workspace, conversation, as_json=as_json, follow=follow)
@@ -158,7 +161,7 @@ def show_log(
 
 @app.command("list")
 def list_conversations(workspace: Folder = Path(), as_json: AsJson = False) -> None:
-    """List the conversations of a folder, newest first."""
+    """List the conversations of a project, newest first."""
     from oh_daemon.fronts.cli.logs import print_list  # noqa: PLC0415
 
     print_list(workspace, as_json=as_json)
@@ -167,10 +170,12 @@ def list_conversations(workspace: Folder = Path(), as_json: AsJson = False) -> N
 @app.command("usage")
 def show_usage(
     workspace: Folder = Path(),
-    since: Annotated[str, typer.Option(metavar="DAY", help="Such as 2026-11-21, in UTC.")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="DAY", help="First day to count (UTC), such as 2026-11-21.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show what the models took in a folder, by model and by day."""
+    """Show the tokens and the cost of a project, by model and by day."""
     from oh_daemon.fronts.cli.logs import print_usage  # noqa: PLC0415
 
     print_usage(workspace, since, as_json=as_json)
@@ -178,13 +183,13 @@ def show_usage(
 
 @app.command("export")
 def export_conversation(
-    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
     workspace: Folder = Path(),
     form: Annotated[
-        Literal["jsonl", "markdown", "html"], typer.Option("--format", help="Of the text.")
+        Literal["jsonl", "markdown", "html"], typer.Option("--format", help="Output format.")
     ] = "markdown",
 ) -> None:
-    """Print a whole conversation: its log, Markdown, or a page for any browser."""
+    """Print a whole conversation as its log, as Markdown, or as a web page."""
     from oh_daemon.fronts.cli.logs import print_export  # noqa: PLC0415
 
     print_export(workspace, conversation, form)
@@ -192,14 +197,14 @@ def export_conversation(
 
 @app.command("fork")
 def fork_conversation(
-    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
     workspace: Folder = Path(),
     at: Annotated[
-        str | None, typer.Option(metavar="ITEM", help="The last item that both have.")
+        str | None, typer.Option(metavar="ITEM", help="Copy up to this item; default: all.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Of the new one.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the copy.")] = None,
 ) -> None:
-    """Begin a conversation with the first part of another; prints its id."""
+    """Copy a conversation, or its first part, into a new one; print its id."""
     from oh_daemon.fronts.cli.logs import print_fork  # noqa: PLC0415
 
     print_fork(workspace, conversation, at, title)
@@ -207,19 +212,19 @@ def fork_conversation(
 
 @app.command("rollback")
 def roll_back(
-    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its start is enough.")],
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
     workspace: Folder = Path(),
     to: Annotated[
-        str | None, typer.Option(metavar="ITEM", help="Another message than your last one.")
+        str | None, typer.Option(metavar="ITEM", help="Go back to this message instead.")
     ] = None,
     keep_files: Annotated[
-        bool, typer.Option("--keep-files", help="Only the conversation goes back.")
+        bool, typer.Option("--keep-files", help="Roll back the conversation only.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would become of the files.")
+        bool, typer.Option("--dry-run", help="Only show what would happen.")
     ] = False,
 ) -> int:
-    """Take back your last message and what the agent did to files since then."""
+    """Undo your last message and what the agent has done to files since."""
     from oh_daemon.fronts.cli.rollback import run_rollback  # noqa: PLC0415
 
     return run_rollback(workspace, conversation, to, keep_files=keep_files, is_dry=dry_run)
@@ -227,7 +232,7 @@ def roll_back(
 
 @app.command("mcp")
 def serve_tools(workspace: Folder = Path()) -> int:
-    """Serve the file tools to other agents over MCP, on the editor's buffers if it shares them."""
+    """Serve the file tools to other agents over MCP, with the editor's buffers if shared."""
     from oh_daemon.fronts.cli.mcp import serve_mcp  # noqa: PLC0415
 
     return serve_mcp(workspace)
@@ -237,10 +242,10 @@ def serve_tools(workspace: Folder = Path()) -> int:
 def doctor(
     workspace: Folder = Path(),
     try_model: Annotated[
-        bool, typer.Option("--try-model", help="Also ask the model for a word.")
+        bool, typer.Option("--try-model", help="Also send the model a short request.")
     ] = False,
 ) -> int:
-    """Check the installation: what works, what does not, and what to do about it."""
+    """Check the installation and say how to fix what does not work."""
     from oh_daemon.fronts.cli.doctor import run_doctor  # noqa: PLC0415
 
     return run_doctor(workspace, tries_model=try_model)

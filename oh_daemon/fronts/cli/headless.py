@@ -176,7 +176,7 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Liv
     else:
         live = conversations.open(resumed, folders, recipe=recipe)
     name = live.conversation.state.options["model"]
-    _say(f"works in {request.workspace}, on this machine and with your rights")
+    _say(f"works in {request.workspace}, on this machine and with your permissions")
     if name != "demo":
         _say(f"model {name}; this run costs money, and the sum is shown at the end")
     return live
