@@ -1,8 +1,8 @@
 """Runs the actions of one model answer: plan, settle consent, run, observe.
 
-Driven by the state alone, so it goes on after a pause, a restart or an answered approval as if
-nothing had happened. An action is durable before its tool starts (a crash then leaves an unknown
-outcome, never a second run), and it is planned anew before it runs, so what runs is what was shown.
+It depends on the state alone, so it continues after a pause, a restart or an answered approval as
+if nothing had happened. An action is durable before its tool starts (a crash then leaves an unknown
+outcome, never a second run). It is planned again before it runs, so what runs is what was shown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ContextFor = Callable[[Sequence[Location]], Sequence[ContextFile]]
 
 
 WatchFiles = Callable[[CancelToken], Callable[[], e.CheckpointCreated | None]]
-"""Looks at the folders before an action; what it returns looks again and tells of changes."""
+"""Looks at the folders before an action; the function returned looks again for changes."""
 
 
 def no_watch(_cancel: CancelToken) -> Callable[[], None]:
@@ -59,7 +59,7 @@ class _Ready:
 
 @dataclass(slots=True)
 class _Batch:
-    """What this run knows beyond the state: which actions run on which thread, and the ending."""
+    """What this run knows beyond the state: the actions on threads, and how the turn ends."""
 
     running: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
     n_ended: int = 0
@@ -114,12 +114,12 @@ class Actions:
             return bool(state.open_tool_items()) and not self._conversation.is_paused
 
     def _mark(self, batch: _Batch) -> tuple[int, int]:
-        """Another one after each answer of the user and each end of a running action."""
+        """Return a mark that changes with each answer of the user and each action that ends."""
         with self._conversation.changed:
             return len(self._conversation.state.resolutions), batch.n_ended
 
     def _wait(self, batch: _Batch, mark: tuple[int, int], cancel: CancelToken) -> None:
-        """Wait for what changes the `mark` that was taken before the actions were settled."""
+        """Wait until the mark is no longer `mark`, taken before the actions were settled."""
         conversation = self._conversation
         state, changed = conversation.state, conversation.changed
         with changed:
@@ -144,7 +144,7 @@ class Actions:
         with self._conversation.changed:
             open_items = self._conversation.state.open_tool_items()
             earlier = list(batch.running.values())
-            # Of one moment: an action that ends from here on is not planned again.
+            # A snapshot: an action that ends after this is not planned again.
             waiting = [item for item in open_items if item["id"] not in batch.running]
         for item in waiting:
             if batch.ending is not None:
@@ -160,7 +160,7 @@ class Actions:
                 intent = plan(tool, item["args"])
             except ToolError as exc:
                 if earlier:
-                    break  # What it misses may be what an earlier action is about to make.
+                    break  # It may need what an earlier action is about to create.
                 self._finish(item, observed(exc))
                 continue
             if not any(intent.footprint.conflicts_with(other) for other in earlier):
@@ -216,7 +216,7 @@ class Actions:
             conversation.append(checkpoint, item_id=item_id)
         fields = {"duration_ms": elapsed_ms, **action.intent.item_fields, **result.item_fields}
         status, reason = ("failed" if result.is_error else "completed"), None
-        # Files that changed have changed, whatever was cut off after that.
+        # A change that was made counts as made, even if the rest of the action was cut off.
         if cancel.is_cancelled and not result.item_fields.get("changes"):
             status, reason = "cancelled", "interrupted"
         item = conversation.state.item(item_id)
@@ -225,7 +225,7 @@ class Actions:
             batch.ending = result
 
     def _begins(self, action: _Ready) -> bool:
-        """Log that it runs, unless a message of the user took its place meanwhile."""
+        """Log that the action runs; False if a message of the user took its place meanwhile."""
         running = e.ItemUpdated(status="running")
         begins = self._conversation.append_to(action.item["id"], running)
         if begins and action.intent.footprint.writes:
@@ -250,7 +250,7 @@ class Actions:
         with conversation.changed:
             if item["id"] not in conversation.state.open_items:
                 return
-            # What was shown cannot run any more, so nobody needs to answer for it.
+            # What an approval shows can no longer run, so nobody needs to answer it.
             events = [*withdrawn(conversation.state, "changed", item["id"]), observation]
             changes = observation.item.changes if observation.item.kind == "fileChange" else ()
             if changes and status == "completed":
@@ -260,12 +260,12 @@ class Actions:
 
 
 def _may_touch_any_file(intent: Intent) -> bool:
-    """A change of known files keeps their texts itself."""
+    """Return whether to watch the folders; a change of known files keeps their texts itself."""
     return intent.footprint.writes and intent.footprint.paths is None
 
 
 def plan(tool: Tool, args: Json) -> Intent:
-    """Ask the tool what it would do; whatever breaks there is an answer for the model."""
+    """Ask the tool what it would do. Raises `ToolError`, for the model, whatever breaks there."""
     try:
         return tool.plan(args)
     except ToolError:
@@ -276,7 +276,7 @@ def plan(tool: Tool, args: Json) -> Intent:
 
 
 def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:
-    """Whatever a tool does wrong is an observation; the loop lives on."""
+    """Run the tool; whatever goes wrong in it becomes an observation, and the loop goes on."""
     name = tool.spec.name
     try:
         return presentable(tool.run(args, context))
@@ -291,7 +291,7 @@ def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:
 
 
 def observed(error: ToolError) -> ToolResult:
-    """The failure as the model reads it; what it shows counts as seen from now on."""
+    """Return the failure as the model reads it; a text shown in it counts as seen from now on."""
     if error.on_shown is not None:
         error.on_shown()
     return presentable(ToolResult.of(str(error), is_error=True))
@@ -300,7 +300,7 @@ def observed(error: ToolError) -> ToolResult:
 def merge_changes(
     before: dict[str, Json], changes: tuple[FileChange, ...]
 ) -> tuple[FileChange, ...]:
-    """The turn's files: the oldest hash before, the newest after, counts summed, no patches."""
+    """Merge the turn's files: oldest hash before, newest hash after, counts summed, no patches."""
     merged = {uri: FileChange.model_validate(change) for uri, change in before.items()}
     for change in changes:
         first = merged.get(change.uri)

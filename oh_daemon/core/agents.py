@@ -1,6 +1,6 @@
 """Named agents that a conversation can delegate to: the built-in ones, and those that files define.
 
-The files have the form that other agents use; their usual names of tools are understood.
+The files use the format of other agents, whose usual names of tools are understood too.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _READING = frozenset(
         *("todo", "todowrite", "think", "finish", "websearch", "webfetch"),
     }
 )
-"""Names of tools, in lower case, that change nothing."""
+"""Names, in lower case, of tools that change nothing."""
 _OWN_NAMES = {
     **dict.fromkeys(("read", "edit", "write", "multiedit", "notebookread", "notebookedit"), "edit"),
     "bash": "terminal",
     "ls": "list",
     "todowrite": "todo",
 }
-"""What such files call a tool, in lower case, and what it is here."""
+"""Names of tools in such files, in lower case, and our names for the same tools."""
 _MAX_DESCRIPTION = 500
 
 
 @dataclass(frozen=True, slots=True)
 class NamedAgent:
-    """`tools` are names, None for all; one that `only_reads` works in mode plan."""
+    """An agent. `tools` are names, None for all; with `only_reads` it works in mode plan."""
 
     name: str
     description: str
@@ -60,7 +60,7 @@ BUILTIN = (
 
 
 def parse_agent(text: str, stem: str, source: AgentSource, path: str) -> NamedAgent | None:
-    """The agent that a file defines; None for a file that names and describes none."""
+    """Return the agent that a file defines, or None without a description or instructions."""
     values, body = parse_front_matter(text)
     name, model = (values.get(key) for key in ("name", "model"))
     description = " ".join(str(values.get("description", "")).split())
@@ -80,7 +80,7 @@ def parse_agent(text: str, stem: str, source: AgentSource, path: str) -> NamedAg
 
 
 def _names(value: str | list[str]) -> list[str] | None:
-    """Tools as a list or separated by commas; None when all are meant."""
+    """Return the tools of a list or of a text with commas; None when all are meant."""
     listed = value.split(",") if isinstance(value, str) else value
     names = [name for each in listed if (name := each.partition("(")[0].strip())]
     return None if names in ([], ["*"]) else names
@@ -91,7 +91,7 @@ def _own_name(name: str) -> str:
 
 
 def choose_agents(found: Iterable[NamedAgent]) -> dict[str, NamedAgent]:
-    """By name, sorted; of those with the same name the first of `found` counts."""
+    """Return agents by name, sorted; of those with the same name the first in `found` counts."""
     agents: dict[str, NamedAgent] = {}
     for agent in (*found, *BUILTIN):
         agents.setdefault(agent.name, agent)

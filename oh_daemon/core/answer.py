@@ -1,7 +1,7 @@
 """One answer of the model, from the first delta to durable items.
 
-Text and reasoning stream as deltas of an item that begins with its first piece. An attempt that
-fails ends that item as `retried`; the partial text of an interrupted one stays in the log.
+Text and reasoning stream as deltas of an item that starts with its first piece. When an attempt
+fails, its item ends as `retried`; when it is interrupted, the partial text stays in the log.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _MAX_PATH_CHARS = 200
 
 @dataclass(slots=True)
 class _Stream:
-    """An item under way and what came of it so far."""
+    """An item that still streams, and its text so far."""
 
     live: LiveText
     started_at: str
     ended_at: str | None = None
-    """Since something else of the answer began."""
+    """When another channel of the answer started; None while this one continues."""
     pieces: list[str] = field(default_factory=list[str])
 
 
 class Answering:
-    """Used for one request, retries included."""
+    """Handles one model request, including its retries."""
 
     def __init__(self, conversation: Conversation, tools: Mapping[str, Tool], model: Model) -> None:
         self._conversation = conversation
@@ -65,7 +65,7 @@ class Answering:
         self._is_over = False
 
     def ask(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
-        """Call the model; all of its answer is in the log when this returns, calls as actions."""
+        """Call the model and, before returning, log its whole answer, tool calls as actions."""
         conversation = self._conversation
         try:
             progress = Progress(cancel, self._on_delta, self._on_retry)
@@ -82,7 +82,7 @@ class Answering:
         return answer
 
     def _spoken(self, answer: ModelAnswer) -> list[Contract]:
-        """Reasoning and text as finished items, under the ids their deltas had."""
+        """Return reasoning and text as finished items, under the ids that their deltas had."""
         events: list[Contract] = []
         if answer.reasoning or answer.thinking_blocks:
             thought = {"blocks": self._loggable_blocks(answer), "model": answer.model}
@@ -92,7 +92,7 @@ class Answering:
         return events
 
     def _loggable_blocks(self, answer: ModelAnswer) -> tuple[Json, ...]:
-        """None when the log would mask a part of them: providers refuse a changed block."""
+        """Return no blocks if the log would mask part of one: providers refuse changed blocks."""
         text = json.dumps(answer.thinking_blocks, ensure_ascii=False)
         return answer.thinking_blocks if self._conversation.masker.mask(text) == text else ()
 
@@ -141,7 +141,7 @@ class Answering:
         self._conversation.append(retry_event(retry, dropped))
 
     def _drop_streams(self, reason: str) -> None:
-        """End the items under way with what they have; another attempt begins new ones."""
+        """End the streaming items with the text they have; another attempt starts new ones."""
         with self._conversation.changed:
             self._flush()
             cut = {"status": "cancelled", "reason": reason}
@@ -157,7 +157,7 @@ class Answering:
     # Tool calls
 
     def _actions(self, answer: ModelAnswer) -> list[Contract]:
-        """Every call of the answer, as an open action or with its error."""
+        """Return the events of every call: an open action, or one that failed with its error."""
         if answer.finish_reason == "content_filter":
             return []
         events: list[Contract] = []
@@ -166,7 +166,7 @@ class Answering:
         for call in answer.tool_calls:
             unique = _with_unique_id(call, taken)
             taken.add(unique.id)
-            # Titles are cut from it, and what is left of a secret looks like none.
+            # Titles are cut from the arguments, and a secret cut short is no longer recognized.
             arguments = self._conversation.masker.mask(unique.arguments)
             parsed = parse_call(replace(unique, arguments=arguments), self._tools)
             problem = (_CUT, "cutOff") if is_cut else None
@@ -226,14 +226,14 @@ def retry_event(retry: Retry, dropped: tuple[str, ...] = ()) -> e.RetryScheduled
 
 
 def _plain_title(parsed: ParsedCall) -> str:
-    """For a call that its tool cannot plan: what it was about, where it names a file."""
+    """Return a title for a call without the tool's plan: its name, and its path if it has one."""
     path = parsed.args.get("path")
     named = display_escaped(path) if isinstance(path, str) else ""
     return f"{parsed.call.name} {named[:_MAX_PATH_CHARS]}".rstrip()
 
 
 def _planned(parsed: ParsedCall) -> Json:
-    """What the tool says of the call; one that builds on an earlier call may not know yet."""
+    """Return the item fields from the tool's plan; none if it must wait for an earlier call."""
     if parsed.tool is None:
         return {}
     try:

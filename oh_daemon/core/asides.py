@@ -1,7 +1,7 @@
-"""Model calls beside the turns of one conversation: its title, and questions about it.
+"""Model calls outside the turns of one conversation: its title, and questions about it.
 
-None counts as a step or holds up a turn; `close` ends them all. What they cost is on the
-conversation's bill, and nothing else of them is in its history.
+None of them counts as a step or delays a turn; `close` ends them all. Their cost is on the
+conversation's bill; its history holds nothing else of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FRAME = re.compile(r"^(title\s*:)?[\s\"'*#`“”«»]+|[\s\"'*#`“”«».]+$
 
 
 class Asides:
-    """For one conversation. Thread-safe."""
+    """The asides of one conversation. Thread-safe."""
 
     def __init__(self, conversation: Conversation, model: Callable[[], Model]) -> None:
         self._conversation = conversation
@@ -49,7 +49,7 @@ class Asides:
         self._has_asked_title = False
 
     def close(self) -> None:
-        """End what is under way; nothing is appended after this."""
+        """End the calls under way; nothing is appended after this."""
         with self._conversation.changed:
             self._cancel.cancel()
 
@@ -84,8 +84,9 @@ class Asides:
     def ask(self, question: str, tools: Sequence[Json], cancel: CancelToken) -> ModelAnswer:
         """Answer from the conversation as the model sees it; blocks.
 
-        `tools` are those of the steps: with the same beginning the provider's cache helps. Raises
-        `ModelError`, `StorageError`, and `Cancelled` by `cancel` or when the conversation closes.
+        `tools` are those of the steps: a request that starts the same hits the provider's cache.
+        Raises `ModelError`, `StorageError`, and `Cancelled` by `cancel` or when the conversation
+        closes.
         """
         conversation = self._conversation
         with conversation.changed:
@@ -111,7 +112,7 @@ class Asides:
         return replace(answer, text=conversation.masker.mask(answer.text))
 
     def _call(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
-        """One answer, billed. Raises `ModelError`, `StorageError` and `Cancelled`."""
+        """Return one answer, billed. Raises `ModelError`, `StorageError` and `Cancelled`."""
         conversation = self._conversation
         answer, usage = billed(self._model(), request, Progress(cancel), conversation.clock)
         with conversation.changed:
@@ -122,7 +123,7 @@ class Asides:
 
 
 def plan_title(state: State) -> str | None:
-    """The first message, when nothing else was said and nobody gave the conversation a title."""
+    """Return the first message's text, or None when more was said or somebody set a title."""
     if state.message_count != 1:
         return None
     said = [item for item in state.items if is_message(item)]
@@ -135,6 +136,6 @@ def plan_title(state: State) -> str | None:
 
 
 def clean_title(text: str) -> str:
-    """What of an answer is the title; small models think aloud and quote."""
+    """Extract the title from an answer; small models think aloud and add quotes."""
     line = first_line(text.rpartition("</think>")[2])
     return clipped(_FRAME.sub("", line).strip(), MAX_TITLE)

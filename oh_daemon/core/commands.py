@@ -1,7 +1,7 @@
-"""The commands that a user can give by name: prompts of ours, in `commands.md`.
+"""The commands that a user can give by name; their prompts are in `commands.md`.
 
-The transcript keeps a command as it was given; beside it the log has the text that the model gets,
-so a conversation reads the same after ours have changed.
+The transcript keeps a command as the user gave it. The log also has the text that the model gets,
+so a conversation reads the same after `commands.md` has changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oh_daemon.contract.skills import SkillKind
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`prompt` is what the model is told; what the user adds comes after it."""
+    """A command. The model gets `prompt`, followed by what the user adds."""
 
     name: str
     description: str
@@ -36,9 +36,9 @@ _BY_NAME = {command.name: command for command in COMMANDS}
 
 
 def written_out(content: Sequence[Part], skills: Mapping[str, SkillKind]) -> tuple[Part, ...]:
-    """The parts with the prompt of each command or skill; a skill may take a command's place.
+    """Return the parts with the prompts of commands and skills; a skill may replace a command.
 
-    Raises `InvalidParamsError` for unknown ones.
+    Raises `InvalidParamsError` for an unknown command or skill.
     """
     return tuple(
         _with_prompt(part, n, skills) if isinstance(part, CommandPart | SkillPart) else part

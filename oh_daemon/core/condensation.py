@@ -1,8 +1,8 @@
-"""What a long conversation's model no longer gets word for word: pure plans and their prompt.
+"""Pure plans of what a condensation no longer shows the model verbatim, and the summary's prompt.
 
-A condensation is an item of the log; the items before it stay there. It cuts between whole model
-answers only, so that every call keeps its result and thinking stays with its answer. The user's
-first and latest words are always kept.
+A condensation is an item of the log; the items before it stay in the log. It cuts only between
+whole model answers, so that every call keeps its result and thinking stays with its answer. The
+user's first and latest messages are always kept.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.state import TOOL_KINDS
 
 ASSUMED_WINDOW = 128_000
-"""Input limit in tokens where none is known."""
+"""Input limit in tokens for a model whose limit is unknown."""
 CHARS_PER_TOKEN = 4
 FULL = 0.8
 """Share of the window at which it is time to condense."""
 _ENOUGH = 0.6
-"""Share of the present size that pruning must come down to."""
+"""Pruning must bring the conversation down to this share of its present size."""
 _KEPT = 0.25
 """Share of the present size for the last steps, which stay word for word."""
 _WORTH_PRUNING = 2_000
 _CAPS = (8_000, 2_000, 500, 120)
-"""Of one result in the text to summarize, in characters: the first with which it all fits."""
+"""Limits of one result in the text to summarize, in characters; tried until all of it fits."""
 
 SUMMARIZE = """\
 You condense the history of a software agent's work, so that it can go on without reading it again.
@@ -51,16 +51,16 @@ Keep names, paths, commands, numbers and error messages literal. Invent nothing.
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A cut to make, and what of the items before it a summary must hold."""
+    """A cut to make, and the items before it that a summary must cover."""
 
     cut: Cut
     dropped: Sequence[Json] = ()
     earlier: str | None = None
-    """The summary that this one takes up."""
+    """The previous summary, which the new one must include."""
 
 
 def plan_pruning(items: Sequence[Json], view_chars: float) -> Plan | None:
-    """Leave out long results of older steps; None when that does not make enough room."""
+    """Plan to leave out long results of older steps; None when that makes too little room."""
     cut = find_cut(items)
     batches = _batches(items, cut)
     old = [item for batch in batches[: _n_old(batches, view_chars)] for item in batch.items]
@@ -71,7 +71,7 @@ def plan_pruning(items: Sequence[Json], view_chars: float) -> Plan | None:
 
 
 def plan_cut(items: Sequence[Json], view_chars: float) -> Plan | None:
-    """Keep the last steps only; None when there is nothing before them."""
+    """Plan to keep the last steps only; None when there is nothing before them."""
     cut = find_cut(items)
     batches = _batches(items, cut)
     n_old = _n_old(batches, view_chars)
@@ -82,7 +82,7 @@ def plan_cut(items: Sequence[Json], view_chars: float) -> Plan | None:
 
 
 def plan_last_resort(items: Sequence[Json]) -> Plan | None:
-    """Keep the last step only, without its long results; None when that is done already."""
+    """Plan to keep the last step only, without its long results; None if that is done already."""
     cut = find_cut(items)
     batches = _batches(items, cut)
     if not batches:
@@ -103,7 +103,7 @@ class _Batch:
 
 
 def _batches(items: Sequence[Json], cut: Cut) -> list[_Batch]:
-    """Of what the cut keeps, all that the model gets something of."""
+    """Return the batches that the cut keeps, without those that add nothing to a request."""
     batches = [
         _Batch(first, items[first:end], sum(map(size_of, render_batch(items[first:end]))))
         for first, end in find_batches(items, cut.start)
@@ -112,7 +112,7 @@ def _batches(items: Sequence[Json], cut: Cut) -> list[_Batch]:
 
 
 def _n_old(batches: Sequence[_Batch], view_chars: float) -> int:
-    """How many come before those to keep: what fits the tail's share, at least the last one."""
+    """Return how many precede those to keep, which are what fits `_KEPT`, at least the last."""
     totals = accumulate(batch.size for batch in reversed(batches))
     n_fitting = sum(total <= _KEPT * view_chars for total in totals)
     return max(0, len(batches) - max(1, n_fitting))
@@ -127,7 +127,7 @@ def _result_size(item: Json) -> int:
 def render_transcript(
     items: Sequence[Json], limit_chars: int, *, earlier: str | None = None
 ) -> str:
-    """Items as text for a model, results shortened until all of it fits."""
+    """Render items as text for a model, with results shortened until all of it fits."""
     text = ""
     for cap in _CAPS:
         told = [f"[summary of what came before]\n{earlier}"] if earlier else []

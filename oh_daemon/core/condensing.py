@@ -1,7 +1,7 @@
-"""Makes room in a conversation that fills its model's window: before a request, or after it failed.
+"""Makes room in a conversation that fills its model's window, before a request or after it failed.
 
-`core.condensation` plans; this asks the model for the summary and appends what came of it. What it
-costs goes to the conversation's bill and counts as no step.
+`core.condensation` plans; this module asks the model for the summary and appends the result. The
+call is on the conversation's bill, but does not count as a step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LEAST_TRANSCRIPT = 8_000
 
 
 class Condensing:
-    """For one conversation; called by its worker only."""
+    """Condenses one conversation; called by its worker only."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Condensing:
         """Size of the last request, whose tokens the provider counted."""
 
     def messages(self, model: Model, cancel: CancelToken) -> list[Json]:
-        """The next request's messages; a conversation that fills the window is condensed first."""
+        """Return the next request's messages, condensed first if they would fill the window."""
         items = self._conversation.state.items
         messages = self._view.messages(items)
         window = model.context_window or ASSUMED_WINDOW
@@ -67,16 +67,16 @@ class Condensing:
         return messages
 
     def _tokens(self) -> int:
-        """Of the next request: what the provider counted last, and an estimate for what is new."""
+        """Return the next request's tokens: the provider's last count, plus an estimate since."""
         counted = self._conversation.state.context.get("used") or 0
         if self._asked_chars is None or not counted:
             return self._view.n_chars // CHARS_PER_TOKEN
         return max(0, counted + (self._view.n_chars - self._asked_chars) // CHARS_PER_TOKEN)
 
     def condense(self, model: Model, cancel: CancelToken) -> bool:
-        """Prune or summarize, as the setting says; False when that makes no room.
+        """Prune or summarize, as the setting says; return False when that makes no room.
 
-        Raises `NetworkError` and `RateLimitError`, which time may heal, and `Cancelled`.
+        Raises `NetworkError` and `RateLimitError`, which may pass with time, and `Cancelled`.
         """
         items, room = self._conversation.state.items, self._view.n_chars
         plan = plan_pruning(items, room) if self._condenser in _PRUNING else None
@@ -85,14 +85,14 @@ class Condensing:
         return plan is not None and self._carry_out(plan, model, cancel)
 
     def strip(self, model: Model, cancel: CancelToken) -> bool:
-        """The last resort after an overflow, without a model: only the last step, outputs cut."""
+        """Keep the last step only, outputs cut: a last resort after overflow, without a model."""
         plan = plan_last_resort(self._conversation.state.items)
         if plan is None or self._condenser == "none":
             return False
         return self._carry_out(plan, model, cancel)
 
     def by_hand(self, model: Model, cancel: CancelToken) -> None:
-        """As the user asked; when there is nothing to condense, say so."""
+        """Condense at the user's request; log a note when there is nothing to condense."""
         conversation = self._conversation
         self._view.messages(conversation.state.items)
         plan = plan_cut(conversation.state.items, self._view.n_chars)
@@ -131,7 +131,7 @@ class Condensing:
     def _summarize(
         self, plan: Plan, model: Model, cancel: CancelToken
     ) -> tuple[str | None, list[Contract]]:
-        """The summary and what the log tells of it; no summary when the model gives none."""
+        """Return the summary, None if the model gives none, and the events that go with it."""
         conversation = self._conversation
         wish = (conversation.state.condense_requested or {}).get("instructions")
         asked = f"{SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else SUMMARIZE

@@ -1,4 +1,4 @@
-"""Pure decisions about sub-agents: what they inherit, and what their turns come to."""
+"""Pure decisions about sub-agents: what they inherit, and what their turns result in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oh_daemon.core.state import State
 
 MAX_RESULT_CHARS = 16 << 10
 NOT_FOR_SUB_AGENTS = frozenset({"delegate", "ask"})
-"""Tools: a sub-agent delegates no further, and has nobody to ask but through approvals."""
+"""Tools that sub-agents lack: they cannot delegate, and ask the user by approvals only."""
 _REASONS = {
     "maxSteps": "it reached its limit of steps",
     "maxCostUsd": "the limit of cost was reached",
@@ -32,7 +32,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """With `resume`, the id of a sub-agent's conversation, `text` is its next message."""
+    """A task. With `resume`, the id of a sub-agent's conversation, `text` is its next message."""
 
     text: str
     title: str
@@ -43,23 +43,23 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a task ended; `text` is the sub-agent's last word."""
+    """How a task ended; `text` is the last that the sub-agent said."""
 
     status: Literal["completed", "failed", "cancelled"]
     reason: str | None
     text: str
     result: Any = None
-    """By the task's schema; JSON."""
+    """JSON that fits the task's schema."""
 
 
 def inherited_options(own_mode: str | None, parent: Mapping[str, str]) -> dict[str, str]:
-    """Mode and approval of a sub-agent: the parent's, and its own mode where that is stricter."""
+    """Return a sub-agent's mode and approval: the parent's, but its own mode if stricter."""
     mode = stricter("mode", parent["mode"], own_mode or parent["mode"])
     return {"mode": mode, "approval": parent["approval"]}
 
 
 def outcome_of(turn: Json, state: State) -> Outcome:
-    """What became of a turn that ended or was put on hold."""
+    """Return what came of a turn that ended or was paused."""
     reason = turn.get("stopReason") or turn.get("reason") or "paused"
     text = turn.get("finalText") or _last_words(state)
     if error := turn.get("error"):
@@ -77,7 +77,7 @@ def _last_words(state: State) -> str:
 
 
 def render_outcome(task: Task, conversation_id: str, outcome: Outcome) -> str:
-    """What the model reads of it; all of it is in the log of that conversation."""
+    """Return what the model reads of an outcome, shortened; the sub-agent's log has it in full."""
     how = outcome.status
     if outcome.reason is not None:
         why = _REASONS.get(outcome.reason, outcome.reason)

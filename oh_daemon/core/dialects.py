@@ -1,7 +1,7 @@
-"""How other agents' tools are called, in our words: what models were trained on comes back.
+"""Translates calls as other agents' tools take them, on which models were trained, into ours.
 
-Pure, and of form only: a name is changed where ours means just the same, nothing that was said is
-left out, and what is already in our words stays.
+Pure, and about form only: a name changes only where ours means exactly the same, nothing that the
+model said is dropped, and what already uses our names stays as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOOLS: Mapping[str, tuple[str, str | None]] = {
     **dict.fromkeys(("ls", "list_dir", "list_files"), ("list", None)),
     **dict.fromkeys(("task_tracker", "todowrite", "todo_write"), ("todo", None)),
 }
-"""Other names of a tool, in small letters, and the command that such a call leaves out."""
+"""Other names of a tool, in lower case: our name, and the command that a call by it implies."""
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "terminal": {
         "cmd": "command",
@@ -54,7 +54,7 @@ _ENTRIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "edit": {"edits": _ARGUMENTS["edit"]},
     "todo": {"tasks": {"content": "text"}},
 }
-"""Likewise in the objects of a list."""
+"""The same for the objects in an argument that is a list."""
 _VALUES = {
     ("edit", "command"): {"str_replace": "replace", "read": "view", "write": "create"},
     ("grep", "mode"): {"files_with_matches": "files"},
@@ -65,7 +65,7 @@ _INFERRED = (
     ("create", ("text",)),
     ("view", ("path",)),
 )
-"""A missing command of `edit`, and what shows it."""
+"""Commands of `edit`, and the arguments that imply one when it is missing."""
 WORDS_ABOUT_A_CALL = ("description", "explanation")
 """Arguments by which other agents' tools let the model say what a call is for."""
 _KEY = re.compile(r"(?i)\A(?:ctrl|control)[-+]([a-z])\Z")
@@ -81,7 +81,7 @@ _TYPES = {
 
 
 def own_name(name: str, tools: Collection[str]) -> tuple[str, str | None]:
-    """The tool that is meant, and the command that its name stands for."""
+    """Return our name of the tool that is meant, and the command that the given name implies."""
     if name in tools:
         return name, None
     small = name.lower()
@@ -89,13 +89,13 @@ def own_name(name: str, tools: Collection[str]) -> tuple[str, str | None]:
 
 
 def strict_json(text: str) -> str:
-    """The text without a fence around it and with every lone backslash, as of a regex, doubled."""
+    """Return the text without a fence around it, each lone backslash (as in a regex) doubled."""
     fenced = _FENCE.fullmatch(text.strip())
     return _LONE_BACKSLASH.sub(lambda found: found[1] or "\\\\", fenced[1] if fenced else text)
 
 
 def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Json:
-    """The arguments of a call of the tool `tool` by the names and types of its schema."""
+    """Return the arguments of a call of `tool` with the names and types of its schema."""
     known = schema.get("properties", {})
     named = _renamed(args, {a: b for a, b in _ARGUMENTS.get(tool, {}).items() if b in known})
     for (of, name), values in _VALUES.items():
@@ -113,7 +113,7 @@ def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Js
 def _respell(tool: str, args: Json) -> None:
     match tool, args:
         case "grep", {"pattern": str(pattern)}:
-            # In JSON a single backslash before a b is a backspace; nobody looks for that.
+            # In JSON a single backslash before a b is a backspace; nobody searches for that.
             args["pattern"] = pattern.replace("\b", r"\b")
             args.pop("-n", None)  # Lines have their numbers anyhow.
         case "terminal", {"is_input": True, "command": str(text)}:
@@ -124,7 +124,7 @@ def _respell(tool: str, args: Json) -> None:
 
 def _renamed(args: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(args, dict):
-        return args  # What is wrong with it, its schema says.
+        return args  # The check against the schema says what is wrong.
     given = cast("Json", args)
     return {
         names[name] if name in names and names[name] not in given else name: value
@@ -150,7 +150,7 @@ def _edit(args: Json, command: str | None) -> Json:
 
 
 def _typed(value: object, schema: Json) -> Any:
-    """A number, a truth value, a list or an object that was sent as a text of it."""
+    """Return the number, boolean, list or object that was sent as a string; else the value."""
     wanted = schema.get("type")
     if not isinstance(value, str) or wanted not in _TYPES:
         return value

@@ -24,7 +24,7 @@ class OpenDocument:
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """Replace `start:end` (offsets in code points of one document's text) by `text`."""
+    """Replace `start:end` (offsets in code points of one document's text) with `text`."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class EditOutcome:
 
 
 class Editor(Protocol):
-    """The client's open documents. Absent in headless runs. Calls block; never on the main loop."""
+    """The client's open documents; absent in headless runs. Calls block: not for the main loop."""
 
     @property
     def can_apply(self) -> bool: ...
@@ -50,7 +50,7 @@ class Editor(Protocol):
     def can_save(self) -> bool: ...
 
     def document(self, path: Path) -> OpenDocument | None:
-        """The newest text of an open document, or None when it is not open."""
+        """Return the newest text of an open document, or None when it is not open."""
         ...
 
     def documents(self) -> tuple[OpenDocument, ...]: ...
@@ -70,34 +70,34 @@ class Editor(Protocol):
     def wait_for_text(
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
     ) -> OpenDocument | None:
-        """Wait until the open document's text has this hash; None when it did not come to that."""
+        """Wait until the open document's text has this hash; return None if it never does."""
         ...
 
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
-        """Note what is saved from now on; the result ends that and tells, by real path."""
+        """Record saves from now on; the function returned ends that and gives them by real path."""
         ...
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
-        """Ask the client to save; returns those it saved (deadline 10 s)."""
+        """Ask the client to save; return the paths that it saved (deadline 10 s)."""
         ...
 
 
 ANSWER_DEADLINE_S = 5.0
-"""How long a client may take to say what it knows."""
+"""How long a client may take to answer for its language servers."""
 
 
 class Offsets(Protocol):
-    """Places in one text, as the client counts them."""
+    """Converts between offsets in one text and positions as the client counts them."""
 
     def position(self, offset: int) -> Json: ...
 
     def offset(self, position: Position) -> int:
-        """In code points; what lies beyond the end of a line or of the text is that end."""
+        """Return code points; a position beyond the end of a line or of the text is that end."""
         ...
 
 
 class LanguageServers(Protocol):
-    """Those of the user's editor, which work on the texts that it shows. Calls block."""
+    """The language servers of the user's editor, which see the texts that it shows. Calls block."""
 
     @property
     def can_report(self) -> bool:
@@ -117,7 +117,7 @@ class LanguageServers(Protocol):
         timeout_s: float = ANSWER_DEADLINE_S,
         cancel: CancelToken,
     ) -> Sequence[tuple[str, Sequence[Diagnostic]]]:
-        """What they report, by URI. Raises `ToolError`."""
+        """Return what the servers report, by URI. Raises `ToolError`."""
         ...
 
     def look_up(
@@ -129,9 +129,9 @@ class LanguageServers(Protocol):
         timeout_s: float = ANSWER_DEADLINE_S,
         cancel: CancelToken,
     ) -> Any:
-        """Pass a request of LSP on; `about` becomes its `textDocument`. The result is not checked.
+        """Forward an LSP request; `about` becomes its `textDocument`. The result is not checked.
 
-        Raises `ToolError` when there is none.
+        Raises `ToolError` when there is no result.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""When a turn comes to rest, and as what: pure decisions about a state and a model's answer."""
+"""Decides when a turn ends or pauses, and why: pure functions of a state and a model's answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUDGE = (
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """How a turn ends, and what the conversation is then."""
+    """How a turn ends or pauses, and the conversation's status after it."""
 
     stop_reason: StopReason
     status: ConversationState = "idle"
@@ -28,7 +28,7 @@ class Rest:
 
 
 def rest_before_step(state: State) -> Rest | None:
-    """Why the open turn takes no further step, or None."""
+    """Return how the open turn pauses when a limit allows no further step, else None."""
     turn = state.turn or {}
     if turn["nSteps"] >= state.max_steps:
         return Rest("maxSteps", "paused", "budget")
@@ -38,12 +38,12 @@ def rest_before_step(state: State) -> Rest | None:
 
 
 def rest_when_stuck(stop_reason: StopReason) -> Rest:
-    """After wrong calls the model itself is to blame; any other circle may be resumed."""
+    """Pause the turn, so that it can be resumed; end it when the model's wrong calls are why."""
     return Rest("stuck", "paused", "stuck") if stop_reason == "stuck" else Rest(stop_reason)
 
 
 def rest_after_tool(ending: ToolResult) -> Rest:
-    """How the turn ends with this result; its text is the agent's last word."""
+    """Return how the turn ends with this result, whose text is the agent's final text."""
     reason = ending.ends_turn or "finished"
     text = "\n".join(part.get("text", "") for part in ending.content)
     status = "finished" if reason == "finished" else "idle"
@@ -51,7 +51,7 @@ def rest_after_tool(ending: ToolResult) -> Rest:
 
 
 def rest_after_answer(answer: ModelAnswer, items: list[Json]) -> Rest | None:
-    """How the turn ends with this answer; None when there is more to do."""
+    """Return how the turn ends with this answer, or None when there is more to do."""
     text = answer.text or None
     if answer.finish_reason == "content_filter":
         return Rest("refusal", final_text=text)

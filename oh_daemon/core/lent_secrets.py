@@ -13,24 +13,24 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.secrets import MIN_LENGTH, Masker
 
 SecretSource = str | Callable[[], str]
-"""A value, or what gives it when a command needs it."""
+"""A value, or a function that returns it when a command needs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LentSecrets:
-    """What commands may get. Safe from any thread."""
+    """The secrets that commands may get. Thread-safe."""
 
     masker: Masker
     sources: Mapping[str, SecretSource]
-    """By the variable that a command gets; may change at any time."""
+    """Sources by the environment variable that a command gets; may change at any time."""
 
     def named_in(self, command: str) -> tuple[str, ...]:
-        """Those that a command speaks of, in whatever way."""
+        """Return the names of the secrets that occur as a word anywhere in the command."""
         words = set(re.findall(r"\w+", command, re.ASCII))
         return tuple(sorted(words.intersection(self.sources)))
 
     def values_of(self, names: Sequence[str]) -> dict[str, str]:
-        """Raises `ToolError` for one that cannot be had, or not be hidden in what is printed."""
+        """Return values by name. Raises `ToolError` for one that is missing or cannot be masked."""
         return {name: self._value_of(name, self.sources.get(name)) for name in names}
 
     def _value_of(self, name: str, source: SecretSource | None) -> str:

@@ -1,7 +1,8 @@
-"""Closing what was under way when a run ended early: pure, the caller appends the events.
+"""Events that close what was under way when a run ended early. Pure: the caller appends them.
 
-One rule for interrupts, closing and crashes: every open action gets exactly one observation, an
-action that may have run is never run again, and what waits for the user outlives the daemon.
+The same rule holds for interrupts, closing and crashes: every open action gets exactly one
+observation, an action that may have run is never run again, and a request that waits for the user
+outlives the daemon.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ ITEM: TypeAdapter[Item] = TypeAdapter(Item)
 AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
 EndReason = Literal["interrupted", "outcomeUnknown", "skipped"]
 Found = Mapping[str, Json]
-"""What is known by now of items that were cut short, by their id; laid over them."""
+"""Fields known by now of items that were cut short, by item id; they replace the items' own."""
 _NOTHING: Found = MappingProxyType({})
 
-# The model reads them, and so do people below the call.
+# Read by the model, and by people below the call.
 _EXPLANATIONS: dict[str, str] = {
     "interrupted": "Interrupted by the user. It may have had effects; check before you rely on it.",
     "outcomeUnknown": "The daemon stopped while this ran; its outcome is unknown. Check before you "
@@ -47,7 +48,7 @@ def closing_events(
     keep_waiting: bool = False,
     found: Found = _NOTHING,
 ) -> list[Contract]:
-    """End the open items, those that wait for the user only unless they are kept."""
+    """End the open items; `keep_waiting` leaves those open that wait for the user."""
     closing: list[Contract] = []
     asking = {question["itemId"] for question in state.questions.values()}
     for item_id in state.open_items:
@@ -64,7 +65,7 @@ def closing_events(
 def withdrawn(
     state: State, by: Literal["interrupted", "changed"] = "interrupted", item_id: str | None = None
 ) -> list[Contract]:
-    """Resolutions for all (or one item's) that waits for an answer nobody will give any more."""
+    """Resolve all requests (or those of one item) to which nobody will give an answer any more."""
     rejected = e.Decision(effect="reject")
     return [
         e.ApprovalResolved(approval_id=asked["id"], decision=rejected, by=by)
@@ -78,7 +79,7 @@ def withdrawn(
 def answering_events(
     state: State, question: Json, now: str, action: InputAction, content: str | None
 ) -> list[Contract]:
-    """The user's answer, and at once the observation: an answer that is logged is never lost."""
+    """Return the user's answer with its observation, so that a logged answer is never lost."""
     resolved = e.InputResolved(input_id=question["id"], action=action, content=content, by="user")
     item = state.item(question["itemId"])
     match action:
@@ -91,7 +92,7 @@ def answering_events(
 
 
 def superseding_events(state: State, now: str) -> list[Contract]:
-    """A new message answers what was asked, and takes the place of what was not allowed yet."""
+    """Let a new message answer what was asked and replace the actions that were not allowed yet."""
     rejected = e.Decision(effect="reject")
     events: list[Contract] = [
         e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="superseded")
@@ -117,7 +118,7 @@ def ended_turn(
     stop_reason: StopReason,
     **outcome: Any,
 ) -> e.TurnCompleted:
-    """The end of the open turn; `outcome` holds its `error`, or `final_text` and `result`."""
+    """Return the end of the open turn; `outcome` is its `error`, or `final_text` and `result`."""
     turn = state.turn or {}
     ended = e.Turn(
         id=turn["id"],
@@ -133,7 +134,7 @@ def ended_turn(
 
 
 def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contract]:
-    """What ends a turn that was cancelled: by closing, by `pause` at once, or by an interrupt."""
+    """Return what stops a cancelled turn: closing, `pause` with `now`, or an interrupt."""
     closing = closing_events(state, now, "interrupted", keep_waiting=is_closing)
     if is_closing:
         return [*closing, _interrupted(state, now), _status(state, "paused", "daemonRestarted")]
@@ -143,7 +144,7 @@ def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contrac
 
 
 def restart_events(state: State, now: str, found: Found = _NOTHING) -> list[Contract]:
-    """What opening a log appends when the daemon died in the middle of a turn."""
+    """Return what opening a log appends after the daemon died in the middle of a turn."""
     if state.status in AT_REST and not state.open_items:
         return []
     events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, found=found)

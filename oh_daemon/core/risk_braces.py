@@ -1,6 +1,6 @@
-"""Lists in braces as bash expands them: `a{b,c}` names `ab` and `ac`, `{1..3}` three numbers.
+"""Expands braces as bash does: `a{b,c}` becomes `ab` and `ac`, `{1..3}` three numbers.
 
-Pure and lexical; quotes are the caller's business. It follows bash's own rules for what is no list.
+Pure and lexical; the caller deals with quotes. Bash's own rules decide which braces are no list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _RANGE = re.compile(r"(?P<first>-?\d+|[A-Za-z])\.\.(?P<last>-?\d+|[A-Za-z])(\.\.
 
 
 def expand_braces(text: str) -> list[str] | None:
-    """The words that one becomes, or None when they are too many to look at."""
+    """Return the words that the text becomes, or None when they are too many to examine."""
     if text.count("{") > _MAX_LISTS:
         return None
     words = list(islice(_expanded(text), _MAX_WORDS + 1))
@@ -34,7 +34,7 @@ def _expanded(text: str) -> Iterator[str]:
 
 
 def _alternatives(inside: str) -> Iterator[str]:
-    """What a list or a range stands for; with neither the braces stay."""
+    """Yield what a list or range stands for; around anything else the braces stay."""
     if _find(inside, ",", 0) is None:
         yield from _range(inside) or _neither(inside)
         return
@@ -47,7 +47,7 @@ def _alternatives(inside: str) -> Iterator[str]:
 
 
 def _neither(inside: str) -> Iterator[str]:
-    """As bash 5.3 reads it, and as those before do: any comma took the braces away."""
+    """Yield the readings of bash 5.3 and of older ones, where any comma removed the braces."""
     yield from ("{" + word + "}" for word in _expanded(inside))
     if "{" in inside:
         yield "{" + inside + "}"
@@ -56,7 +56,7 @@ def _neither(inside: str) -> Iterator[str]:
 
 
 def _find(text: str, wanted: str, start: int) -> int | None:
-    """Where the list's end or its next comma is; a brace ends it only after a comma or `..`."""
+    """Return where the list's end or next comma is; a brace ends it only after a comma or `..`."""
     level, is_list = 0, wanted == ","
     for index in range(start, len(text)):
         char = text[index]

@@ -1,6 +1,6 @@
-"""Which places a command names: inside the folders, outside, protected or secret.
+"""Classifies the paths that a command names: inside the folders, outside, protected or secret.
 
-Purely lexical: no file is looked at, so links are the business of whoever opens a file.
+Purely lexical: no file is looked at, so whoever opens a file has to deal with links.
 Invariant: an unknown part (`UNKNOWN`) or a wildcard never makes a path look safer.
 """
 
@@ -12,7 +12,7 @@ from posixpath import isabs, join, normpath
 from typing import Literal, NamedTuple
 
 UNKNOWN = "\0"
-"""Stands in a text for a part that only the shell will know; a real command cannot hold it."""
+"""Stands for a part of a text that only the shell can know; a real command cannot contain it."""
 
 Place = Literal["device", "inside", "outside", "unknown", "protected", "secret"]
 
@@ -48,7 +48,10 @@ _PROTECTED = re.compile(
 
 
 def guarded(path: str) -> Literal["protected", "secret"] | None:
-    """Whether a path in that form may hold secrets, or steers git, builds, editors or agents."""
+    """Return "secret" for a path in that form that may hold secrets, else "protected" or None.
+
+    Protected paths steer git, builds, editors or agents.
+    """
     if _SECRET.search(path):
         return "secret"
     return "protected" if _PROTECTED.search(path) else None
@@ -61,8 +64,8 @@ class Ground(NamedTuple):
     cwd: str | None
 
     def place(self, text: str, *, writing: bool) -> Place:
-        """Where a path points. Whether it is protected matters to those who write only."""
-        # A wildcard after a dot may stand for any hidden file, the worst one counts.
+        """Return where a path points. Only to a command that writes is it protected."""
+        # A wildcard after a dot may stand for any hidden file: assume the worst one.
         path = self.absolute(re.sub(r"(^|/)\.[^/]*[*?[][^/]*", r"\1.env", text))
         folder = next((f for f in self.folders if f"{path}/".startswith(f"{f}/")), None)
         shown = "/" + normpath(text) if path is None else path
@@ -78,13 +81,13 @@ class Ground(NamedTuple):
         return "outside" if folder is None else "inside"
 
     def is_everything(self, text: str) -> bool:
-        """Whether deleting this takes a whole workspace folder, or what lies above one."""
+        """Return whether deleting this deletes a whole workspace folder, or one above it."""
         path = self.absolute(re.sub(r"(^|(?<=/))[*?.\[\]!^]*[*?][*?.\[\]!^]*/*$", ".", text))
         folders = self.folders or ("/",)
         return path is None or any(f"{f}/".startswith(path.rstrip("/") + "/") for f in folders)
 
     def absolute(self, text: str) -> str | None:
-        """The path with `.` and `..` taken out, or None when it starts at an unknown place."""
+        """Return the path without `.` and `..`, or None when it starts at an unknown place."""
         if isabs(text):
             return "/" + normpath(text).lstrip("/")
         if text.startswith(("~", UNKNOWN)) or self.cwd is None:

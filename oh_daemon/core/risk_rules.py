@@ -1,7 +1,8 @@
-"""What is known about programs, as tables. How they are applied is the business of risk_commands.
+"""Tables of what is known about programs; `risk_commands` applies them.
 
 A program without a row is unknown, which is never low. Patterns are searched in the arguments
-joined by spaces; a space within an argument is U+00A0 there, which matches white space only.
+joined by spaces. A space within an argument becomes U+00A0, which matches white space in a pattern
+but not a literal space.
 """
 
 from __future__ import annotations
@@ -87,9 +88,9 @@ _GIT_SAFE = """status|log|show|blame|shortlog|describe|ls-files|ls-tree|rev-pars
     |reflog|worktree|submodule|fetch|pull|ls-remote|lfs|clone|rm|clean|config|help|version"""
 
 _IN_INDEX = r"\[.*(\$\(|`)"
-"""Bash evaluates the index of a name, and a command that stands in it runs."""
+"""Bash evaluates the index of a name, so a command substitution in it runs."""
 _LISTS = r"^(\ -[px])?$"
-"""Without names these tell of all variables, secrets too."""
+"""Without names these programs print all variables, including secrets."""
 
 # Options and words that make a program high, whatever its kind is.
 _DANGERS = {
@@ -144,7 +145,7 @@ _DANGERS = {
     "make gmake cmake gcc g++ cc clang": r"\ --eval|\ -E|-fplugin|-wrapper|LAUNCHER",
 }  # fmt: skip
 
-# Options and words that make a program medium and its arguments paths that it writes.
+# Options and words that make a program medium; its arguments then count as paths it writes to.
 _WRITES = {
     "sort shuf": r"\ -[bcdfghiMnRrsuVz]*[oT]|\ --(o|t)",
     "tree": r"\ -\w*o",
@@ -171,12 +172,12 @@ def _patterns() -> tuple[dict[str, re.Pattern[str]], ...]:
 
 
 def bare_name(word: str) -> str:
-    """A program of the system by its name alone."""
+    """Return the name of a system program without its directory."""
     return re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", word)
 
 
 def find_program(name: str) -> tuple[str, str]:
-    """The name in the tables and its kind; python3.11 and mkfs.ext4 are what they start with."""
+    """Return the name in the tables and its kind; for python3.11 and mkfs.ext4, without the end."""
     kinds = _kinds()
     stems = (name, re.sub(r"(?<=[a-z])[-.]?[\d.]+$", "", name), name.partition(".")[0])
     known = next((stem for stem in stems if stem in kinds), name)
@@ -184,7 +185,7 @@ def find_program(name: str) -> tuple[str, str]:
 
 
 def find_effect(name: str, args: Sequence[str]) -> tuple[Risk, str]:
-    """What the options make of a program: high, medium when they write, else low; and which."""
+    """Return the risk by the arguments (medium if they write) and the text that caused it."""
     joined = "".join(" " + arg.replace(" ", "\xa0") for arg in args)
     for risk, table in zip(("high", "medium"), _patterns(), strict=True):
         match = table[name].search(joined) if name in table else None

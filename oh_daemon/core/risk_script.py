@@ -1,6 +1,6 @@
-"""Walks the syntax tree of a script for bash and rates every command, redirect and assignment.
+"""Walks the syntax tree of a bash script and rates every command, redirect and assignment.
 
-Invariant: syntax without a rule here is high, and what only the shell will know is `UNKNOWN`.
+Invariant: syntax without a rule here is rated high; what only the shell can know is `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_rules import SECRET_NAME, find_program
 from oh_daemon.core.risk_tree import parse_script, text_of, unread_texts
 
-# Syntax that does nothing by itself: what stands in it counts.
+# Syntax that does nothing by itself: only what it contains counts.
 _TRANSPARENT = frozenset(
     """program list compound_statement do_group if_statement elif_clause else_clause case_statement
     case_item negated_command while_statement for_statement c_style_for_statement test_command
@@ -34,7 +34,7 @@ _APART = ("subshell", "command_substitution", "process_substitution", "pipeline"
 
 
 def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
-    """Everything that a text does when a shell runs it."""
+    """Yield a finding for everything that the code does when a shell runs it."""
     root = parse_script(code)
     if root is None:
         yield Finding("high", "it cannot be understood as a shell command", words=(UNKNOWN,))
@@ -47,7 +47,7 @@ def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
 
 
 class _Script:
-    """What was found so far, and where relative paths start by now."""
+    """The findings so far, and where relative paths start at this point."""
 
     def __init__(self, ground: Ground) -> None:
         self.findings: list[Finding] = []
@@ -56,14 +56,14 @@ class _Script:
     def walk(self, node: Node) -> None:
         before = self._ground
         if node.type in _LOOPS and re.search(r"\b(cd|pushd|popd)\b", text_of(node)):
-            # The next round starts where this one ended, wherever that is.
+            # The next iteration starts wherever this one ended, which is not known.
             self._ground = before._replace(cwd=None)
         _VISITS.get(node.type, _Script.walk_inside)(self, node)
         if node.type in _APART:
             self._ground = before
 
     def walk_inside(self, node: Node) -> None:
-        """One child after the other; a `cd` in one may have failed when the next one starts."""
+        """Walk the children in order; after a `cd`, which may fail, nobody knows the folder."""
         if node.type not in _TRANSPARENT:
             self._high(f"it holds shell syntax without a rule ({node.type})")
         for child in node.children:
@@ -76,7 +76,7 @@ class _Script:
                 self._ground = before._replace(cwd=None)
 
     def walk_list(self, node: Node) -> None:
-        """`a && b`: after a `cd` that succeeded b starts in its folder and nowhere else."""
+        """Walk `a && b`: b runs only if a `cd` in a succeeded, so it starts in that folder."""
         if any(child.type == "||" for child in node.children):
             self.walk_inside(node)
             return
@@ -113,7 +113,7 @@ class _Script:
                 self.walk(child)
 
     def visit_redirect(self, node: Node) -> list[str]:
-        """Rate where it leads; the grammar counts the command's words after it as its own."""
+        """Rate the target; return the words after it, which the grammar takes for targets too."""
         operator = next((child.type for child in node.children if not child.is_named), "")
         targets = [self._resolve(n) for n in node.children_by_field_name("destination")]
         if not targets:
@@ -133,7 +133,7 @@ class _Script:
         self.walk(body)
 
     def visit_text(self, node: Node) -> None:
-        # As an operand of arithmetic a text is evaluated, and a command in an index of it runs.
+        # In arithmetic a text is evaluated as an operand, and a command in an index of it runs.
         if re.search(r"\$\(|`", text_of(node)):
             self._high("evaluates a text that runs a command")
 
@@ -160,7 +160,7 @@ class _Script:
         return text_of(name) if name else UNKNOWN, self._resolve(value) if value else ""
 
     def _expand(self, node: Node) -> list[str]:
-        """The words that one word of a command becomes."""
+        """Return the words that one word of a command expands to."""
         may_be_list = node.type in ("word", "concatenation", "brace_expression")
         if not may_be_list or "{" not in text_of(node):
             return [self._resolve(node)]
@@ -172,14 +172,14 @@ class _Script:
         return [word.translate(_SHOWN) for word in words or ()]
 
     def _mask(self, node: Node) -> str:
-        """A part of a word in which quoted braces are none."""
+        """Return part of a word with stand-ins for quoted braces, which do not expand."""
         text = text_of(node)
         if node.type in ("word", "number") and node.child_count == 0:
             return re.sub(r"\\(?:\n|(.))", lambda m: (m[1] or "").translate(_QUOTED), text)
         return text if node.type == "brace_expression" else self._resolve(node).translate(_QUOTED)
 
     def _resolve(self, node: Node) -> str:
-        """What the shell makes of one word, `UNKNOWN` for the parts that only it knows."""
+        """Return what the shell makes of one word, `UNKNOWN` for parts that only it knows."""
         text, is_leaf = text_of(node), node.child_count == 0
         match node.type:
             case "raw_string":
@@ -202,7 +202,7 @@ class _Script:
                 return _STANDS_FOR.get(node.type, UNKNOWN)
 
     def _compose(self, node: Node, resolve: Callable[[Node], str] | None = None) -> str:
-        """The node's text with each part resolved; the grammar leaves some spaces between them."""
+        """Return the node's text, each part resolved; keep spaces that are in no part."""
         resolve = resolve or self._resolve
         source, end, parts = node.text or b"", 0, list[str]()
         for child in node.children:
@@ -215,14 +215,14 @@ class _Script:
 
 
 _QUOTED = {ord(char): chr(code) for code, char in enumerate("{,.}", 1)}
-"""Characters that no command may hold stand for quoted ones."""
+"""Stand-ins for quoted characters: control characters, which no command may contain."""
 _SHOWN = {ord(code): chr(char) for char, code in _QUOTED.items()}
 _DECLARES = ("unset", "export", "declare", "typeset", "local", "readonly")
 _BESIDE = (
     *("variable_assignment", "herestring_redirect", "heredoc_start", "heredoc_body", "heredoc_end"),
     *("command", "pipeline", "list", "redirected_statement", "file_descriptor"),
 )
-"""What stands among the words of a command and is none."""
+"""Nodes among the words of a command that are not words of it."""
 
 _STANDS_FOR = {"arithmetic_expansion": "0", "process_substitution": "/dev/fd/63"}
 
@@ -243,7 +243,7 @@ _VISITS: dict[str, Callable[[_Script, Node], object]] = {
 
 
 def _parts(node: Node) -> Iterable[Node]:
-    """The parts of a command and of its redirects, those on a heredoc's line too."""
+    """Yield the parts of a command and of its redirects, also those on a heredoc's line."""
     for child in node.children:
         body = child.type == "command" and node.type == "redirected_statement"
         if body or child.type == "heredoc_redirect":

@@ -1,4 +1,4 @@
-"""The syntax tree of a script for bash: how it is made, and what it leaves as mere text."""
+"""Parses bash scripts, and finds code that the grammar leaves as mere text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 _QUOTING = ("raw_string", "ansi_c_string", "comment", "heredoc_body", "heredoc_content")
-"""Text in which nothing runs, but for heredocs."""
+"""Text in which nothing runs, except in heredocs, which are checked as a whole."""
 
 
 def parse_script(code: str) -> Node | None:
-    """The root of the tree; None for what is no script or is not read as bash reads it."""
+    """Return the tree's root; None for what is no script, or what bash would read otherwise."""
     root = Parser(_language()).parse(code.encode("utf-8", "surrogatepass")).root_node
-    # The grammar joins a line that is only a backslash with the wrong one.
+    # The grammar joins a line that is only a backslash with the wrong line.
     return None if root.has_error or re.search(r"(^|\n)\s*\\\n", code) else root
 
 
@@ -32,10 +32,10 @@ def every_node(node: Node) -> Iterator[Node]:
 
 
 def unread_texts(root: Node) -> Iterator[str]:
-    """What holds a substitution that the grammar may not take apart: `${name#$(command)}`."""
+    """Yield texts with a substitution that the grammar may not parse: `${name#$(command)}`."""
     nodes = list(every_node(root))
     starts = [text_of(node) for node in nodes if node.type == "heredoc_start"]
-    # Of two heredocs on one line the grammar mixes up the texts.
+    # The grammar mixes up the texts of two heredocs on one line.
     is_expanded = not all(re.search(r"['\"\\]", start) for start in starts)
     for node in nodes:
         pattern = _pattern_for(node, is_expanded=is_expanded)
@@ -44,7 +44,7 @@ def unread_texts(root: Node) -> Iterator[str]:
 
 
 def _pattern_for(node: Node, *, is_expanded: bool) -> re.Pattern[str] | None:
-    """What must not stand in this one; None for a node that is taken apart."""
+    """Return what must not occur in this node; None when nothing can hide in its text."""
     if node.type == "heredoc_redirect":
         return _HIDDEN_IN_QUOTES if is_expanded else None
     if node.type == "command_substitution":
@@ -57,7 +57,7 @@ def _pattern_for(node: Node, *, is_expanded: bool) -> re.Pattern[str] | None:
 
 
 _NESTED_BACKQUOTES = re.compile(r"^`[^\\]*\\")
-"""A backslash quotes for the outer command only."""
+"""Between backquotes a backslash quotes for the outer command only."""
 _TWO_AT_ONCE = re.compile(r"`\s*`")
 _HIDDEN_IN_QUOTES = re.compile(r"(?<!\\)(\\\\)*(`|\$[({[])")
 _HIDDEN = re.compile(r"(?<!\\)(\\\\)*(`|\$[({[]|[<>]\()")

@@ -1,7 +1,8 @@
-"""What rules say about a call: pure, by whole words of each part of a command.
+"""Applies rules to a call. Pure; compares whole words of each part of a command.
 
-To allow, a rule must meet every part word for word. To deny or to ask, one part that it meets is
-enough, options may stand in between, and words that only the shell knows may be any: then it asks.
+To be allowed, every part must match a rule word for word. To deny or ask, a rule need match only
+one part, and other words may stand between its own. A word that only the shell knows could be any
+word: where a strict rule might match because of it, the answer is to ask.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Segments = Sequence[Sequence[str]]
 
 
 def ruling_of(rules: Iterable[Rule], names: Sequence[str], segments: Segments) -> Ruling | None:
-    """The strictest that the rules say about a call of the tool with these names, or None."""
+    """Return the strictest ruling on a call of the tool with these names, or None."""
     fitting = [rule for rule in rules if any(fnmatchcase(name, rule.tool) for name in names)]
     strict = [rule for rule in fitting if rule.decision != "allow"]
     for rule in sorted(strict, key=lambda rule: rule.decision != "deny"):
@@ -36,9 +37,9 @@ def ruling_of(rules: Iterable[Rule], names: Sequence[str], segments: Segments) -
 
 
 def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> Rule | None:
-    """The rule that allows a part: by its own words, or by those of a part that it is the end of.
+    """Return the rule that allows a part by its own words, or by those of a part that it ends.
 
-    So `python -m pytest` needs no rule for pytest, and a rule for `timeout` allows nothing else.
+    So a rule for `python -m pytest` allows the pytest in it, and one for `timeout` only that.
     """
     for rule in rules:
         if not rule.argv:
@@ -52,7 +53,7 @@ def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> 
 
 
 def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """Those whose examples hold, and what is wrong with the others."""
+    """Return the rules whose examples hold, and what is wrong with the others."""
     checked = [(rule, next(_wrong_examples(rule), None)) for rule in rules]
     problems = (f"{rule.name}: {wrong}; it does not count" for rule, wrong in checked if wrong)
     return tuple(rule for rule, wrong in checked if wrong is None), tuple(problems)
@@ -90,9 +91,10 @@ def _begins(rule: Rule, words: Sequence[str]) -> bool:
 
 
 def _meets(rule: Rule, words: Sequence[str]) -> bool:
-    """The program, and the other words in their order, options or not in between.
+    """Return whether the rule's program comes first and its other words follow in their order.
 
-    What runs other programs, or may, is looked through.
+    Anything may stand between them. After a program that runs others, or may, any word counts as
+    the first too.
     """
     plain = _plain(words)
     runs_others = bool(plain) and find_program(plain[0])[1] in {"wrap", "high", "unknown"}

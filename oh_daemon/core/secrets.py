@@ -16,17 +16,17 @@ from urllib.parse import quote, quote_plus
 HIDDEN = "<secret hidden>"
 
 MIN_LENGTH = 8
-"""Shorter values are part of ordinary text; masking them would only tell where they are."""
+"""Shorter values occur in ordinary text too; masking them would only show where they are."""
 
 _MAX_HELD = 16_384
-"""A stream holds back no more than this; the longest private keys in use have 7 KB."""
+"""The most characters that a stream holds back; the longest private keys in use have 7 KB."""
 
 _KEY_HEAD = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _KEY_TEXT = r"\\+[nrt]|[\w+/=\s]"
 _KEY_FOOT = r"-----END [A-Z0-9 ]+-----"
 
 # What a text must contain | what comes before the token and stays visible | the token itself.
-# No token ends in a backslash or holds a quote, else a masked JSON string could lose its end.
+# No token ends in a backslash or contains a quote, or a masked JSON string could lose its end.
 _TABLE = (
     ("sk-", "", r"sk-(?:(?:ant|proj|svcacct|admin|or|lf)-[\w-]{16,}|[A-Za-z0-9]{20,})"),
     ("ghp_ gho_ ghu_ ghs_ ghr_", "", r"gh[pousr]_[A-Za-z0-9]{30,}"),
@@ -60,10 +60,10 @@ _TOKENS = [
 
 
 def _gates() -> list[tuple[re.Pattern[str], list[tuple[str, re.Pattern[str]]]]]:
-    """The tokens by the last letter of their anchors, each group behind one search.
+    """Group the tokens by the last letter of their anchors, each group behind one search.
 
-    A regex that starts with one letter jumps from one such letter to the next: this passes 1 KB
-    in a third of the time that looking for each anchor takes.
+    A regex that starts with a fixed letter jumps from one such letter to the next: this scans
+    1 KB in a third of the time that a search for each anchor takes.
     """
     groups: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for anchor, token in _TOKENS:
@@ -74,10 +74,10 @@ def _gates() -> list[tuple[re.Pattern[str], list[tuple[str, re.Pattern[str]]]]]:
 
 _GATES = _gates()
 
-# A letter or digit before a token means another word, unless it ends an escape or a color code.
+# After a letter or digit a token is part of a word, unless those end an escape or a color code.
 _WORD_BEFORE = re.compile(r"(?<=[A-Za-z0-9])(?<!\\[nrtbf])(?<![\d\[]m)(?<!%[0-9A-F]{2})")
 
-# Parameters of a URL are held back by their "?" or "&" and not by the end of a word.
+# The anchors of URL parameters are left out: streams hold those back by their "?" or "&".
 _ANCHORS = {a for a, _ in _TOKENS if not a.islower() or a[-1] != "="}
 _STARTS = {*_ANCHORS, "-----BEGIN ", "Bearer", "bearer", "Basic", "basic"}
 _HEADS = frozenset(start[:n] for start in _STARTS for n in range(1, len(start) + 1))
@@ -87,7 +87,7 @@ _KEY_END = re.compile(rf"{_KEY_FOOT}\Z")
 
 
 class Masker:
-    """Hides known values, in the forms that they usually travel in, and well-known tokens.
+    """Hides known values, also in their usual encodings, and tokens of well-known forms.
 
     Thread-safe.
     """
@@ -103,10 +103,10 @@ class Masker:
         if len(value) < MIN_LENGTH:
             return
         with self._adding:
-            # The longest first: a form may be part of another one, whose rest would stay.
+            # Longest first: a form may be part of a longer one, whose rest would stay visible.
             forms = sorted({*self._forms, *_forms(value)}, key=len, reverse=True)
-            # A backslash before a value belongs to its first letter when it is the odd one of a
-            # row: JSON's "\nabcdefgh" must not become "\<secret hidden>".
+            # Of an odd number of backslashes before a value, the last one escapes its first
+            # letter: JSON's "\nabcdefgh" must not become "\<secret hidden>".
             self._known = re.compile(rf"(?P<before>\\*)(?:{'|'.join(map(_guarded, forms))})")
             self._forms = tuple(forms)
 
@@ -120,7 +120,7 @@ class Masker:
         return text
 
     def open_end(self, text: str) -> int:
-        """Where that part of the text begins that may be the start of something to hide."""
+        """Return the offset from which the text's end may be the start of something to hide."""
         cut = min(_open_token(text), self._open_value(text))
         spans = [match.span() for match in self._known.finditer(text)] if self._forms else []
         return next((start for start, end in spans if start < cut < end), cut)
@@ -143,7 +143,7 @@ class MaskedStream:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """What may be shown by now, masked."""
+        """Return what may be shown by now, masked."""
         text = self._held + text
         cut = self._masker.open_end(text)
         if len(text) - cut > _MAX_HELD:
@@ -152,13 +152,13 @@ class MaskedStream:
         return self._masker.mask(text[:cut])
 
     def flush(self) -> str:
-        """What is still held, masked; the stream may go on."""
+        """Return what is still held back, masked; the stream may go on."""
         held, self._held = self._held, ""
         return self._masker.mask(held)
 
 
 def _forms(value: str) -> set[str]:
-    """The value itself, in JSON (also within a string in JSON), in a URL and in base64."""
+    """Return the value as it is, in JSON (also JSON within JSON), in a URL and in base64."""
     escaped = {dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
     twice = {dumps(form, ensure_ascii=False)[1:-1] for form in escaped}
     data = value.encode("utf-8", "surrogatepass")
@@ -175,7 +175,7 @@ def _forms(value: str) -> set[str]:
 
 
 def _guarded(form: str) -> str:
-    """A number is hidden in texts only: as a number in JSON it cannot become a text."""
+    """Return a form's regex; a number matches in strings only: `HIDDEN` is no JSON number."""
     if form.isdecimal():
         return rf"""(?<![^\\]":)(?<![^\\]": )(?<![\d.]){form}(?![\d.])"""
     return re.escape(form)
@@ -193,7 +193,7 @@ def _hide_token(match: re.Match[str]) -> str:
 
 
 def _open_token(text: str) -> int:
-    """Where a word at the end begins that holds the start of a token, else the end."""
+    """Return where the last word begins if a token may start in it, else the end of the text."""
     key = _OPEN_KEY.search(text) if "-----BEGIN" in text else None
     if key:
         return key.start()
@@ -209,6 +209,6 @@ def _open_token(text: str) -> int:
 
 
 def _ends_in_head(word: str) -> bool:
-    """Whether a token may begin at the end, and not in the middle of another word."""
+    """Return whether the word's end may start a token, other than in the middle of a word."""
     tails = ((word[-n - 1 : -n], word[-n:]) for n in range(1, min(len(word), 24) + 1))
     return any(t in _HEADS and not (b.isalnum() and t[0].isalnum()) for b, t in tails)

@@ -1,4 +1,4 @@
-"""How many turns may run at once: first come, first served, and a cancelled wait ends at once."""
+"""Limits how many turns run at once: first come, first served; a cancel ends a wait at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oh_daemon.core.cancel import CancelToken
 
 
 class Slots:
-    """Shared by all conversations of a daemon."""
+    """The turn slots that all conversations of a daemon share."""
 
     def __init__(self, limit: int = 64) -> None:
         self._changed = threading.Condition()
@@ -30,7 +30,7 @@ class Slots:
 
     @contextmanager
     def lent(self, cancel: CancelToken) -> Generator[None]:
-        """Give back the slot that one's turn holds, while it waits for other turns."""
+        """Give back the caller's slot while its turn waits for other turns."""
         self._give_back()
         try:
             yield
@@ -38,14 +38,14 @@ class Slots:
             self._take(cancel)
 
     def _take(self, cancel: CancelToken) -> None:
-        """In line, but after a cancel at once: then that turn ends and frees it."""
+        """Wait in line for a slot; after a cancel take one at once, as the turn soon frees it."""
         ticket = object()
         with cancel.notifying(self._changed), self._changed:
             self._waiting.append(ticket)
             self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
             self._waiting.remove(ticket)
             self._free -= 1
-            # The next one in line looked already when two places became free at once.
+            # When two slots became free at once, the next in line has already looked in vain.
             self._changed.notify_all()
 
     def _give_back(self) -> None:
