@@ -1,6 +1,7 @@
-"""What a program says about an agent: `LLM`, `Tool`, `Agent`. Frozen values that JSON can hold.
+"""How a program describes an agent: `LLM`, `Tool` and `Agent`, frozen values that dump to JSON.
 
-Keys and functions are not in that JSON: keys are given again, functions found by their names.
+The JSON holds neither keys nor functions. Whoever loads it passes the keys again, and the functions
+by their names.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
 
 
 class LLM(LLMSettings):
-    """A model and how it is reached. Frozen; its JSON leaves the key out.
+    """A model and how to reach it. Frozen; its JSON leaves out the key.
 
-    Without `api_key` none is sent: the variables of the providers are not read here. Platforms that
-    know their callers (Bedrock, SageMaker, Vertex) identify the machine as they always do.
+    Without `api_key` no key is sent: the providers' environment variables are not read here.
+    Bedrock, SageMaker and Vertex use the machine's own credentials, as their clients always do.
     """
 
     if TYPE_CHECKING:
-        # Type checkers do not know that a key may be given as plain text.
+        # Type checkers do not know that pydantic also accepts the key as plain text.
         def __init__(
             self, *, model: str, api_key: str | SecretStr | None = None, **settings: Any
         ) -> None: ...
@@ -75,19 +76,23 @@ Callback = Annotated[
 
 
 class _Loadable(Contract):
-    """Holds callbacks, which JSON has by name only."""
+    """A value with callbacks, of which its JSON holds only the names."""
 
     @classmethod
     def from_json(cls, text: str, callbacks: Mapping[str, Callable[..., object]]) -> Self:
-        """Load what `model_dump_json` gave; `callbacks` has the functions by their names."""
+        """Load the output of `model_dump_json`; `callbacks` maps names to functions.
+
+        Raises pydantic's `ValidationError`, which is a `ValueError`.
+        """
         return cls.model_validate_json(text, context={"callbacks": callbacks})
 
 
 class Tool(_Loadable):
-    """A function that the model may call, with its arguments as keywords.
+    """A function that the model may call; it gets its arguments as keywords.
 
-    It may return text, any JSON value, a `ToolResult` or a dict in MCP's form; what it raises is
-    told to the model.
+    It may return text, any JSON value, a `ToolResult`, or a dict in MCP's form. An exception that
+    it raises is reported to the model. It runs on threads of the conversation, and several at once
+    only when it is `read_only`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -98,13 +103,14 @@ class Tool(_Loadable):
         dict[str, Any],
         Field(validation_alias=AliasChoices("input_schema", "inputSchema")),
     ] = Field(default_factory=lambda: {"type": "object", "properties": {}})
-    """JSON Schema. One that describes no object is wrapped as the one argument `value`."""
+    """JSON Schema of the arguments. A schema that is not of an object becomes that of the only
+    argument, `value`."""
     callback: Callback
     read_only: bool = False
-    """Changes nothing, so it never asks and may run beside other calls."""
+    """The tool changes nothing, so it needs no approval and may run beside other calls."""
 
     def bound(self) -> FunctionTool:
-        """The tool as the agent's core takes it."""
+        """Return the tool in the form that the agent's core uses."""
         schema = self.input_schema
         if schema.get("type") != "object":
             schema = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
@@ -113,7 +119,7 @@ class Tool(_Loadable):
 
 
 def _check_settings(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Raises `ValueError` for what would not count: here nobody reads a list of problems."""
+    """Raises `ValueError` for a setting without effect: here nobody reads a list of problems."""
     if others := [name for name in given if name not in _MORE]:
         raise ValueError(f"{others[0]!r} is none of {', '.join(_MORE)}")
     merged = merge_settings([Layer("user", given)])
@@ -123,48 +129,50 @@ def _check_settings(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Agent(_Loadable):
-    """Who answers: model, own tools, instructions, policy. Frozen, and the same after JSON."""
+    """Who answers: its model, tools, instructions and policy. Frozen, and equal after JSON."""
 
     llm: LLM
     models: Mapping[str, LLM | Router] = Field(default_factory=dict[str, Any])
-    """More by names of your own, for single messages, `set_option` and `fallbacks`; a `Router`
-    lets one of all these answer each request."""
+    """More models under names of your own, for single messages, `set_option` and `fallbacks`. A
+    `Router` chooses one of the models for each request."""
     fallbacks: tuple[str, ...] = ()
     """Names of `models`, tried in this order when `llm` does not answer."""
     tools: tuple[Tool | BuiltinName, ...] = ()
-    """Its own tools; once a built-in one is named among them, only the named ones are offered."""
+    """Tools of your own, and names of built-in ones. Without any such name all built-in tools are
+    offered, otherwise only those that are named."""
     instructions: str = ""
-    """More for the system prompt."""
+    """Text that is added to the system prompt."""
     approval: Literal["askAlways", "askRisky", "askNever"] = "askNever"
-    """With `askNever` protected places are refused instead of asked about."""
+    """With `askNever`, an action in a protected place is refused instead of asked about."""
     risk_analyzer: Callback | None = None
-    """A `RiskAnalyzer` of `core.ports`: called with a tool's `ToolSpec` and an `Intent`, it gives
-    low, medium or high instead of the built-in rating."""
+    """A `RiskAnalyzer` of `core.ports`: it is called with a tool's `ToolSpec` and an `Intent`, and
+    returns low, medium or high in place of the built-in rating. An exception counts as high."""
     approval_policy: Callback | None = None
-    """An `ApprovalPolicy`: called like that, it gives allow, ask, reject, or None to leave it to
-    `approval`."""
+    """An `ApprovalPolicy` of `core.ports`: it is called with the same arguments and returns allow,
+    ask or reject, or None to leave the decision to `approval`. After an exception, the user is
+    asked."""
     max_steps: Annotated[int, Field(ge=1)] = 100
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     tool_choice: Literal["auto", "required"] = "auto"
-    """`required` holds for the first request of a turn."""
+    """`required` applies only to the first request of each turn."""
     result_schema: dict[str, Any] | None = None
-    """JSON Schema of what `finish` must give beside its message: `result` of the turn."""
+    """JSON Schema of the value that `finish` must give beside its message; the turn's `result`."""
     mcp_servers: Mapping[str, McpServerSettings] = Field(default_factory=dict[str, Any])
-    """In the form of the setting `mcpServers`; their tools are offered whatever `tools` names."""
+    """As in the setting `mcpServers`. Their tools are offered regardless of `tools`."""
     condenser: Condenser = "pipeline"
-    """What to do when the conversation fills the model's window; see the setting of this name."""
+    """What to do when the conversation fills the model's window: see the setting `condenser`."""
     memory: Path | None = None
-    """A folder for the user's notes, which outlive a conversation; a project's are with its logs.
-    None: no notes are read or kept."""
+    """A folder for the user's notes, which outlive a conversation; the notes of a project are kept
+    beside its logs. With None, no notes are read or written."""
     settings: Annotated[Mapping[str, Any], AfterValidator(_check_settings)] = Field(
         default_factory=dict[str, Any]
     )
-    """More, by the names of the settings: `mode`, `rules`, `hooks`, `titles` (off without it),
+    """Other settings by name: `mode`, `rules`, `hooks`, `titles` (off unless given),
     `logCompletions`, `maxCostUsdPerConversation`."""
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        """Each model that is named is there."""
+        """Check that every model exists that `fallbacks` and routers name."""
         main = self.llm.model
         if main in self.models:
             raise ValueError(f"models: {main!r} is the name of `llm`; choose another")
@@ -176,7 +184,7 @@ class Agent(_Loadable):
 
 
 def settings_of(agent: Agent) -> Settings:
-    """The agent as the settings of a process that has no other sources."""
+    """Return the agent as the settings of a process that has no other sources of settings."""
     more = merge_settings([Layer("user", {"titles": False, **agent.settings})]).settings
     own = {name: value for name, value in agent if name in _OWN}
     main = agent.llm.model
@@ -187,7 +195,7 @@ def settings_of(agent: Agent) -> Settings:
 
 
 def recipe_of(agent: Agent) -> Recipe:
-    """The agent as the wiring takes it."""
+    """Return the agent in the form that `fronts.wiring` uses."""
     own = [tool.bound() for tool in agent.tools if isinstance(tool, Tool)]
     builtin = [name for name in agent.tools if isinstance(name, str)]
     of_servers = [f"{tool_name(server, '')}*" for server in agent.mcp_servers]
@@ -205,6 +213,6 @@ def recipe_of(agent: Agent) -> Recipe:
 
 
 def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -> Models:
-    """The agent's models by their names, as its settings join them; see `Models` for `on_key`."""
+    """Return the agent's models, joined by its `settings`; see `Models` for `on_key`."""
     more = {name: model for name, model in agent.models.items() if isinstance(model, LLM)}
     return Models(lambda: settings, {}, on_key, {agent.llm.model: agent.llm, **more})

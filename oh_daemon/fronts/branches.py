@@ -1,6 +1,6 @@
-"""What is made of a conversation as a whole, whoever has it open: an export, a branch.
+"""Exports a conversation and forks it, whichever process has it open.
 
-Nothing here changes the conversation itself. It blocks, for some milliseconds per megabyte of log.
+Nothing here changes the conversation itself. Calls block for some milliseconds per megabyte of log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BLOB_NAME = re.compile(rb"\b[0-9a-f]{64}\b")
 def export(
     conversations: Conversations, conversation_id: str, folders: Sequence[Path], form: Format
 ) -> str:
-    """The whole conversation as one text. Raises `ConversationNotFoundError`, `StorageError`."""
+    """Render the conversation as one text. Raises `ConversationNotFoundError`, `StorageError`."""
     _, records, _ = conversations.read(conversation_id, folders)
     return render_export(
         conversation_id,
@@ -59,10 +59,10 @@ def fork(
     *,
     at_work: bool = True,
 ) -> Live:
-    """Begin a conversation with the first part of another, and open it.
+    """Start a conversation with the first part of another one, and open it.
 
-    Raises `InvalidParamsError`, `ConversationNotFoundError`, `InvalidStateError` for one that is in
-    memory only, and `StorageError`.
+    Raises `InvalidParamsError`, `ConversationNotFoundError`, `StorageError`, and
+    `InvalidStateError` when the source is kept in memory only.
     """
     _, records, _ = conversations.read(params.conversation_id, folders)
     try:
@@ -79,7 +79,7 @@ def fork(
 
 
 def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> str:
-    """Put a new log beside the one in `source`, its blobs first; the result is its id."""
+    """Write a new log beside the one in `source`, blobs first, and return its conversation id."""
     catalog, forked_id = Catalog(source.parents[1]), new_id()
     place = catalog.create(forked_id)
     lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
@@ -99,8 +99,8 @@ def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> s
 
 
 def _share_checkpoints(ours: Path, theirs: Path) -> None:
-    """What git has written never changes; it replaces files, so a second name is enough."""
+    """Hard links are enough: git never changes a file that it has written, but replaces it."""
     passing = shutil.ignore_patterns("*.lock", "tmp_*")
-    # A command that ends just now may take away a file that was seen.
+    # A command that is just ending may remove a file after the copy has listed it.
     with suppress(FileNotFoundError, shutil.Error):
         shutil.copytree(ours, theirs, ignore=passing, copy_function=link_or_copy)

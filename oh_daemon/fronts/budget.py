@@ -1,7 +1,8 @@
-"""What may be spent beyond one turn: in a conversation, and by this user on one day.
+"""Limits of cost beyond one turn: for a conversation, and for the user's day.
 
-Hears what its conversation pays, keeps the day's sum where all daemons of the user find it, and
-compares before each step. Limits are read anew, so that raising one is enough to go on.
+A `Budget` adds up what its conversation pays, keeps the day's sum where all daemons of the user
+find it, and checks the limits before each step. It rereads them, so raising a limit is enough to
+go on.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SET_PRICES = "Some had none; `llm.inputCostPerToken` and `llm.outputCostPerToke
 
 
 class Budget(Listener):
-    """For one conversation; `spend` adds to what was spent today and gives the sum."""
+    """The budget of one conversation; `spend` adds to today's cost and returns the day's sum."""
 
     def __init__(self, settings: Callable[[], Settings], spend: Callable[[float], float]) -> None:
         self._settings = settings
@@ -32,7 +33,7 @@ class Budget(Listener):
         self._unsaved_usd = 0.0
 
     def rest_before_step(self, state: State) -> Rest | None:
-        """Why there must be no further step, or None. Called by the worker; touches the disk."""
+        """Return why no further step may begin, or None. The worker calls it; reads the disk."""
         settings, today_usd = self._settings(), self.save()
         limit = settings.max_cost_usd_per_conversation
         if limit is not None and state.known_cost_usd >= limit:
@@ -43,7 +44,7 @@ class Budget(Listener):
         return None
 
     def warn_of_unknown(self, state: State, warn: Callable[[str, str], None]) -> None:
-        """Say when there is a limit, and calls that no limit counts."""
+        """Warn when a limit is set, but calls of unknown price do not count toward it."""
         settings = self._settings()
         limits = (
             state.max_cost_usd,
@@ -54,7 +55,7 @@ class Budget(Listener):
             warn("The limit of cost counts only calls with a known price", _SET_PRICES)
 
     def save(self) -> float:
-        """Keep what is new; the sum of today as far as it is known."""
+        """Store the cost that is not stored yet; return today's sum as far as it is known."""
         with self._lock:
             new, self._unsaved_usd = self._unsaved_usd, 0.0
         try:
@@ -66,7 +67,7 @@ class Budget(Listener):
             return new
 
     def on_record(self, _journal: Journal, _line: bytes, record: Json) -> None:
-        """That of a sub-agent is in its own conversation."""
+        """Count what calls cost, except a sub-agent's, which its own conversation counts."""
         event = record["event"]
         if event["type"] == "usage.updated" and event.get("purpose") != "subagent":
             with self._lock:

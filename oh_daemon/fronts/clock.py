@@ -1,4 +1,4 @@
-"""The core's port for time, as the machine has it."""
+"""Implements the core's port for time with the clock of the machine."""
 
 from __future__ import annotations
 

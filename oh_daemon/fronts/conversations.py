@@ -1,7 +1,7 @@
-"""The conversations of one process: started, opened, found on disk, closed.
+"""The conversations of one process: starts, opens, finds, lists, closes and deletes them.
 
-`Live` ones are at work here; all others are logs that `store/catalog` knows. Methods that touch the
-disk block for some milliseconds and belong on a worker thread, never on the main loop.
+A `Live` conversation is at work here; all others are logs that `store/catalog` finds. Methods that
+touch the disk block for some milliseconds: call them on a worker thread, never on the main loop.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 _DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeError, ValueError)
-"""What a log raises of which nothing can be made."""
+"""What opening a log raises when the log is damaged beyond use."""
 
 
 class Conversations:
@@ -106,7 +106,7 @@ class Conversations:
         recipe: Recipe | None = None,
         at_work: bool = True,
     ) -> Live:
-        """The conversation, opened from its log when it is not at work yet.
+        """Return the conversation, and open it from its log unless it is at work already.
 
         Raises `ConversationNotFoundError`, `ConversationLockedError` or `StorageError`.
         """
@@ -119,7 +119,7 @@ class Conversations:
         opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
         with _closed_on_failure(opened.log):
             if state.seq == 0:
-                # Killed before its first event, so nobody heard of it; a start may take its place.
+                # Killed before its first event: no client knows it, and a start may reuse its id.
                 raise ConversationNotFoundError(conversation_id)
             own = _folders_of(state)
             settings = self.shared.settings(own[0] if own else None).settings
@@ -132,9 +132,9 @@ class Conversations:
     def open_or_follow(
         self, conversation_id: str, folders: Sequence[Path], on_over: Callable[[Followed], object]
     ) -> Live | Followed:
-        """The same, but one that another process has open is read and followed.
+        """Open the conversation, or follow its log when another process has it open.
 
-        `on_over` is called when that process is done with it: then it can be opened.
+        `on_over` is called when that process has released it, so that it can be opened here.
         """
         followed = self.find_followed(conversation_id)
         if followed is not None and followed.is_live:
@@ -148,7 +148,7 @@ class Conversations:
         with ExitStack() as unless_locked:
             unless_locked.callback(followed.leave)
             try:
-                # It may have been freed before we watched for that.
+                # The other process may have released it before we began to watch.
                 return self.open(conversation_id, folders)
             except ConversationLockedError:
                 unless_locked.pop_all()
@@ -164,7 +164,7 @@ class Conversations:
         return followed
 
     def find_followed(self, conversation_id: str) -> Followed | None:
-        """A conversation of another process that is followed here."""
+        """Return the conversation of another process that is followed here, or None."""
         with self._lock:
             return self._followed.get(conversation_id)
 
@@ -173,7 +173,7 @@ class Conversations:
             return list(self._followed.values())
 
     def leave(self, conversation_id: str) -> None:
-        """Follow it no longer."""
+        """Stop following the conversation."""
         with self._lock:
             followed = self._followed.pop(conversation_id, None)
         if followed is not None:
@@ -183,7 +183,7 @@ class Conversations:
     def _new_log(
         self, conversation_id: str, folders: Sequence[Path], params: m.StartParams
     ) -> Generator[tuple[EventLog, str]]:
-        """A log and its epoch; nothing of it stays when the conversation does not begin."""
+        """Yield a new log and its epoch; remove the log when the conversation fails to start."""
         if params.ephemeral:
             yield MemoryLog(), new_id()
             return
@@ -223,14 +223,15 @@ class Conversations:
             return self._live.get(conversation_id)
 
     def find_journal(self, conversation_id: str) -> Journal | None:
-        """A conversation that is at work here, or followed."""
+        """Return a conversation that is at work or followed here, or None."""
         live = self.find_live(conversation_id)
         return live.conversation if live is not None else self.find_followed(conversation_id)
 
     def live(self, conversation_id: str) -> Live:
-        """Raises `ConversationNotFoundError` with the way out when it is not open here.
+        """Return the conversation that is at work here.
 
-        Raises `ConversationLockedError` when it is only followed.
+        Raises `ConversationLockedError` when it is only followed, and `ConversationNotFoundError`,
+        with a hint for the client, when it is not open here.
         """
         if (found := self.find_live(conversation_id)) is not None:
             return found
@@ -243,14 +244,14 @@ class Conversations:
             return list(self._live.values())
 
     def close(self, conversation_id: str) -> None:
-        """End its worker and free its log."""
+        """End the conversation's worker and release its log."""
         with self._lock:
             live = self._live.pop(conversation_id, None)
         if live is None:
             raise ConversationNotFoundError(conversation_id)
         live.agent.close()
         if live.conversation.status not in BUSY | {"paused"}:
-            # A log that takes nothing more must not keep its shells and its lock for ever.
+            # When the log cannot be written, its shells and its lock must still be released.
             with suppress(StorageError):
                 live.conversation.append(e.ConversationClosed())
         self._keep_summary(live)
@@ -258,7 +259,7 @@ class Conversations:
         live.close()
 
     def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> m.ConversationInfo:
-        """Change what lists show of it; one that is not open is opened for this moment only."""
+        """Change what lists show of a conversation; a closed one is opened only for this call."""
         was_open = self.find_live(params.conversation_id) is not None
         live = self.open(params.conversation_id, folders, at_work=False)
         journal = live.conversation
@@ -271,9 +272,9 @@ class Conversations:
     def delete(
         self, conversation_id: str, folders: Sequence[Path], *, permanent: bool
     ) -> Conversation | None:
-        """What is no more, or None when nothing could be made of its log.
+        """Delete a conversation and its sub-agents; return it, or None if its log was unusable.
 
-        Raises like `open`, and when a turn is under way.
+        Raises what `open` raises, and `ConversationBusyError` when a turn is under way.
         """
         try:
             live = self.open(conversation_id, folders, at_work=False)
@@ -298,7 +299,7 @@ class Conversations:
                 catalog.remove(conversation_id, permanent=permanent)
 
     def close_all(self, deadline_s: float) -> None:
-        """Stop everything at once; each turn under way is recorded as interrupted."""
+        """Close all conversations at once; a turn under way is recorded as interrupted."""
         with self._lock:
             live = list(self._live.values())
             self._live.clear()
@@ -311,8 +312,8 @@ class Conversations:
             self._keep_summary(each)
 
     def listed(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
-        """Summaries of the conversations here (or of a parent's), newest first, opening none."""
-        # Those at work would be read from their logs, which are ahead of what is kept beside them.
+        """Return summaries of top-level (or a parent's) conversations, newest first; open none."""
+        # Of live ones the stored summary is behind the log, so the catalog would read the log.
         journals = [*(live.conversation for live in self.all_live()), *self.all_followed()]
         found = {journal.id: summarize(journal) for journal in journals}
         for catalog in self.catalogs(folders):
@@ -321,7 +322,7 @@ class Conversations:
         return sorted(wanted, key=lambda summary: str(summary["updatedAt"]), reverse=True)
 
     def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
-        """State, records and epoch of any conversation, without opening or locking it."""
+        """Return state, records and epoch of any conversation, without opening or locking it."""
         if (live := self.find_live(conversation_id)) is not None:
             lines = live.conversation.log.read_range(1, live.conversation.state.seq)
             records = [orjson.loads(line) for line in lines]
@@ -331,19 +332,19 @@ class Conversations:
         return fold(conversation_id, records), records, scan.header.get("epoch", "")
 
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
-        """The folder of its log. Raises `ConversationNotFoundError`."""
+        """Return the folder of a conversation's log. Raises `ConversationNotFoundError`."""
         for catalog in self.catalogs(folders):
             if (place := catalog.find(conversation_id)) is not None:
                 return place
         raise ConversationNotFoundError(conversation_id)
 
     def options_of(self, journal: Journal) -> tuple[m.Option, ...]:
-        """The pickers of one conversation, with the models that settings offer."""
+        """Return the option pickers of a conversation, with the models that settings offer."""
         names = self.shared.settings(None).settings.model_names
         return option_pickers(journal.state.options, names)
 
     def _keep_summary(self, live: Live) -> None:
-        """Refresh what lists show of a conversation that is not open, and what today cost."""
+        """Store the summary that lists show while this is not open, and today's cost."""
         live.budget.save()
         if isinstance(live.conversation.log, MemoryLog):
             return
@@ -369,14 +370,14 @@ class Conversations:
             )
 
     def catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
-        """Where logs may lie; a new one goes into the first."""
+        """Return the catalogs where logs may be; a new log goes into the first."""
         homes = dict.fromkeys([*(f / ".openhands" for f in folders), self.shared.user_folder])
         return [Catalog(home) for home in homes]
 
 
 @contextmanager
 def _closed_on_failure(log: EventLog) -> Generator[None]:
-    """Frees the log's lock when the conversation does not come to life."""
+    """Release the log's lock when starting or opening the conversation fails."""
     try:
         yield
     except BaseException:
@@ -385,7 +386,7 @@ def _closed_on_failure(log: EventLog) -> Generator[None]:
 
 
 def _folders_of(state: State) -> list[Path]:
-    """The folders named by the first event. Raises `InvalidStateError` for a log without one."""
+    """Return the folders of the first event. Raises `InvalidStateError` for a log without one."""
     if not state.created_at:
         raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
     return _paths(state.folders)

@@ -1,4 +1,4 @@
-"""One conversation at a glance, as lists and answers show it."""
+"""Summaries of a conversation, as lists and answers to requests show them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from oh_daemon.store.catalog import Catalog, summary_of
 
 
 def summarize(journal: Journal) -> Json:
-    """What lists need of a live conversation; the same as of one that is closed."""
+    """Return the summary that lists show of a live conversation, as for a closed one."""
     with journal.changed:
         return summary_of(journal.state)
 
 
 def describe(journal: Journal) -> m.ConversationInfo:
-    """A live or followed conversation at a glance."""
+    """Describe a live or followed conversation."""
     with journal.changed:
         lock: Json = {"mine": True}
         if isinstance(journal, Followed):
@@ -29,18 +29,18 @@ def describe(journal: Journal) -> m.ConversationInfo:
         info = describe_state(journal.state, lock=lock, epoch=journal.epoch)
         if journal.halted is None:
             return info
-        # The log could not take this change of status, so the state does not know it.
+        # This change of status could not be logged, so the state does not show it.
         return info.model_copy(update={"status": "paused", "status_reason": "storage"})
 
 
 def describe_state(state: State, *, lock: Json, epoch: str | None = None) -> m.ConversationInfo:
-    """A conversation at a glance, from its state; `lock` says who has it open."""
+    """Describe a conversation from its state; `lock` says who has it open."""
     now = {"epoch": epoch, "turnId": (state.turn or {}).get("id"), "lock": lock}
     return m.ConversationInfo.model_validate({**summary_of(state), **now})
 
 
 def describe_closed(summary: Json, homes: Iterable[Catalog]) -> m.ConversationInfo:
-    """A conversation that is not open in this process, by its summary from one of `homes`."""
+    """Describe a conversation that is not open here, from its summary in one of `homes`."""
     own = (home for home in homes if home.find(summary["id"]))
     owner = next((home.owner_of(summary["id"]) for home in own), dict[str, Any]())
     lock = {"mine": False, "pid": owner.get("pid")}
@@ -48,7 +48,7 @@ def describe_closed(summary: Json, homes: Iterable[Catalog]) -> m.ConversationIn
 
 
 def plan_update(params: m.UpdateParams, before: Json) -> e.ConversationUpdated:
-    """The event that changes it as asked; `before` is its metadata now."""
+    """Return the event for the requested changes; `before` is the present metadata."""
     given = params.model_fields_set
     known = {} if params.metadata is None else {**before, **params.metadata}
     return e.ConversationUpdated(

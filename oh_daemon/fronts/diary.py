@@ -1,6 +1,6 @@
-"""The daemon's own log file: a diary of conversations at INFO, details at DEBUG, always masked.
+"""The daemon's own log file: conversations at INFO, details at DEBUG, with all secrets masked.
 
-stderr gets errors only: some editors show every line of it as a fault.
+stderr gets errors only, because some editors present each of its lines as an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
 
 
 class MaskedFormatter(logging.Formatter):
-    """Takes secrets out of the finished line, tracebacks included."""
+    """Masks secrets in the finished log entry, including its traceback."""
 
     def __init__(self, masker: Masker) -> None:
         super().__init__(_FORMAT)
@@ -30,7 +30,7 @@ class MaskedFormatter(logging.Formatter):
 
 
 def keep_diary(path: Path, level: str, masker: Masker) -> None:
-    """Log to `path`, readable by its owner only; without it, errors still reach stderr."""
+    """Log to `path`, readable by its owner only; without that file, errors still reach stderr."""
     root = logging.getLogger("oh_daemon")
     root.setLevel(level)
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]

@@ -1,7 +1,7 @@
-"""The way in for the user's other agents: a socket of this daemon in the user's own state folder.
+"""How the user's other agents connect: a socket of this daemon in the user's own state folder.
 
-It is there only with the setting `shareTools`. Who comes names a folder first, in one line, and is
-let in when that is open in this editor; from then on both sides speak MCP.
+It exists only with the setting `shareTools`. A client first sends one line that names a folder. It
+is let in when that folder is open in this editor, and from then on both sides speak MCP.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATIENCE_S = 10.0
 
 
 class Door:
-    """Of one daemon; nobody is let in after `close`."""
+    """The socket of one daemon; after `close`, no client can connect."""
 
     def __init__(self, home: Path, shared: Shared, folders: Callable[[], Sequence[Path]]) -> None:
         self._home = home
@@ -34,7 +34,7 @@ class Door:
         self._folders = folders
 
     def open(self) -> None:
-        """Raises `ReadOnlyError` or `OSError`."""
+        """Start to listen. Raises `ReadOnlyError` or `OSError`."""
         self._home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         private_folder(self._home)
         run_on_loop(self._listen(), CancelToken())
@@ -58,7 +58,7 @@ class Door:
 
 
 def knock(home: Path, folder: Path) -> socket.socket | None:
-    """A connection to a daemon that has this folder open, ready for MCP; None if there is none."""
+    """Connect to a daemon that has this folder open, ready for MCP; None if there is none."""
     for place in sorted(home.glob("*.sock")):
         peer = socket.socket(socket.AF_UNIX)
         peer.settimeout(_PATIENCE_S)
@@ -70,7 +70,7 @@ def knock(home: Path, folder: Path) -> socket.socket | None:
                 peer.settimeout(None)
                 return peer
         except ConnectionRefusedError:
-            # Its daemon was killed.
+            # The socket was left behind by a daemon that was killed.
             place.unlink(missing_ok=True)
         except OSError:
             pass
@@ -80,7 +80,7 @@ def knock(home: Path, folder: Path) -> socket.socket | None:
 
 @contextmanager
 def _short(folder: Path) -> Generator[Path]:
-    """Another name of the folder: that of a socket may have no more than 107 bytes."""
+    """Yield a short path to the folder: that of a socket may have no more than 107 bytes."""
     known = Path("/proc/self/fd")
     if not known.exists():
         yield folder

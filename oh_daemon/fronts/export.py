@@ -1,7 +1,7 @@
-"""A conversation as one text for somebody else: its log, Markdown, or a page.
+"""Renders a conversation as one text to share: its log, Markdown, or an HTML page.
 
-Rendering is pure. Secrets are masked in the records before anything is made of them, also those
-that became known after the log was written.
+Rendering is pure. Secrets are masked in the records before they are rendered, including secrets
+that became known only after the log was written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def render_export(
     masker: Masker,
     read_blob: ReadBlob,
 ) -> str:
-    """The whole text; `read_blob` gives the images that are kept beside the log."""
+    """Return the whole text; `read_blob` returns the images that are kept beside the log."""
     lines = [masker.mask(orjson.dumps(record).decode()) for record in records]
     if form == "jsonl":
         return "".join(f"{line}\n" for line in lines)
@@ -39,14 +39,14 @@ def render_export(
     state = fold(conversation_id, masked)
     if form == "markdown":
         return render_markdown(state, masked)
-    # Markdown needs a parser, which takes a while to load.
+    # The page needs a Markdown parser, which is slow to import.
     from oh_daemon.fronts.export_page import render_page  # noqa: PLC0415
 
     return render_page(state, masked, read_blob)
 
 
 def render_markdown(state: State, records: Sequence[Json]) -> str:
-    """For a note or an issue; what tools said stands in fences that it cannot end."""
+    """Render for a note or an issue; output of tools stands in fences that it cannot close."""
     parts = [f"# {_one_line(heading(state))}", " · ".join(_one_line(f) for f in facts(state))]
     for kind, told_of in told(records):
         parts += _markdown_item(told_of) if kind == "item" else [f"---\n\n*{ending(told_of)}*"]
@@ -58,7 +58,7 @@ def heading(state: State) -> str:
 
 
 def facts(state: State) -> Iterator[str]:
-    """Who, where, when and for how much."""
+    """The date, model, folders, tokens and cost."""
     if state.created_at:
         yield state.created_at[:16].replace("T", " ") + " UTC"
     yield state.agent.get("label") or state.agent.get("model", "")
@@ -74,7 +74,7 @@ def usage_of(usage: Json) -> str:
 
 
 def ending(turn: Json) -> str:
-    """How a turn came to its end."""
+    """How a turn ended, in how many steps and for how much."""
     steps = "1 step" if turn.get("nSteps") == 1 else f"{turn.get('nSteps', 0)} steps"
     how = turn["status"]
     if turn.get("error"):
@@ -84,7 +84,7 @@ def ending(turn: Json) -> str:
 
 
 def is_spoken(item: Json) -> bool:
-    """A tool call whose result is for people to read, like an answer."""
+    """Whether this is a tool call whose result people read as an answer."""
     is_finish = item["kind"] == "toolCall" and item["tool"] == "finish"
     return is_finish and item["status"] == "completed"
 
@@ -94,10 +94,10 @@ def is_question(item: Json) -> bool:
 
 
 def question_and_answer(item: Json) -> tuple[str, str, str]:
-    """What was asked, what the user answered, and why they did not."""
+    """The question, the user's answer, and the reason why there is none; each may be empty."""
     question, came = question_text(item["args"]), text_of(item["content"])
     if came == question:
-        return question, "", ""  # There was nobody to answer; a message may have.
+        return question, "", ""  # Nobody could answer; a later message may have.
     return (question, "", came) if item.get("reason") else (question, came, "")
 
 
@@ -121,7 +121,7 @@ def outcome(item: Json) -> str:
 
 
 def patches(item: Json) -> str:
-    """What a call changed, as one patch."""
+    """All changes of a call as one patch."""
     return "".join(change.get("patch") or "" for change in changes_made(item))
 
 
@@ -138,7 +138,7 @@ def text_of(parts: Iterable[Json]) -> str:
 
 
 def told_part(part: Json) -> tuple[str, str]:
-    """What the user pointed at: its name for people, and the text that went with it."""
+    """A part that the user attached: its name for people, and the text that it carries."""
     uri = part.get("uri", "")
     name = part.get("name") or uri.rpartition("/")[2]
     lines = part.get("range")
@@ -204,7 +204,7 @@ def _markdown_call(item: Json) -> list[str]:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A block that the text cannot close; nothing for nothing."""
+    """A fenced block that the text cannot close; empty for empty text."""
     if not text.strip():
         return ""
     longest = max(map(len, re.findall(r"`{3,}", text)), default=2)

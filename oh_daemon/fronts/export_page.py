@@ -1,7 +1,7 @@
-"""A conversation as one HTML page that needs nothing else: no script, no network, light and dark.
+"""Renders a conversation as one self-contained HTML page: no script, no network, light and dark.
 
-What people, models and tools wrote is text: it is escaped, or rendered from Markdown without HTML
-and without images. The page's own policy forbids whatever should slip through.
+Whatever people, models and tools wrote is escaped, or rendered from Markdown without HTML and
+images. The page's own content security policy forbids whatever might still slip through.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _ICONS = {"command": "$", "fileChange": "±", "plan": "☰"}
 _BAD = {"failed", "rejected", "cancelled"}
 _DIFF = {"+": "add", "-": "del", "@": "at"}
-# HTML in Markdown stays text, and a picture would tell its server who reads the page.
+# HTML in Markdown stays text. An image would tell its server who reads the page.
 _MARKDOWN = MarkdownIt("js-default", {"html": False}).disable("image")
 
 
 def render_page(state: State, records: Sequence[Json], read_blob: ReadBlob) -> str:
-    """The page; `read_blob` gives the images that are kept beside the log."""
+    """Return the page; `read_blob` returns the images that are kept beside the log."""
     title = escape(export.heading(state))
     style = Path(__file__).with_suffix(".css").read_text("utf-8")
     chips = "".join(f"<li>{escape(fact)}</li>" for fact in export.facts(state))
@@ -124,7 +124,7 @@ def _source(part: Json, read_blob: ReadBlob) -> str | None:
         try:
             data = b64encode(read_blob(part["outputRef"])).decode()
         except DaemonError:
-            return None  # It is no longer there; its place says that there was one.
+            return None  # The image is gone; a chip says that there was one.
     return f"data:{part['mimeType']};base64,{escape(data)}" if data else None
 
 
@@ -159,7 +159,7 @@ def _plan(item: Json) -> str:
 
 
 def _changes(changes: Sequence[Json]) -> str:
-    """Each file under its name, where there are several."""
+    """The diff of each file, under the file's name if there are several."""
     diffs = [_diff(change.get("patch") or "") for change in changes]
     if len(changes) == 1:
         return diffs[0]
@@ -169,7 +169,7 @@ def _changes(changes: Sequence[Json]) -> str:
 
 
 def _diff(patch: str) -> str:
-    """Each line is a block of its own, so that its color goes to the edge."""
+    """A patch, each line in a block of its own, so that its color extends to the edge."""
     lines = [line for line in patch.splitlines() if not line.startswith(("--- ", "+++ "))]
     rows = (f'<span class="{_DIFF.get(line[:1], "same")}">{_safe(line)}\n</span>' for line in lines)
     return f'<pre class="diff">{"".join(rows)}</pre>'

@@ -1,8 +1,7 @@
-"""The Python API: conversations and workspaces of a program, without any editor.
+"""The Python API: conversations that a program runs without any editor.
 
-No settings file and no variable is read here: what a program passes is all there is. Nothing is
-shared between conversations but what the program itself shares. Callbacks come from one thread of
-the conversation, in order.
+Only what the program passes counts: no settings are read from files or environment variables, and
+conversations share only what the program shares. Each calls its callbacks in order, on one thread.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConversationStatus(StrEnum):
-    """What a conversation does now; the words of the protocol."""
+    """What a conversation is doing; the values are those of the protocol."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -64,13 +63,13 @@ class ConversationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """How a conversation stood when it was asked."""
+    """The state of a conversation at one moment; it does not change afterwards."""
 
     status: ConversationStatus
     title: str
     usage: Json
     pending: tuple[Approval, ...]
-    """Also those of sub-agents."""
+    """Approvals that wait for `respond`, including those of sub-agents."""
 
 
 _ASKING = frozenset({"approval.requested", "approval.resolved"})
@@ -79,9 +78,10 @@ QuestionCallback = Callable[[InputRequest], str | None]
 
 
 class Conversation:
-    """One agent at work in its own thread. Thread-safe; also a context manager.
+    """One agent that works in a thread of its own. A context manager that closes itself.
 
-    Reopen an earlier one by its id, with the same or another agent.
+    Thread-safe. Methods that wait for a turn must not be called from a tool of that same turn.
+    Pass `conversation_id` to reopen an earlier conversation, with the same or another agent.
     """
 
     def __init__(
@@ -93,10 +93,11 @@ class Conversation:
         metadata: Mapping[str, Any] | None = None,
         on_question: QuestionCallback | None = None,
     ) -> None:
-        """Without a workspace there are no tools for files and the log is in memory only.
+        """Without a `workspace` there are no file tools, and the log is kept in memory only.
 
-        `on_question` gives the user's answer to a question of the agent, None for no answer; it is
-        called where callbacks are. Without it a question ends the turn and is its final text.
+        `on_question` returns the user's answer to the agent's question, or None; it runs on the
+        callbacks' thread. Without it, a question ends the turn and becomes its final text.
+        Raises `UserError`, `ModelUnavailableError` or `StorageError`.
         """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
@@ -135,7 +136,7 @@ class Conversation:
         self.id = self._live.id
         if on_question is not None:
             self._calls.add(self._answer_new)
-            # The first answer may come while the others are still put.
+            # The first answer may arrive while the other questions are still being submitted.
             for question in tuple(self._live.conversation.state.questions.values()):
                 self._calls.submit(self._answer, InputRequest.model_validate(question))
 
@@ -147,14 +148,14 @@ class Conversation:
         return self._conversations.open(known_id, folders, recipe=recipe, at_work=False)
 
     def register_callback(self, callback: EventCallback) -> Callable[[], None]:
-        """Call `callback` with each event from now on; the result unregisters it.
+        """Call `callback` with each event from now on; return a function that unregisters it.
 
-        Approvals that sub-agents ask for come too.
+        Of sub-agents, only their approvals are delivered. An exception in `callback` is logged.
         """
         return self._calls.add(callback)
 
     def start_thread(self) -> None:
-        """Let the agent work; messages sent before wait for this."""
+        """Start the agent's thread; messages sent earlier wait for this. Later calls do nothing."""
         self._live.agent.start()
 
     def send_message(
@@ -165,10 +166,11 @@ class Conversation:
         sender: Conversation | None = None,
         model: str | None = None,
     ) -> str:
-        """Start a turn, or steer the running one; returns the message's id at once.
+        """Start a turn or steer the running one, and return the message's id without waiting.
 
-        With a `sender` it is told as what that conversation says, and not the user. With a `model`
-        that one answers it, in a turn of its own. Raises `ModelUnavailableError`.
+        With `sender`, the agent is told that this conversation wrote the message, not the user.
+        With `model`, that model answers in a turn of its own. Raises `ModelUnavailableError`,
+        `StorageError`, or a `UserError` when the conversation cannot take the message now.
         """
         part: Part = TextPart(text=text)
         if sender is not None:
@@ -190,10 +192,10 @@ class Conversation:
         *,
         model: str | None = None,
     ) -> Turn:
-        """Send `message`, or resume, and wait until the turn has ended or is on hold.
+        """Send `message` (None: resume), wait until the turn ends or pauses, and return it.
 
-        Callbacks have seen all its events then. Raises `TimeoutError`, and the turn goes on,
-        `StorageError` or `ModelUnavailableError`.
+        By then callbacks have seen all its events. Raises `TimeoutError`, and the turn goes on;
+        otherwise the errors of `send_message`.
         """
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
@@ -202,12 +204,12 @@ class Conversation:
         )
 
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
-        """Change it from the next step on. Raises `InvalidParamsError`, `ModelUnavailableError`."""
+        """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
         values = check_options({option: self._known(value) if option == "model" else value})
         self._live.conversation.append(OptionsChanged(values=values))
 
     def condense(self, instructions: str | None = None) -> Turn:
-        """Replace older steps by a summary; the result is the turn in which that was done."""
+        """Replace older steps with a summary, wait, and return the turn in which this happened."""
         return self._until_rest(lambda: self._live.conversation.condense(instructions), None)
 
     def _until_rest(self, begin: Callable[[], Json], timeout_s: float | None) -> Turn:
@@ -221,26 +223,26 @@ class Conversation:
         return turn
 
     def ask(self, question: str) -> str:
-        """Ask beside the work: the answer is in no history, its cost is in `state.usage`; blocks.
+        """Ask the model beside the agent's work, wait, and return its answer.
 
-        Raises `ModelError`.
+        No history keeps the answer; `state.usage` includes its cost. Raises `ModelError`.
         """
         return self._live.agent.ask(question, CancelToken()).text
 
     def pause(self) -> None:
-        """Stop after the step under way."""
+        """Pause the turn after its current step; does not wait. Raises `InvalidStateError`."""
         self._live.conversation.pause("step")
 
     def resume(self) -> None:
-        """Go on with the paused turn."""
+        """Continue the paused turn; does not wait. Raises `InvalidStateError`."""
         self._live.conversation.resume()
 
     def interrupt(self, timeout_s: float | None = 10.0) -> None:
-        """Stop now: the model's answer and the tool's processes; returns when it has ended."""
+        """Stop the model and the tools now, and wait for the turn's end. Raises `TimeoutError`."""
         self._live.conversation.interrupt().result(timeout_s)
 
     def respond(self, approval: Approval, *, allow: bool, feedback: str | None = None) -> None:
-        """Answer an approval of `state.pending`, for this once."""
+        """Answer one approval of `state.pending`, this time only. The first answer counts."""
         decision = Decision(effect="allow" if allow else "reject")
         asking = self._conversations.live(approval.conversation_id).conversation
         asking.respond(approval.id, approval.digest, decision, feedback=feedback)
@@ -250,7 +252,7 @@ class Conversation:
             self._answer(record.event.input)
 
     def _answer(self, question: InputRequest) -> None:
-        """Whatever the program does, the agent does not wait for ever."""
+        """Answer even when the program's function raises, so that the agent never waits forever."""
         answer = None
         try:
             answer = self._on_question(question) if self._on_question else None
@@ -260,7 +262,7 @@ class Conversation:
 
     @property
     def state(self) -> Snapshot:
-        """How it stands now."""
+        """The status, title, usage and pending approvals as they are now."""
         conversation = self._live.conversation
         with conversation.changed:
             state = conversation.state
@@ -273,15 +275,15 @@ class Conversation:
 
     @property
     def history(self) -> tuple[Record, ...]:
-        """All events so far."""
+        """All events so far, read from the log. Raises `StorageError`."""
         conversation = self._live.conversation
         lines = conversation.log.read_range(1, conversation.state.seq)
         return tuple(Record.model_validate_json(line) for line in lines)
 
     def fork(self, at_item: str | None = None, title: str | None = None) -> str:
-        """Begin another conversation with all that is said here, or the part up to an item.
+        """Copy this conversation, or its part up to an item, and return the copy's id.
 
-        Returns its id, to be opened with any agent. Raises `UserError` for one without a workspace.
+        Open the copy by that id, with any agent. Raises `UserError` without a workspace.
         """
         params = b.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
         forked = fork(self._conversations, params, self._folders, at_work=False)
@@ -293,7 +295,7 @@ class Conversation:
     ) -> b.RollbackResult:
         """Go back to before a message of the user; the agent must be at rest.
 
-        The result names the files that went back and those that could not. Raises `UserError`.
+        Return the files that were restored and those that could not be. Raises `UserError`.
         """
         files = "restore" if restore_files else "keep"
         params = b.RollbackParams(
@@ -307,9 +309,9 @@ class Conversation:
         return rollback.checkpoints(self._live).checkpoints
 
     def restore(self, checkpoint_id: str, *, dry_run: bool = False) -> b.RestoreResult:
-        """Take back what the agent did to files since then; what is said stays.
+        """Undo the agent's file changes since the checkpoint; the conversation itself stays.
 
-        The result is as that of `rollback`. Raises `UserError`.
+        Return the same lists of files as `rollback`. Raises `UserError`.
         """
         params = b.CheckpointRestoreParams(
             conversation_id=self.id, checkpoint_id=checkpoint_id, dry_run=dry_run
@@ -317,11 +319,11 @@ class Conversation:
         return rollback.restore_checkpoint(self._live, params)
 
     def export(self, form: Format = "markdown") -> str:
-        """All of it as one text: its log (`jsonl`), Markdown, or a page (`html`)."""
+        """Return the whole conversation as its log (`jsonl`), Markdown, or one HTML page."""
         return export(self._conversations, self.id, self._folders, form)
 
     def close(self) -> None:
-        """End the thread, the shells and the log. Events so far are delivered first."""
+        """Interrupt a running turn; end the thread, the shells and the log; deliver all events."""
         if self._conversations.find_live(self.id) is not None:
             self._conversations.close(self.id)
         self._release()
@@ -340,7 +342,7 @@ class Conversation:
 
 
 def _mcp_servers(settings: Settings, surroundings: Surroundings) -> McpServers:
-    """A program counts on the tools of its servers, so a step waits until none is starting."""
+    """A program relies on its servers' tools, so a step waits until no server is starting."""
     servers = McpServers(run_on_loop, lambda: settings.mcp_servers, surroundings)
     servers.wait_s = threading.TIMEOUT_MAX
     return servers
@@ -349,12 +351,12 @@ def _mcp_servers(settings: Settings, surroundings: Surroundings) -> McpServers:
 class _Callbacks(Listener):
     """Delivers events on a thread of its own, so that a callback may use the conversation.
 
-    Durable ones only; that the log takes nothing more is raised by the program's next call.
+    Only logged events: when the log cannot be written, the program's next call raises that.
     """
 
     def __init__(self) -> None:
         self._callbacks: dict[object, EventCallback] = {}
-        """Each by a key of its own: one may be added twice."""
+        """Each under its own key, because the same callback may be added twice."""
         self._is_mine = threading.local()
         self._thread = ThreadPoolExecutor(
             1, "callbacks", initializer=lambda: setattr(self._is_mine, "yes", True)
@@ -370,18 +372,18 @@ class _Callbacks(Listener):
         return remove
 
     def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
-        # Of sub-agents a program hears what it must answer; all else is in their own history.
+        # Of a sub-agent, pass on only what the program must answer; its own log has the rest.
         if journal.state.parent_id is not None and record["event"]["type"] not in _ASKING:
             return
         for callback in tuple(self._callbacks.values()):
             self.submit(callback, Record.model_validate(record))
 
     def submit(self, callback: Callable[[Any], object], value: object) -> None:
-        """Call it on the thread of callbacks, after those so far."""
+        """Queue one call on the callbacks' thread."""
         self._thread.submit(callback, value).add_done_callback(_report)
 
     def drain(self, timeout_s: float | None) -> None:
-        """Return when all events so far are delivered. A callback itself need not wait."""
+        """Wait until all events so far are delivered; return at once inside a callback."""
         if not self._is_on_it():
             self._thread.submit(int).result(timeout_s)
 

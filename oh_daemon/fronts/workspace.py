@@ -1,4 +1,4 @@
-"""A folder of a Python program: where its agents work, what their commands start with and get."""
+"""`Workspace`: the folder where a program's agents work, and their commands' environment."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ _FOREVER_S = 10.0**9
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command of `Workspace.run_command` gave."""
+    """The outcome of a command that `Workspace.run_command` ran."""
 
     output: str
-    """Both streams as a terminal shows them, the middle cut out when it is long."""
+    """Standard output and error as a terminal shows them; the middle of long output is cut."""
     exit_code: int | None
-    """None while the command goes on because the time was up."""
+    """None when the time was up; the command goes on."""
 
 
 class Workspace:
-    """A folder for agents to work in, and for the program to run commands in."""
+    """A folder for agents to work in, and for the program to run commands in.
+
+    A context manager that closes itself. Several conversations may share one workspace.
+    """
 
     def __init__(
         self,
@@ -36,10 +39,11 @@ class Workspace:
         environment: Mapping[str, str] | None = None,
         secrets: Mapping[str, SecretSource] | None = None,
     ) -> None:
-        """`environment` is what commands start with; by default that of this process.
+        """`environment` is that of the commands, by default a copy of this process's own.
 
-        `secrets` are values, or functions that give one, by variable: a command of an agent that
-        names it gets it, at high risk, and it is masked wherever it appears.
+        `secrets` maps names of variables to values, or to functions that return one. An agent's
+        command that mentions such a name gets the variable, and rates as high risk. The value is
+        masked wherever it appears.
         """
         self.path = Path(path).absolute()
         self.environment = dict(os.environ if environment is None else environment)
@@ -49,11 +53,15 @@ class Workspace:
 
     @property
     def tools(self) -> tuple[BuiltinName, ...]:
-        """Names of the tools that a conversation here has by itself, for `Agent(tools=…)`."""
+        """Names of the built-in tools that a conversation here has, for `Agent(tools=…)`."""
         return BUILTIN
 
     def run_command(self, command: str, timeout_s: float = _FOREVER_S) -> CommandResult:
-        """Run `command` in one lasting shell. Safe from a tool's callback."""
+        """Run `command` in the workspace's one shell, wait, and return its outcome.
+
+        The shell keeps its folder and variables between commands. Callable from any thread, also
+        from a tool's callback; raises `ToolError` while another command runs in it.
+        """
         ran = self._shells.open().run(command, timeout_s=timeout_s, cancel=CancelToken())
         output = ran.output
         cut = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
@@ -62,7 +70,7 @@ class Workspace:
         return CommandResult(f"{output.head}{cut}{output.tail}", ran.exit_code)
 
     def close(self) -> None:
-        """End the shell and whatever runs in it."""
+        """End the shell and every process in it."""
         self._shells.close()
         self._spawner.close()
 
