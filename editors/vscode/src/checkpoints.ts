@@ -40,7 +40,7 @@ async function isAgreed({ title }: Checkpoint, { restored, conflicts }: RestoreR
     return false;
   }
   const detail = [
-    ["What the agent did since is taken out of:", ...restored.map(nameOf)],
+    ["The agent's changes since then are undone in:", ...restored.map(nameOf)],
     stays.length > 0 ? ["This stays as it is:", ...stays] : [],
   ].map((lines) => lines.join("\n")).filter(Boolean).join("\n\n");
   const action = `Put Back ${formatCount(restored.length, "File")}`;

@@ -8,7 +8,7 @@ type Format = NonNullable<ExportParams["format"]>;
 
 const FORMATS: { label: string; detail: string; format: Format }[] = [
   { label: "Markdown", detail: "Opens in an editor, for a note or an issue", format: "markdown" },
-  { label: "Web Page", detail: "One file to read and to send, in light and dark", format: "html" },
+  { label: "Web Page", detail: "One file that opens in any browser, light or dark", format: "html" },
   { label: "Log", detail: "Its events as JSON lines", format: "jsonl" },
 ];
 

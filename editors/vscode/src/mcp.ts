@@ -18,7 +18,7 @@ interface Row extends QuickPickItem { server?: string }
 export async function showMcpServers(agent: Agent): Promise<void> {
   const list = window.createQuickPick<Row>();
   list.title = "MCP Servers";
-  list.placeholder = "What the agent's further tools come from";
+  list.placeholder = "Servers that give the agent more tools";
   list.matchOnDetail = true;
   list.buttons = [SETTINGS];
   let nTold = 0;

@@ -8,7 +8,7 @@ import type { ConversationInfo, ConversationState } from "./protocol";
 import { formatCost } from "./words";
 
 const LOOKS = {
-  failed: { text: "$(error) oh", tooltip: "The daemon does not run. Click for the way out." },
+  failed: { text: "$(error) oh", tooltip: "The daemon is not running. Click to see what to do." },
   waiting: { text: "$(bell-dot) oh: your turn", tooltip: "An action waits for your approval." },
   running: { text: "$(loading~spin) oh: working", tooltip: "The agent works. Click to watch." },
   paused: { text: "$(debug-pause) oh: paused", tooltip: "A turn is on hold." },

@@ -84,15 +84,15 @@ function answersOf(approval: Approval, note: HTMLInputElement, edited: SubjectVi
 function covered(subject: Subject): string {
   switch (subject.kind) {
     case "command":
-      return "Just this command, word for word, is not asked about again";
+      return "You are not asked again about exactly this command";
     case "fileChange":
       return `Further edits of ${subject.changes.map(({ uri }) => fileName(uri)).join(", ")} are not asked about`;
     case "saveDocuments":
-      return "Files are saved without a question";
+      return "Files are saved without asking";
     case "trust":
-      return "The agent may act here; what is risky is still asked about";
+      return "The agent may act here; you are still asked about risky actions";
     default:
-      return "The very same is not asked about again";
+      return "You are not asked again about exactly the same";
   }
 }
 

@@ -1,6 +1,7 @@
 /** What can be done from a message of the user: another conversation that begins there, or the way back to before it. */
 
 import type { Part, RollbackResult, UserMessageItem } from "../src/protocol";
+import { formatCount } from "../src/words";
 import { fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { call } from "./host";
@@ -58,13 +59,12 @@ export class Branches {
       this.actions.returned(item.content);
       if (done.conflicts.length > 0 && files === "restore") this.actions.fail(new Error(`Left as it is: ${done.conflicts.map(reasonOf).join("; ")}`));
     };
-    const words = restored.length === 1 ? "Put back 1 file as it was" : `Put back ${restored.length} files as they were`;
     const list = (entries: readonly { uri: string; text: string }[]) => h("ul", {}, ...entries.map(({ uri, text }) => h("li", { title: uri }, text)));
     const card: HTMLElement = h("section.rollback", { role: "group", "aria-label": "Go back to before this message?" },
       h("p", {}, "This message and all after it leave the conversation; its log keeps them."),
-      restored.length > 0 && h("label", {}, isWanted, words),
+      restored.length > 0 && h("label", {}, isWanted, `Restore ${formatCount(restored.length, "file")}`),
       restored.length > 0 && list(restored.map((uri) => ({ uri, text: fileName(uri) }))),
-      conflicts.length > 0 && h("p", {}, "These stay as they are:"),
+      conflicts.length > 0 && h("p", {}, "These files stay as they are:"),
       conflicts.length > 0 && list(conflicts.map((each) => ({ uri: each.uri, text: reasonOf(each) }))),
       h("div.actions", {},
         h("button.primary", { onclick: () => goBack().catch(this.actions.fail) }, "Go back"),

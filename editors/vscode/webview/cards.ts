@@ -19,7 +19,7 @@ export const STATUS: Record<Item["status"], { icon: IconName; label: string }> =
   cancelled: { icon: "minus", label: "cancelled" },
 };
 const REASONS: Record<string, string> = {
-  outcomeUnknown: "The daemon ended meanwhile, so nobody knows whether this happened.",
+  outcomeUnknown: "The daemon ended meanwhile, so it is unknown whether this happened.",
   interrupted: "interrupted",
   superseded: "your message came instead",
 };

@@ -6,10 +6,10 @@ import type { Shown } from "./store";
 const OTHERWISE = { title: "Say what to do differently,", description: "or resume to let it try again." };
 const REASONS: Partial<Record<StopReason, { title: string; description?: string }>> = {
   maxTokens: { title: "The answer was cut", description: "the model writes no more at once. “Go on” continues it." },
-  maxSteps: { title: "Stopped at the limit of steps.", description: "Resume gives it as many again." },
-  maxCostUsd: { title: "Stopped at the limit of cost.", description: "Resume gives it as much again." },
-  maxCostUsdPerConversation: { title: "Stopped at the limit of cost of this conversation.", description: "Raise maxCostUsdPerConversation, then resume." },
-  maxCostUsdPerDay: { title: "Stopped at the limit of cost of this day.", description: "Raise maxCostUsdPerDay, then resume." },
+  maxSteps: { title: "Stopped at the step limit.", description: "Resume allows as many again." },
+  maxCostUsd: { title: "Stopped at the cost limit.", description: "Resume allows as much again." },
+  maxCostUsdPerConversation: { title: "Stopped at the conversation's cost limit.", description: "Raise maxCostUsdPerConversation, then resume." },
+  maxCostUsdPerDay: { title: "Stopped at today's cost limit.", description: "Raise maxCostUsdPerDay, then resume." },
   cancelled: { title: "Interrupted." },
   refusal: { title: "The model refused to answer." },
   // Its own words follow.

@@ -10,7 +10,7 @@ const STATUS: Record<string, string> = {
   paused: "Paused", error: "Stopped by an error", finished: "Done", closed: "Closed", idle: "",
 };
 const PAUSED: Record<string, string> = {
-  budget: "Paused at the limit of steps or cost", network: "Paused: the model cannot be reached",
+  budget: "Paused at the step or cost limit", network: "Paused: the model cannot be reached",
   rateLimit: "Paused: the provider asks to wait", storage: "Paused: the log cannot be written",
   daemonRestarted: "Paused: the daemon was restarted", stuck: "Stopped: the agent went in circles",
 };

@@ -24,7 +24,7 @@ export class Meter {
 
   /** `onCondense` replaces earlier steps by a summary. */
   constructor(onCondense: () => void, private readonly onError: (error: unknown) => void) {
-    this.condense = h("button.secondary", { title: "The model then has a summary of what came before", onclick: () => this.close(onCondense) }, "Summarize now");
+    this.condense = h("button.secondary", { title: "The model goes on with a summary of what came before", onclick: () => this.close(onCondense) }, "Summarize now");
     this.details = h("div.usage-details", { id: "usage", role: "group", "aria-label": "What this conversation took", hidden: true }, this.rows, this.condense);
     this.element = h("div.usage-box", {}, this.details, this.button);
     this.element.addEventListener("keydown", (event) => event.key === "Escape" && this.close());

@@ -59,7 +59,7 @@ async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_file
     await message.hover()
     await message.get_by_role("button", name="Go back").click()
     preview = vscode.panel.get_by_role("group", name="Go back to before this message?")
-    await expect(preview).to_contain_text("Put back 1 file as it was")
+    await expect(preview).to_contain_text("Restore 1 file")
     await expect(preview.locator("li")).to_have_text(["calc.py"])
     await preview.get_by_role("button", name="Go back").click()
     await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Other.", "Fixed."])

@@ -24,7 +24,7 @@ async def test_an_answer_for_the_conversation_or_the_folder_is_not_asked_for_aga
     await expect(lasting).to_have_text("Allow for this conversation")
     # What it is that is allowed.
     await expect(lasting).to_have_attribute(
-        "title", "Just this command, word for word, is not asked about again"
+        "title", "You are not asked again about exactly this command"
     )
     await lasting.click()
     await vscode.expect_answers("Made 1.")
