@@ -16,7 +16,10 @@ _MAX_FILES = 100
 
 
 def find_agents(trusted: Iterable[Path], home: Path | None) -> Iterator[NamedAgent]:
-    """Those of these folders, then the user's own; a link that leads out of a folder is none."""
+    """Yield the agents of these folders, then the user's own.
+
+    In the folders, links that lead outside are ignored.
+    """
     for folder in trusted:
         yield from _agents_in(folder, "project")
     if home is not None:

@@ -1,6 +1,6 @@
-"""Which text is the newest, and which way an edit goes: pure decisions over three texts.
+"""Decides which text is the newest and where an edit is written, as pure functions of three texts.
 
-A text is named by its fingerprint, the hash of its form with LF. C is what the editor shows
+Texts are compared by fingerprint, a hash of the text with LF line ends. C is what the editor shows
 (`buffer`), D what the disk holds (`disk`), L what the agent saw last (`Seen`).
 """
 
@@ -30,7 +30,7 @@ CONFLICT = (
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the agent saw last, and what the editor and the disk held then."""
+    """What the agent saw last, and what the editor and the disk held then, as fingerprints."""
 
     text: str
     buffer: str | None
@@ -41,7 +41,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The text that counts, and what its reader must know."""
+    """Where the text that counts is, and what its reader must know."""
 
     source: Source
     note: str | None = None
@@ -76,13 +76,13 @@ class PlannedEdit:
 
     state: Look
     before: str | None
-    """None is no file, as in `after`."""
+    """None means no file, also in `after`."""
     after: str | None
     edits: tuple[TextEdit, ...]
     route: Route
     note: str | None = None
     form: FileForm | None = None
-    """Of a file that is made."""
+    """The form of a file that is created."""
 
 
 def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:
@@ -92,7 +92,7 @@ def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:
 
 
 def arbitrate(buffer: str | None, disk: str | None, seen: Seen | None) -> Truth:
-    """Decide by content, never by time. None is a text that is not there."""
+    """Decide which text counts, by content and never by time. None means that there is no text."""
     if buffer is None:
         return Truth("disk")
     if buffer == disk:
@@ -111,7 +111,7 @@ def arbitrate(buffer: str | None, disk: str | None, seen: Seen | None) -> Truth:
 def choose_route(
     truth: Truth, *, is_dirty: bool, mixed_line_ends: bool, can_apply: bool, can_save: bool
 ) -> Route | None:
-    """The one writer of an edit of an open document; None when there is none that is safe."""
+    """Choose the single writer for an edit of an open document; None when no writer is safe."""
     if truth.source == "disk":
         return "disk"
     if is_dirty:

@@ -1,8 +1,8 @@
 """One persistent bash on a terminal of its own, and the command that runs in it.
 
-bash takes its commands from a socket, so typed text can only ever reach the program in front; a
-command is a file to be sourced. It has ended when its status came by a second one and a mark,
-unknown to it, by the terminal: output cannot forge that. One thread reads both; nothing polls.
+bash reads commands from a socket, so typed text only reaches the foreground program; each command
+is a file to source. A command has ended when its status arrives on a second socket and a secret
+mark on the terminal, which output cannot forge. One thread reads both; nothing polls.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from oh_daemon.workspace.shell_command import Command, CommandOutcome, OnOutput,
 from oh_daemon.workspace.spawner import GRACE_S, Spawner
 
 MAX_LIVE_CHARS = 1 << 20
-"""Live output per call; the rest is only in the result, or clients would drown."""
+"""Limit of live output per call, so that clients are not flooded; the result has the rest."""
 _MAX_LATE_CHARS = 4096
 _MAX_SHOWN = 200
 _NO_COMMAND = "no command runs in this terminal; call again without is_input"
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 0.4
 _MARK_DEADLINE_S = 0.5
-"""A program may flush the terminal and the mark with it; then the status alone counts."""
+"""A program may flush the terminal, and with it the mark; then the status alone counts."""
 _DRAIN_S = 0.05
 _TOP_FD = 241
 _INTERRUPT_S = 0.75
 _LAST_CHANCE_S = 1.0
-"""For a shell with nothing in front of it any more, on a machine that is busy."""
+"""For a shell on a busy machine whose foreground program has already ended."""
 _INTERRUPTS = (signal.SIGINT, 0, 0, 0, signal.SIGTERM, 0, 0, 0, signal.SIGKILL, 0, 0, 0)
-"""To the program in front, 0 being none; bash is told again too, for it may miss it as it forks."""
+"""For the foreground program; 0 is none. bash gets SIGUSR2 each time: it may miss one in a fork."""
 
 
 def _ignore(_text: str) -> None: ...
@@ -60,9 +60,9 @@ class Bash:
         env: Mapping[str, str],
         screen: Scrollback,
     ) -> None:
-        """`scratch` is the folder for its files; what an earlier shell left there is taken up.
+        """`scratch` is the folder for its files; the state an earlier shell left there is restored.
 
-        `screen` gets what people see of it.
+        `screen` receives the output that people see.
         """
         if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= _TOP_FD:
             raise ToolError(
@@ -71,7 +71,7 @@ class Bash:
             )
         self.cwd = cwd
         self.last: Command | None = None
-        """The command that runs, or the last one that ran."""
+        """The command that runs now, or else the last one that ran."""
         self._screen = screen
         self._note = ""
         self._on_output, self._live_left = _ignore, 0
@@ -102,7 +102,7 @@ class Bash:
 
     @property
     def is_idle(self) -> bool:
-        """No command runs, and none has ended without somebody having seen it."""
+        """Whether no command runs and the outcome of the last one has been taken."""
         return self._command is None
 
     @property
@@ -110,12 +110,12 @@ class Bash:
         return self._command is not None and self._command.exit_code is None
 
     def listen(self, on_output: OnOutput) -> None:
-        """Hear what is written from now on until the end of the next `wait`."""
+        """Call `on_output` with what is written from now until the next `wait` returns."""
         with self._changed:
             self._on_output, self._live_left = on_output, MAX_LIVE_CHARS
 
     def run(self, text: str, *, timeout_s: float, cancel: CancelToken) -> CommandOutcome:
-        """Begin and wait."""
+        """Begin a command and wait for it."""
         self.begin(text)
         return self.wait(timeout_s=timeout_s, cancel=cancel)
 
@@ -127,9 +127,9 @@ class Bash:
         is_background: bool = False,
         lent: Mapping[str, str] | None = None,
     ) -> None:
-        """Start a command; in the background it also survives a cancel of those who wait.
+        """Start a command; one in the background survives a cancel of those who wait for it.
 
-        The variables `lent` are there for this command only. Raises `ToolError` when another one
+        The variables `lent` are set for this command only. Raises `ToolError` when another command
         is running.
         """
         with self._changed:
@@ -145,7 +145,7 @@ class Bash:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file.write_text(text + "\n", "utf-8", "surrogateescape")
             late, self._late = self._late, ""
-            # Nobody may have asked what became of the command before.
+            # The note of the previous command may not have been reported yet.
             note = (running.note if running else "") + self._note
             self._note = ""
             self._screen.add_line(f"$ {text}\n")
@@ -155,11 +155,11 @@ class Bash:
             os.write(self._control, render_command(file, command.mark, lent or {}).encode())
 
     def type(self, text: str) -> None:
-        """Press a key of `KEYS`, or type `text` and Enter, in the program that runs."""
+        """Press a key of `KEYS`, or type `text` and Enter, in the running program."""
         self._press(KEYS.get(text) or text.removesuffix("\n").encode() + b"\n")
 
     def type_for_user(self, text: str) -> None:
-        """Type exactly this; the model hears of it. Raises `ToolError` like `type`."""
+        """Type exactly `text` and note it for the model. Raises `ToolError` as `type` does."""
         with self._changed:
             self._press(text.encode())
             self.tell(f"The user typed {text[:_MAX_SHOWN]!r} into this terminal.\n")
@@ -173,7 +173,7 @@ class Bash:
             self._pty.write(data)
 
     def tell(self, note: str) -> None:
-        """What the model must know about this shell; its next look at it says so."""
+        """Add a note about this shell for the model; the next outcome carries it."""
         with self._changed:
             if self._command is None:
                 self._note += note
@@ -181,7 +181,10 @@ class Bash:
                 self._command.note += note
 
     def stop_for_user(self) -> None:
-        """End all that runs in it, also in the background; the shell stays. Blocks for a second."""
+        """End all that runs in this shell, also in the background, but not the shell itself.
+
+        Blocks for about a second.
+        """
         self.tell("The user ended what ran in this terminal.\n")
         command = self._command
         if command is not None and command.exit_code is None:
@@ -192,7 +195,7 @@ class Bash:
                 self._process.wait(patience_s)
 
     def take_ended(self) -> CommandOutcome | None:
-        """What became of a command that ended while nobody looked."""
+        """Return the outcome of a command that ended while nobody waited for it, if any."""
         with self._changed:
             command = self._command
             has_ended = command is not None and command.exit_code is not None
@@ -201,10 +204,11 @@ class Bash:
     def wait(
         self, *, timeout_s: float, cancel: CancelToken, needs_output: bool = False
     ) -> CommandOutcome:
-        """Wait for the command's end, for input or for the time, which never kills it.
+        """Wait for the command to end or to ask for input, up to `timeout_s`, which never kills it.
 
-        A cancel ends the command. The outcome has the output since the last call. With
-        `needs_output`, a program counts as waiting for input only after it wrote something.
+        A cancel ends the command unless it is in the background. The outcome has the output since
+        the last call. With `needs_output`, a program counts as waiting for input only after it
+        wrote something.
         """
         command = self._command
         if command is None:
@@ -216,13 +220,13 @@ class Bash:
         return self._outcome(command, state)
 
     def hang_up(self) -> None:
-        """Ask the shell and everything that was started in it to end."""
+        """Ask the shell, and everything started in it, to end."""
         # An interactive shell ignores SIGTERM.
         for number in (signal.SIGHUP, signal.SIGTERM):
             self._process.signal_tree(number)
 
     def kill(self, grace_s: float) -> None:
-        """End what is left after the grace."""
+        """End what is left after `grace_s`."""
         self._process.kill_tree(grace_s)
 
     def _capture(self) -> Capture:
@@ -245,7 +249,7 @@ class Bash:
                 return "running"
             is_quiet = time.monotonic() - command.active >= _FIRST_LOOK_S
             may_wait = is_quiet and (command.active > began or not needs_output)
-            # Twice in a row: what was just typed may not have been read yet.
+            # Required twice in a row, since input just typed may not have been read yet.
             waits = may_wait and self._pty.is_waiting_for_input(self._process.pid)
             n_waiting = n_waiting + 1 if waits else 0
             if n_waiting > 1:
@@ -263,13 +267,13 @@ class Bash:
             self._screen.settle()
             if exit_code is not None:
                 state = "done"
-                if self._command is command:  # Another one may have begun meanwhile.
+                if self._command is command:  # Another command may have begun meanwhile.
                     self._command = None
         seconds = time.monotonic() - command.started
         return CommandOutcome(state, capture.finish(), self.cwd, seconds, exit_code, note, late)
 
     def _interrupt(self, command: Command) -> None:
-        """End the command, gently first; the shell itself only when nothing else helps."""
+        """End the command, gently at first; end the shell itself only when nothing else helps."""
         for number in _INTERRUPTS:
             reaper.send_signal({self._process.pid}, signal.SIGUSR2)
             reaper.send_signal(self._in_front(), number)
@@ -309,14 +313,14 @@ class Bash:
             if not fds and command:
                 self._end(command)
         poll.unregister(self._reports)
-        # Nobody marks the end of a dead shell's output, and its jobs may write on.
+        # No mark ends the output of a dead shell, and its jobs may keep writing.
         until = time.monotonic() + 4 * _DRAIN_S
         while poll.poll(_DRAIN_S * 1000) and time.monotonic() < until:
             self._on_bytes(self._pty.read())
         self._on_exit(exit_code)
 
     def _on_bytes(self, data: bytes) -> None:
-        # In one piece with `begin`: what came before it is told by the command that it begins.
+        # `begin` holds the same lock, so it hands on all late output to the command it begins.
         with self._changed:
             command = self._command
             if command is None or command.is_marked:
@@ -338,7 +342,7 @@ class Bash:
             if mark == self._exit_mark:
                 return int(status)
             command = self._command
-            # Anything else was written by a command that found the descriptor.
+            # Any other report was written by a command that found the descriptor.
             if command is None or mark != command.mark:
                 continue
             self.cwd, command.status = Path(os.fsdecode(cwd)), int(status)
@@ -386,7 +390,7 @@ class Bash:
 
 
 def _channel(stack: ExitStack) -> tuple[int, int]:
-    """An end to read and an end to write. Unlike a pipe, no child can open it through /proc."""
+    """Return a read end and a write end. Unlike a pipe, a child cannot open it through /proc."""
     read, write = socket.socketpair()
     fds = (read.detach(), write.detach())
     for fd in fds:

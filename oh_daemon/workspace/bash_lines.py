@@ -1,7 +1,7 @@
-"""What our bash is told: at its start, and for each command.
+"""The script that our bash runs at its start, and the lines that run one command.
 
-Descriptors 240 and 241 are the terminal and the report pipe. What was exported, and the folder,
-survive an `exit`: the trap saves them for the next shell.
+Descriptors 240 and 241 are the terminal and the socket for reports. Exported variables and the
+current folder survive an `exit`: the trap saves them for the next shell.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-# USR2 drops the rest of an interrupted command, also when the program in front caught SIGINT and
-# ended as if nothing had happened; one that comes after the command must do nothing, or bash would
-# drop a part of the next one. Dropped between the forks of a pipeline, bash would put the next
-# process into the group of that pipeline, which is gone ("child setpgid"): a subshell goes first.
+# USR2 drops the rest of an interrupted command, even when the foreground program caught SIGINT and
+# ended as if nothing had happened. A USR2 after the end of the command must do nothing, or bash
+# would drop part of the next one. When a pipeline is dropped between its forks, bash would put the
+# next process into that pipeline's group, which is gone ("child setpgid"); running a subshell first
+# avoids this.
 _RC = r"""
 exec 240>&1 241>&3 3>&-
 set +o history +H
@@ -45,14 +46,14 @@ __oh_begin $?{lent}; . {file} <&240 240>&- 241>&-; {{ __oh_quiet $?; }} 2>/dev/n
 
 
 def render_rc(state: Path) -> str:
-    """`state` is the file in which one shell leaves what the next takes up."""
+    """Return the start script; `state` is the file where one shell saves its state for the next."""
     return _RC.replace("@STATE@", shlex.quote(str(state)))
 
 
 def render_command(file: Path, mark: bytes, lent: Mapping[str, str]) -> str:
-    """Lines that source `file` and tell its end by `mark`; until then the variables `lent` are set.
+    """Return lines that source `file` with the variables `lent` set, then report its end by `mark`.
 
-    They reach bash through its input, so no file and no list of processes shows them.
+    The variables reach bash through its input, so no file and no list of processes shows them.
     """
     given = "".join(f" {name} {shlex.quote(value)}" for name, value in lent.items())
     return _COMMAND.format(file=shlex.quote(str(file)), mark=mark.decode(), lent=given)

@@ -1,8 +1,8 @@
-"""What the folders held at a moment, so that changes by commands can be found and taken back.
+"""Snapshots of the open folders, so that changes made by commands can be found and taken back.
 
-A bare git repository inside the conversation's folder, with an index of its own per folder: the
-user's repository is read for what it ignores and for objects it has, and never written. Without
-git, and for folders too big, there is no checkpoint, and `problem` says why.
+They lie in a bare git repository in the conversation's folder, with one index per folder. The
+user's repository is read, for its ignore rules and its objects, but never written. Without git, or
+when a folder is too big, there is no checkpoint, and `problem` says why.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_FILES = 50_000
 _MAX_BYTES = 1 << 30
 _TIMEOUT_S = 10.0
 _LATE_S = 0.5
-"""For what is looked at after an interrupt, which must end soon."""
+"""The timeout of git after an interrupt, when a turn must end soon."""
 _OURS = ".openhands/conversations/"
 _CONFIG = """[core]
 \trepositoryformatversion = 0
@@ -40,19 +40,19 @@ _CONFIG = """[core]
 \thooksPath = /dev/null
 \tfsmonitor = false
 """
-# A file is kept as its bytes are, whatever attributes and filters the project names.
+# Files are kept byte for byte, whatever attributes and filters the project sets.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 
 Trees = dict[str, str]
-"""The URI of each folder and the name of its tree in the store."""
+"""The name of the git tree in the store, by the URI of its folder."""
 
 Saves = Mapping[Path, str]
-"""What the user has saved, by real path."""
+"""The texts that the user has saved, by real path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A file as it was."""
+    """A file as it was: its git mode and the id of its content."""
 
     mode: str
     oid: str
@@ -60,7 +60,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A file that differs between two moments; None is no file."""
+    """A file that differs between two checkpoints; None means no file."""
 
     path: Path
     before: Kept | None
@@ -68,7 +68,7 @@ class Difference:
 
 
 class Checkpoints:
-    """Of one conversation. Safe from any thread."""
+    """The checkpoints of one conversation. Safe from any thread."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Checkpoints:
         spawner: Spawner,
         note_saves: Callable[[], Callable[[], Saves]] | None = None,
     ) -> None:
-        """`note_saves` is that of `core.editor_ports.Editor`."""
+        """`note_saves` is the method of `core.editor_ports.Editor`."""
         self._note_saves = note_saves or (lambda: dict[Path, str])
         self._store = store
         self._folders = folders
@@ -85,12 +85,12 @@ class Checkpoints:
         self._lock = threading.Lock()
         self._trees: Trees = {}
         self.is_off = False
-        """Set once a folder cannot be kept: no later command is held up by another try."""
+        """Set once a folder cannot be kept, so that later commands do not wait for another try."""
         self.problem: str | None = None
-        """Why there is no checkpoint, or what it lacks; for people."""
+        """Why there is no checkpoint, or what is missing from it; for people."""
 
     def take(self, cancel: CancelToken) -> Trees | None:
-        """What the folders hold now; None when that cannot be kept."""
+        """Keep what the folders hold now; returns None when that is not possible."""
         with self._lock:
             if self.is_off:
                 return None
@@ -103,13 +103,13 @@ class Checkpoints:
                     self._take_folder(_top_of(root), root, trees, cancel)
             except (ToolError, OSError) as exc:
                 self.problem = f"what commands change cannot be taken back here: {exc}"
-                # After an interrupt there was little time.
+                # After an interrupt the failure may only be due to the short timeout.
                 self.is_off = not cancel.is_cancelled
                 return None
             return trees
 
     def watch(self, cancel: CancelToken) -> Callable[[], CheckpointCreated | None]:
-        """Look before something runs; the result looks again and tells what has changed."""
+        """Take a checkpoint now; the returned function takes another and reports what changed."""
         before = self.take(cancel)
         saves_since = self._note_saves()
 
@@ -127,7 +127,7 @@ class Checkpoints:
         return ended
 
     def _created(self, before: Trees, after: Trees, saves: Saves) -> CheckpointCreated | None:
-        """None when all that differs is what the user saved."""
+        """Return None when the only differences are files that the user saved."""
         changed = self.differences(before, after)
         saved: dict[str, str] = {}
         n_files = len(changed)
@@ -149,7 +149,7 @@ class Checkpoints:
         return parsed is not None and with_newlines(parsed.text) == with_newlines(text)
 
     def differences(self, before: Trees, after: Trees) -> list[Difference]:
-        """What changed in between. Raises `ToolError`."""
+        """Return the files that changed in between. Raises `ToolError`."""
         found: list[Difference] = []
         for uri in before.keys() & after.keys():
             root, old, new = path_from_uri(uri), before[uri], after[uri]
@@ -159,7 +159,7 @@ class Checkpoints:
         return found
 
     def contents(self, oids: Sequence[str]) -> dict[str, bytes]:
-        """Of those that are still there. Raises `ToolError`."""
+        """Return the bytes of those objects that still exist, by id. Raises `ToolError`."""
         if not oids:
             return {}
         wanted = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
@@ -180,11 +180,11 @@ class Checkpoints:
         (self._store / "info/exclude").write_text("\n".join(ignored) + "\n", "utf-8")
         (self._store / "info/attributes").write_text(_ATTRIBUTES)
         (self._store / "config").write_text(_CONFIG)
-        # Last, since from now on it counts as a repository.
+        # Written last, since from then on the folder counts as a repository.
         (self._store / "HEAD").write_text("ref: refs/heads/none\n")
 
     def _facts_of(self, top: Path) -> list[str]:
-        """Where a repository has its objects, and what it ignores beside .gitignore."""
+        """Return a repository's objects folder, and its ignore files other than .gitignore."""
         if not (top / ".git").exists():
             return []
         safe = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -197,7 +197,7 @@ class Checkpoints:
         return [told[1] if told[0] == "sha1" else "", *told[2:], own]
 
     def _take_folder(self, top: Path, folder: Path, trees: Trees, cancel: CancelToken) -> None:
-        """Take in what differs from the last look, and the repositories inside."""
+        """Add what differs from the last checkpoint, here and in the repositories inside."""
         below = os.path.relpath(folder, top)
         listed = ("ls-files", "-z", "-o", "-m", "-d", "--exclude-standard", "--", below)
         told = os.fsdecode(self._git(top, *listed, cancel=cancel)).split("\0")
@@ -218,7 +218,10 @@ class Checkpoints:
                 self._take_folder(top / name[:-1], top / name[:-1], trees, cancel)
 
     def _fitting(self, top: Path, names: Sequence[str]) -> list[str]:
-        """Those that can be kept; what is too big is said, and too much altogether refused."""
+        """Return the files that can be kept; sets `problem` when some are too big or unreadable.
+
+        Raises `ToolError` when the rest is too much altogether.
+        """
         sizes = {name: _size_of(top / name) for name in names}
         fitting = [name for name in names if sizes[name] <= MAX_TEXT_BYTES]
         if len(fitting) > _MAX_FILES or sum(sizes[name] for name in fitting) > _MAX_BYTES:
@@ -234,7 +237,7 @@ class Checkpoints:
         self, top: Path, *words: str, given: bytes = b"", cancel: CancelToken | None = None
     ) -> bytes:
         index = self._store / f"index-{hashlib.sha256(os.fsencode(top)).hexdigest()[:16]}"
-        # Nobody else writes it: a lock that is there is from one that was killed.
+        # Nobody else writes this index, so a lock on it was left by a git that was killed.
         Path(f"{index}.lock").unlink(missing_ok=True)
         variables = {
             "GIT_DIR": str(self._store),
@@ -254,7 +257,7 @@ class Checkpoints:
         given: bytes = b"",
         cancel: CancelToken | None = None,
     ) -> bytes:
-        """What it wrote. Raises `ToolError`, and `Cancelled`."""
+        """Run git and return its output. Raises `ToolError` and `Cancelled`."""
         kept = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
         late = cancel is not None and cancel.is_cancelled
         with tempfile.TemporaryFile() as out, _file_with(given) as in_:
@@ -280,12 +283,12 @@ def _file_with(given: bytes) -> IO[bytes]:
 
 
 def _top_of(folder: Path) -> Path:
-    """The repository that the folder is in, since its .gitignore counts; else the folder."""
+    """Return the repository that holds the folder, as its .gitignore counts; else the folder."""
     return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
 
 
 def _size_of(path: Path) -> int:
-    """In bytes; what is gone takes none, and what cannot be read more than any limit."""
+    """Return the size in bytes: 0 for a missing file, above any limit for an unreadable one."""
     try:
         status = path.lstat()
     except OSError:
@@ -312,7 +315,7 @@ def _parse_differences(root: Path, told: bytes) -> Iterator[Difference]:
 
 
 def _parse_contents(told: bytes) -> Iterator[tuple[str, bytes]]:
-    """`oid type size`, a newline, the bytes, a newline; or `oid missing`."""
+    """Each entry is `oid type size`, a newline, the bytes, a newline; or `oid missing`."""
     place = 0
     while place < len(told):
         end = told.index(b"\n", place)

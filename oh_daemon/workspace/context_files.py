@@ -1,7 +1,7 @@
-"""The files by which a project tells agents how to work in it, such as AGENTS.md.
+"""The files in which a project tells agents how to work in it, such as AGENTS.md.
 
-Those of the open folders belong to the system prompt. One of a folder further down comes with the
-first result about something in that folder. Each is told once.
+Files at the top of the open folders go into the system prompt. A file in a subfolder comes with the
+first result about something in that subfolder. The agent is given each file once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".openhands/micr
 
 
 class ContextFiles:
-    """Thread-safe. Reads as the editor shows it, unsaved text included."""
+    """Thread-safe. Reads each file as the editor shows it, unsaved text included."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
@@ -27,21 +27,21 @@ class ContextFiles:
         self._told: set[str] = set()
 
     def remember(self, names: Iterable[str]) -> None:
-        """An earlier run told them."""
+        """Mark files that the agent was given in an earlier run."""
         with self._lock:
             self._told.update(names)
 
     def forget(self) -> None:
-        """What was told is told again."""
+        """Forget which files the agent was given, so that it is given them again."""
         with self._lock:
             self._told.clear()
 
     def of_roots(self) -> tuple[ContextFile, ...]:
-        """What the open folders have, sorted by folder and by how common the name is."""
+        """Return the new files of the open folders, by folder, then by how common the name is."""
         return self._tell(self._folders.roots)
 
     def on_the_way(self, paths: Iterable[Path]) -> tuple[ContextFile, ...]:
-        """What the folders from the open ones down to these paths have and nobody told yet."""
+        """Return the new files of every folder from the open ones down to these paths."""
         inside = [path for path in paths if self._folders.contains(path)]
         folders = {
             folder: None
@@ -60,7 +60,7 @@ class ContextFiles:
                 if text is None:
                     continue
                 self._told.add(name)
-                # Many projects keep one text under several names.
+                # Many projects keep the same text under several names.
                 if text.strip() and all(text != other.text for other in found):
                     found.append(ContextFile(name, text))
         return tuple(found)

@@ -1,6 +1,6 @@
-"""The open workspace of one conversation: the editor's texts over the disk's, and edits of both.
+"""The texts of one conversation's workspace, in the editor and on disk, and the edits of both.
 
-`arbiter` decides which text counts and which way an edit goes; this module asks and writes.
+`arbiter` decides which text counts and where an edit is written; this module asks and writes.
 Invariant: one writer per edit, and an open document with unsaved text is never written to disk.
 """
 
@@ -51,12 +51,12 @@ from oh_daemon.workspace.text_changes import (
 
 _VERIFY_TIMEOUT_S = 2.0
 _MOVED = (None, "stale", "missing")
-"""What an editor says that did nothing because the document is another one by now."""
+"""Failures by which an editor says that it did nothing because the document has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextView:
-    """A text as the agent sees it, with the line ends it has."""
+    """A text as the agent sees it, with its own line ends."""
 
     text: str
     note: str | None
@@ -72,7 +72,7 @@ class EditDone:
 
 
 class Documents:
-    """All paths are real ones from `Folders.resolve`. Blocks; never called on the main loop."""
+    """All paths are real paths from `Folders.resolve`. Blocks; never call it on the main loop."""
 
     def __init__(
         self, folders: Folders, editor: Editor | None, history: EditHistory, locks: PathLocks
@@ -87,21 +87,21 @@ class Documents:
         self._seen_earlier: set[Path] = set()
 
     def remember(self, path: Path) -> None:
-        """The agent knows this file from an earlier run, though not what it held then."""
+        """Note that the agent read this file in an earlier run; what it held then is unknown."""
         self._seen_earlier.add(real_path(path))
 
     def forget(self) -> None:
-        """The agent knows no file any more, and can undo nothing."""
+        """Forget every file that the agent has seen and every edit that it could undo."""
         self._seen.clear()
         self._seen_earlier.clear()
         self.history.clear()
 
     def sweep(self, path: Path) -> None:
-        """An edit of this file was cut short by the end of an earlier run."""
+        """Clean up after an edit of this file that the end of an earlier run cut short."""
         self.files.sweep(real_path(path))
 
     def read(self, path: Path) -> TextView:
-        """The newest text; from now on the agent knows it. Raises `ToolError`."""
+        """Return the newest text, which then counts as read by the agent. Raises `ToolError`."""
         state = self.look(path)
         if state.text is None:
             raise ToolError(f"there is no file {self._name(path)!r}")
@@ -109,18 +109,18 @@ class Documents:
         return TextView(state.text, state.truth.note)
 
     def look(self, path: Path) -> Look:
-        """The newest text and where it is, without counting as read. Raises `ToolError`."""
+        """Return the newest text and where it is; it does not count as read. Raises `ToolError`."""
         document = self.document(path)
         file = self._file(path, document)
         truth = arbitrate(fingerprint(document), fingerprint(file), self._seen.get(path))
         return Look(path, document, file, truth)
 
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
-        """What `change` would do to the newest text.
+        """Return what `change` would do to the newest text.
 
-        Raises `StaleDocumentError` with that text when the agent has not seen it; a change of text
-        that still stands there once goes on all the same (decision 26). Raises
-        `EditRejectedError` when there is something where a file is to be made.
+        Raises `StaleDocumentError` with that text when the agent has not seen it; if it has read an
+        older one, a change of text that is still there just once is allowed (decision 26). Raises
+        `EditRejectedError` when a file to be created exists already.
         """
         state = self.look(path)
         match change:
@@ -136,7 +136,7 @@ class Documents:
                 return self._planned_change(state, change)
 
     def edit(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
-        """Plan again and write, the one way that is safe now; a second time if the text moved.
+        """Plan the change anew and write it where that is safe; try again once if the text changed.
 
         Raises `StaleDocumentError` (with the new text) and `EditRejectedError`.
         """
@@ -149,39 +149,39 @@ class Documents:
             raise self._stale(self.look(path), "it changed while it was being edited, twice")
 
     def rewrite(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
-        """The same for a change that the agent was not shown: it has seen what it had seen."""
+        """Edit without the agent being shown the change: what it has seen stays as it was."""
         seen = self._seen.get(path)
         done = self.edit(path, change, label=label, cancel=cancel)
         self._seen[path] = seen or replace(self._seen[path], whole=False)
         return done
 
     def restore(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> None:
-        """A rewrite on behalf of the user, which the agent cannot undo."""
+        """Rewrite on behalf of the user; the agent cannot undo it."""
         planned = self.plan(path, change)
         if planned.before != planned.after:
             done = self.rewrite(path, change, label=label, cancel=cancel)
             self.history.forget(path, done.change)
 
     def unsaved_agent_edits(self) -> tuple[Path, ...]:
-        """Files whose text in the editor holds an edit of ours that commands do not see."""
+        """Return files with an unsaved edit of ours in the editor, which commands do not see."""
         return tuple(path for path in self.history.left_unsaved() if self.look(path).is_unsaved)
 
     def unsaved_texts(self) -> Mapping[Path, str]:
-        """Texts that differ from the disk's and count more, by real path inside the folders."""
+        """Return the unsaved texts that count over the disk's, by real path inside the folders."""
         documents = self._editor.documents() if self._editor else ()
         paths = {real_path(document.path) for document in documents}
         states = [self.look(path) for path in paths if self.folders.contains(path)]
         return {state.path: state.text or "" for state in states if state.is_unsaved}
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
-        """Ask the editor to save these; returns those whose text is on disk now."""
+        """Ask the editor to save these files; returns those whose text is on disk now."""
         documents = [document for path in paths if (document := self.document(path))]
         if self._editor is not None and documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
         return tuple(path for path in paths if not self.look(path).is_unsaved)
 
     def _has_moved(self, state: Look) -> bool:
-        """Whether the text is not the one that the agent read. Raises when it read none."""
+        """Return whether the text differs from what the agent read. Raises when it read none."""
         if state.text is None:
             raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
         seen = self._seen.get(state.path)
@@ -211,14 +211,14 @@ class Documents:
         except ToolError:
             if document is None:
                 raise
-            return None  # The editor could read what we cannot, so only it can write it.
+            return None  # The editor could read a file that we cannot, so only it can write it.
 
     def document(self, path: Path) -> OpenDocument | None:
-        """The open document of a file, if the editor has one."""
+        """Return the open document of a file, if the editor has one."""
         if self._editor is None:
             return None
         direct = self._editor.document(path) or self._editor.document(self.folders.as_opened(path))
-        # The editor may know the file by a link to it.
+        # The editor may have opened the file through a link.
         return direct or next(
             (d for d in self._editor.documents() if real_path(d.path) == path), None
         )
@@ -228,7 +228,7 @@ class Documents:
         self._seen[state.path] = Seen(text, fingerprint(state.document), fingerprint(state.file))
 
     def _stale(self, state: Look, why: str) -> StaleDocumentError:
-        """The error that carries the text which is there now, so that the next try can fit."""
+        """Return an error that carries the current text, so that the next attempt can fit."""
         name = self._name(state.path)
         if state.text is None:
             return StaleDocumentError(f"{name!r} is gone")
@@ -271,7 +271,7 @@ class Documents:
 
     def _planned_creation(self, state: Look, change: Create) -> PlannedEdit:
         name, document, editor = self._name(state.path), state.document, self._editor
-        # What was removed from the disk alone comes back there.
+        # A file removed from disk while the editor still shows it is created on disk again.
         is_shown = fingerprint(document) == fingerprint(change.text)
         is_there = document is not None and document.text.strip() and not is_shown
         if state.file is not None or is_there:
@@ -303,7 +303,7 @@ class Documents:
         return self._removing(planned) if change.after is None else planned
 
     def _removing(self, planned: PlannedEdit) -> PlannedEdit:
-        """Take a file away that the agent made."""
+        """Turn a plan into the removal of a file that the agent created."""
         if planned.state.file is None:
             return planned
         if planned.state.is_unsaved:
@@ -311,7 +311,7 @@ class Documents:
         return replace(planned, after=None, route="disk")
 
     def _write(self, planned: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:
-        """None when the text moved under the edit and nothing was written."""
+        """Write the edit; returns None, with nothing written, when the text changed meanwhile."""
         path, file, after = planned.state.path, planned.state.file, planned.after
         if planned.route != "disk":
             return self._write_through_editor(planned, label, cancel)
@@ -341,7 +341,7 @@ class Documents:
             save=planned.route == "editorAndSave",
             cancel=cancel,
         )
-        # Neovim says `applied` for a stale edit that it skipped, so only the text itself counts.
+        # Neovim reports `applied` even for a stale edit that it skipped: only the text counts.
         arrived = self._editor.wait_for_text(
             document.path,
             sha256_of(after),
@@ -364,7 +364,7 @@ class Documents:
         return self._done(path, planned.before, text, "editor", note or None)
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
-        """A formatter that runs on save reaches the disk before we hear of it."""
+        """Wait until we hear of what a formatter did on save, which is on disk before that."""
         file, document = self._file(path, self.document(path)), self.document(path)
         if self._editor and file and document and fingerprint(file) != fingerprint(document):
             expected = sha256_of(file.text)
@@ -381,7 +381,7 @@ class Documents:
         note: str | None = None,
         file: FileText | None = None,
     ) -> EditDone:
-        # Set before anybody looks: an editor that has not reloaded yet must not count as edited.
+        # Set before the next look, or an editor that has not reloaded yet would count as edited.
         document = self.document(path)
         disk = after if route == "disk" else self._file(path, document)
         self._seen[path] = Seen(

@@ -1,6 +1,6 @@
-"""What one conversation did to files: the record of each change, and the way back.
+"""What one conversation did to files: a record of each change, and how to take it back.
 
-The texts lie in blobs and the changes in the conversation's items, so undo survives a restart.
+The texts are kept as blobs and the changes in the conversation's items, so undo survives a restart.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _EMPTY = sha256_of("")
 
 
 class EditHistory:
-    """Changes per real path, newest last; an undone change is gone."""
+    """The changes per real path, newest last; an undone change is removed."""
 
     def __init__(self, folders: Folders, blobs: EventLog) -> None:
-        """`blobs` is where texts outlive the process."""
+        """`blobs` keeps texts beyond the life of the process."""
         self._folders = folders
         self.blobs = blobs
         self._changes: dict[Path, list[FileChange]] = {}
 
     def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
-        """The change from one text to another, None being no file; nothing is stored."""
+        """Return the change from one text to another without storing it; None means no file."""
         name = str(self._folders.relative(path))
         patch, added, removed = unified(before or "", after or "", name)
         return FileChange(
@@ -51,7 +51,7 @@ class EditHistory:
         unsaved: bool,
         form: FileForm | None = None,
     ) -> FileChange:
-        """Describe a change that was made, and keep both texts; `form` is that of the old file."""
+        """Record a change that was made, and keep both texts; `form` is that of the old file."""
         update = {"unsaved": unsaved or None, "form": form if after is None else None}
         change = self.describe(path, before, after).model_copy(update=update)
         self.keep(before, after)
@@ -59,16 +59,16 @@ class EditHistory:
         return change
 
     def keep(self, *texts: str | None) -> None:
-        """Make texts durable by their hashes."""
+        """Make texts durable, each under its hash."""
         for text in texts:
             self.put(text)
 
     def put(self, text: str | None) -> str | None:
-        """Make a text durable; the result is its hash, None for no file."""
+        """Make a text durable and return its hash; None means no file."""
         return None if text is None else self.blobs.put_blob(text.encode("utf-8", "surrogatepass"))
 
     def remember(self, change: FileChange) -> None:
-        """Learn a change from the log, in its order."""
+        """Add a change that was read from the log; call this in the order of the log."""
         path = path_from_uri(change.uri)
         if path is not None:
             self._remember_at(real_path(path), change)
@@ -77,7 +77,7 @@ class EditHistory:
         self._changes.clear()
 
     def forget(self, path: Path, change: FileChange) -> None:
-        """The user made this one, so the agent cannot undo it."""
+        """Drop a change that was made for the user, so that the agent cannot undo it."""
         if self.last(path) is change:
             self._changes[path].pop()
 
@@ -86,15 +86,15 @@ class EditHistory:
         return changes[-1] if changes else None
 
     def left_unsaved(self) -> tuple[Path, ...]:
-        """Files whose last change went to the editor only, as far as we know."""
+        """Return the files whose last change, as far as we know, went to the editor only."""
         return tuple(
             sorted(path for path, made in self._changes.items() if made and made[-1].unsaved)
         )
 
     def text(self, sha256: str | None) -> str:
-        """A text by the hash in a change; that of no file is empty.
+        """Return the text for a hash in a change; empty for None, which means no file.
 
-        Raises `ToolError` when the disk gives back something else, which must not reach a file.
+        Raises `ToolError` when the stored text is damaged, since that must not reach a file.
         """
         if sha256 is None:
             return ""
@@ -104,7 +104,7 @@ class EditHistory:
         return kept.decode("utf-8", "surrogatepass")
 
     def recreating(self, path: Path, text: str) -> Create:
-        """How a file comes back that was removed: its line ends and its form too, if we did it."""
+        """Return the change that restores a removed file, with old line ends and form if known."""
         last = self.last(path)
         if last is None or last.op != "delete":
             return Create(text)
@@ -113,7 +113,7 @@ class EditHistory:
         return Create(applied(before, edits), last.form)
 
     def way_back(self, path: Path, now: str | None, wanted: str | None) -> Create | Rewrite:
-        """What makes `wanted` of `now`, both with LF as line end, None being no file."""
+        """Return the change from `now` to `wanted`, both with LF line ends; None means no file."""
         if now is None and wanted is not None:
             return self.recreating(path, wanted)
         return Rewrite(now or "", wanted)

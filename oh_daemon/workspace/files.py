@@ -1,7 +1,8 @@
-"""Byte-exact text files: reading what is surely text, writing so that a crash leaves old or new.
+"""Text files, byte for byte: reads only what is surely text, and survives a crash while writing.
 
-Every file is reached through `Folders.holding`, so no link is followed. Who may write what, and
-which text is the newest, is decided elsewhere. Invariant: on any error the file is as it was.
+After a crash a file holds the old or the new text. Every file is opened through `Folders.holding`,
+so no link is followed. Who may write what, and which text is the newest, is decided elsewhere.
+Invariant: on any error the file is as it was.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MAX_TEXT_BYTES = 16 << 20
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # Before UTF-16, whose mark is the first half of this one.
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # Before UTF-16-LE, whose mark is this one's first half.
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -45,9 +46,9 @@ def sha256_of(data: bytes | str) -> str:
 
 
 def fingerprint(path: Path) -> str:
-    """Where a file really lies and what it holds, to notice a change; a link counts as its target.
+    """Return a text that changes with the real path or the content of a file; follows links.
 
-    Also for what lies outside the folders or is gone: nothing of it is shown to anybody.
+    Also works outside the open folders and for missing files, since no content is shown to anybody.
     """
     try:
         real = path.resolve(strict=True)
@@ -61,17 +62,17 @@ def fingerprint(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A text file: `text` without the byte order mark and with the line ends of the file."""
+    """A text file: `text` has no byte order mark, and the line ends of the file."""
 
     text: str
     sha256: str
-    """Of the raw bytes."""
+    """The hash of the raw bytes."""
     encoding: str = "utf-8"
     bom: bytes = b""
     mode: int | None = None
 
     def encode(self, text: str) -> bytes:
-        """Other text in the form of this file."""
+        """Encode another text in the form of this file."""
         return encoded(text, self.form)
 
     @property
@@ -84,13 +85,13 @@ class FileText:
 
 
 def encoded(text: str, form: FileForm) -> bytes:
-    """The bytes of a text in this form."""
+    """Return the bytes of a text in this form."""
     bom = next((mark for mark, encoding in _BOMS if encoding == form.encoding), b"")
     return (bom if form.bom else b"") + text.encode(form.encoding)
 
 
 def parse_text(raw: bytes) -> FileText | None:
-    """The text in these bytes, or None: an encoding that no mark announces is never guessed."""
+    """Return the text in these bytes, or None; without a byte order mark only UTF-8 is tried."""
     bom, encoding = next((b for b in _BOMS if raw.startswith(b[0])), (b"", "utf-8"))
     try:
         text = raw[len(bom) :].decode(encoding)
@@ -100,7 +101,7 @@ def parse_text(raw: bytes) -> FileText | None:
 
 
 class Files:
-    """Text files below the open folders. `path` is always a real one from `Folders.resolve`."""
+    """Text files in the open folders. Each `path` is a real path from `Folders.resolve`."""
 
     def __init__(self, folders: Folders, keep: Callable[[bytes], object]) -> None:
         self._folders = folders
@@ -108,7 +109,7 @@ class Files:
         """Makes bytes durable somewhere else, before a file is overwritten in place."""
 
     def read(self, path: Path) -> FileText | None:
-        """The text, or None when there is no such file; `ToolError` for what is not text."""
+        """Return the text; None when there is no such file. Raises `ToolError` if it is no text."""
         try:
             with self._folders.holding(path) as folder:
                 raw, status = _read(folder, path)
@@ -136,7 +137,7 @@ class Files:
                 _overwrite(folder, path, old, new)
 
     def create(self, path: Path, data: bytes, mode: int | None = None) -> None:
-        """Make a new file and the folders above it; never touches an existing one."""
+        """Create a file and the folders above it; never touches an existing file."""
         with _rejecting(path), self._folders.holding(path, create=True) as folder:
             try:
                 with _temporary(folder, data, 0o666) as (temp, descriptor):
@@ -150,7 +151,7 @@ class Files:
             os.fsync(folder)
 
     def sweep(self, path: Path) -> None:
-        """Remove what a writer of `path` left beside it when it died."""
+        """Remove temporary files that a writer of `path` left beside it when it died."""
         with suppress(OSError, ToolError), self._folders.holding(path) as folder:
             _sweep(folder)
 
@@ -195,7 +196,7 @@ def _read_expected(folder: int, path: Path, sha256: str) -> tuple[bytes, os.stat
 
 
 def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str) -> bool:
-    """False, with nothing changed, when the new file cannot get all that the old one had."""
+    """Return False, with nothing changed, when the new file cannot get the old one's metadata."""
     with _temporary(folder, new, 0o600) as (temp, descriptor):
         if not _copy_metadata(folder, path.name, descriptor):
             return False
@@ -207,7 +208,7 @@ def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str
 
 @contextmanager
 def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
-    """A synced file with `data` under a name that `_sweep` knows; removed if it still has it."""
+    """Write `data` to a synced temporary file; it is removed unless it was renamed by the end."""
     _sweep(folder)
     name, descriptor = _locked_file(folder, mode)
     try:
@@ -221,12 +222,12 @@ def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]
 
 
 def _locked_file(folder: int, mode: int) -> tuple[str, int]:
-    """A new file whose lock says that the writer lives; the kernel frees it when we die."""
+    """Create a file whose lock shows that its writer lives; the kernel frees it when we die."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         name = _TEMP_NAME.format(secrets.token_hex(8))
         descriptor = os.open(name, flags, mode, dir_fd=folder)
-        with suppress(OSError):  # Without locks nobody sweeps either.
+        with suppress(OSError):  # Where locks do not work, no sweep removes the file either.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return name, descriptor
@@ -234,7 +235,7 @@ def _locked_file(folder: int, mode: int) -> tuple[str, int]:
 
 
 def _name(folder: int, temp: str, name: str) -> None:
-    """Give the finished file its name, at once and only if the name is free."""
+    """Give the finished file its name in one step, and only if the name is free."""
     try:
         os.link(temp, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except OSError as exc:
@@ -274,7 +275,7 @@ def _overwrite(folder: int, path: Path, old: bytes, new: bytes) -> None:
             raise StaleDocumentError(f"{shown(path)!r} changed on disk meanwhile; view it again")
         try:
             if len(new) > len(old) and hasattr(os, "posix_fallocate"):
-                # Room is taken first, so that a full disk is noticed before a byte is lost.
+                # Space is reserved first, so that a full disk is noticed before a byte is lost.
                 os.posix_fallocate(descriptor, 0, len(new))
             _write_all(descriptor, new)
             os.ftruncate(descriptor, len(new))
@@ -295,11 +296,11 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _sweep(folder: int) -> None:
-    """Remove what writers who died left in this folder."""
+    """Remove temporary files that dead writers left in this folder."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if fnmatchcase(entry.name, _TEMP_NAME.format("*"))]
     for name in names:
-        with suppress(OSError):  # Its writer is alive, or another was faster.
+        with suppress(OSError):  # Its writer is alive, or another sweep was faster.
             _remove_orphan(folder, name)
 
 

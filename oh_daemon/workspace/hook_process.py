@@ -1,4 +1,4 @@
-"""Runs hooks: commands for bash with a text on stdin, side by side, each with its own time."""
+"""Runs hooks, which are bash commands with a text on stdin, in parallel, each with a timeout."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from oh_daemon.core.hooks import HookRun
 from oh_daemon.workspace.spawner import Process, Spawner, clean_env, output_file
 
 _MAX_BYTES = 64 << 10
-"""Of what a hook says."""
+"""How much is read of what a hook writes to stdout, and to stderr."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookProcesses:
-    """For one folder. `environment` loses its secrets before a hook sees it."""
+    """The hooks of one folder. Secrets are removed from `environment` before a hook sees it."""
 
     spawner: Spawner
     folder: Path
@@ -29,7 +29,7 @@ class HookProcesses:
     def run(
         self, hooks: Sequence[HookCommand], told: str, cancel: CancelToken
     ) -> Sequence[HookRun]:
-        """Blocks until all have ended; raises `Cancelled` and leaves none behind."""
+        """Run `hooks` and block until all have ended. Raises `Cancelled`, leaving none behind."""
         begun = time.monotonic()
         started = [self._start(hook, told) for hook in hooks]
         try:
@@ -66,7 +66,7 @@ class _Running:
         return os.pread(descriptor, min(size, _MAX_BYTES), 0).decode("utf-8", "replace")
 
     def close(self) -> None:
-        """End it, when its time is up; what it left behind on purpose ends with the daemon."""
+        """End the hook if it still runs; processes that it detached end with the daemon."""
         if self.process is not None and not self.process.exit_code.done():
             self.process.kill_tree()
         for descriptor in self.files:

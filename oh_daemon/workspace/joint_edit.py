@@ -1,4 +1,4 @@
-"""Edits of several files that belong together: all of them happen, or none stays."""
+"""Edits of several files that belong together: either all are made, or all are taken back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TAKE_BACK_S = 0.8
 def change_all(
     documents: Documents, changes: Mapping[Path, Wanted], *, label: str, cancel: CancelToken
 ) -> dict[Path, EditDone]:
-    """Raises `ToolError` or `Cancelled`; what was done by then is taken back first."""
+    """Make all changes. Raises `ToolError` or `Cancelled` after taking back those made so far."""
     done: dict[Path, EditDone] = {}
     try:
         for path, change in changes.items():
-            # What the agent was not shown it has not seen.
+            # The agent was not shown a `Rewrite`, so it does not count as seen.
             write = documents.rewrite if isinstance(change, Rewrite) else documents.edit
             done[path] = write(path, change, label=label, cancel=cancel)
     except (ToolError, Cancelled) as exc:
@@ -39,7 +39,7 @@ def change_all(
 
 
 def cut_short(documents: Documents, items: Iterable[Json]) -> dict[str, Json]:
-    """Of edits that were under way when a daemon died: what is done, and the words for it."""
+    """Return, for edits under way when a daemon died, the changes made and a text about them."""
     found: dict[str, Json] = {}
     for item in items:
         if item["status"] == "running" and item.get("changes"):
@@ -61,10 +61,10 @@ def _is_done(documents: Documents, change: Json) -> bool:
 
 
 def _take_back(documents: Documents, done: Mapping[Path, EditDone], label: str) -> list[Path]:
-    """Returns the files that could not be taken back."""
+    """Take the edits back, and return the files where that failed."""
     left: list[Path] = []
     cancel = CancelToken()
-    # Interrupted or not, an editor that hangs must not hold the turn.
+    # An editor that hangs must not hold up the turn, whether that was interrupted or not.
     giving_up = Timer(_TAKE_BACK_S, cancel.cancel)
     giving_up.name, giving_up.daemon = "take-back", True
     giving_up.start()

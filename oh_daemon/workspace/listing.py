@@ -1,4 +1,4 @@
-"""Which files of a folder count for a search: those that git tracks or would track.
+"""Lists the files of a folder that a search covers: those that git tracks or would track.
 
 Links are never followed. Without git, and in a folder that git ignores as a whole, all files count.
 """
@@ -19,9 +19,9 @@ from oh_daemon.workspace.spawner import Spawner
 MAX_FILES = 100_000
 _GIT_TIMEOUT_S = 30.0
 _OURS = {"conversations", "memory"}
-"""What git ignores in our own folder."""
+"""Names in our own folder that git ignores."""
 _MAX_ALTERNATIVES = 100
-# What a hostile repository could make git run or read is switched off.
+# Switches off what a hostile repository could make git run or read.
 _LIST = (
     *("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "safe.bareRepository=explicit", "ls-files", "-z", "-co", "--exclude-standard"),
@@ -29,14 +29,14 @@ _LIST = (
 
 
 def list_files(folder: Path, spawner: Spawner, cancel: CancelToken) -> list[Path]:
-    """Regular files below a real path, at most one more than `MAX_FILES`. Raises `Cancelled`."""
+    """Return regular files below a real path, at most `MAX_FILES` + 1. Raises `Cancelled`."""
     return list(islice(_files(folder, spawner, cancel), MAX_FILES + 1))
 
 
 def list_names(folder: Path, spawner: Spawner, cancel: CancelToken) -> list[str]:
-    """The same as names within the folder, much faster: some may be gone already.
+    """Return up to `MAX_FILES` names relative to the folder; much faster than `list_files`.
 
-    Repositories within this one are left out.
+    Some may be gone already. Repositories within this one are left out.
     """
     tracked = _tracked(folder, spawner, cancel)
     names = tracked or (str(path.relative_to(folder)) for path in _all_files(folder))
@@ -53,15 +53,15 @@ def _files(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterator[Path
         if stat.S_ISREG(mode):
             yield path
         elif stat.S_ISDIR(mode) and path != folder:
-            # A repository inside this one, which git lists by its name only.
+            # A repository inside this one: git lists only its folder.
             yield from _files(path, spawner, cancel)
 
 
 def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[str]:
-    """What git tracks or would track; nothing without git or outside of repositories."""
+    """Return what git tracks or would track; nothing without git or outside a repository."""
     try:
         done = spawner.run(_LIST, cwd=folder, timeout_s=_GIT_TIMEOUT_S, cancel=cancel)
-    except ToolError:  # There is no git, or it takes too long.
+    except ToolError:  # There is no git, or it took too long.
         return ()
     if done.exit_code != 0 or not done.stdout:
         return ()
@@ -70,7 +70,7 @@ def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[st
 
 
 def _all_files(folder: Path) -> Iterator[Path]:
-    for above, folders, names, _ in os.fwalk(folder):  # Unlike os.walk never lured by a link.
+    for above, folders, names, _ in os.fwalk(folder):  # Unlike os.walk, safe from swapped links.
         left_out = _OURS if Path(above).name == ".openhands" else {".git"}
         folders[:] = sorted(name for name in folders if name not in left_out)
         paths = (Path(above, name) for name in sorted(names))
@@ -81,13 +81,13 @@ def _mode(path: Path) -> int:
     try:
         return path.lstat().st_mode
     except OSError:
-        return 0  # Tracked but deleted, or gone just now.
+        return 0  # Tracked but deleted, or removed just now.
 
 
 def parse_glob(pattern: str) -> tuple[tuple[str, ...], ...]:
-    """The alternatives of a pattern with `*`, `?`, `[a-z]`, `**` and `{a,b}`, split at `/`.
+    """Return the alternatives of a pattern with `*`, `?`, `[a-z]`, `**`, `{a,b}`, split at `/`.
 
-    As in .gitignore, a pattern without a slash fits names at any depth. Raises `ToolError`.
+    As in .gitignore, a pattern without a slash matches names at any depth. Raises `ToolError`.
     """
     alternatives = [pattern.removeprefix("./")]
     while any("{" in one for one in alternatives):
@@ -100,13 +100,13 @@ def parse_glob(pattern: str) -> tuple[tuple[str, ...], ...]:
 
 
 def fits(path: PurePath, alternatives: Iterable[tuple[str, ...]]) -> bool:
-    """Whether a relative path fits one alternative; takes linear time, whatever the pattern."""
+    """Return whether a relative path matches an alternative, in linear time for any pattern."""
     return any(_fits(path.parts, pattern) for pattern in alternatives)
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     reached = {0}
-    """How many parts the pattern may have used up so far."""
+    """The numbers of parts that the pattern may have matched so far."""
     for wanted in pattern:
         if wanted == "**":
             reached = set(range(min(reached), len(parts) + 1))

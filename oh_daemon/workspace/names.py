@@ -1,4 +1,4 @@
-"""Names by a few of their letters, best first: what a person types to mention a file."""
+"""Fuzzy matching of file names: finds a file that a person mentions by a few of its letters."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from oh_daemon.workspace.spawner import Spawner
 _FRESH_S = 2.0
 
 Rank = tuple[int, int, int]
-"""The lower, the better: how it fits, over how many letters it spreads, how long it is."""
+"""Lower is better: the kind of match, its place or spread in letters, the length of the name."""
 
 
 class Query:
-    """The letters must be in a name in this order, in any case; a path counts by its last part."""
+    """Matches names with these letters in this order, in any case; the last part of a path wins."""
 
     def __init__(self, text: str) -> None:
         self._text = "".join(text.lower().split())
@@ -26,7 +26,7 @@ class Query:
         self._fuzzy = re.compile("".join([re.escape(self._text[:1]), *rest]), re.DOTALL)
 
     def rank(self, name: str) -> Rank | None:
-        """None when it does not fit."""
+        """Return how well the name matches, None when it does not."""
         name = name.lower()
         if not self._fuzzy.search(name):
             return None
@@ -54,7 +54,7 @@ class FileNames:
         self._known: dict[Path, tuple[float, list[str]]] = {}
 
     def of(self, folder: Path, cancel: CancelToken) -> list[str]:
-        """Relative to the folder, at most seconds old. Raises `Cancelled`."""
+        """Return the names relative to the folder, which may be seconds old. Raises `Cancelled`."""
         began = time.monotonic()
         with self._lock:
             stale_at, names = self._known.get(folder, (0.0, []))
@@ -62,7 +62,7 @@ class FileNames:
             return names
         names = list_names(folder, self._spawner, cancel)
         now = time.monotonic()
-        # Who types asks again with each letter; listing takes a tenth of the time at most.
+        # A person who types asks again with each letter; list for a tenth of the time at most.
         stale_at = now + max(_FRESH_S, 10 * (now - began))
         with self._lock:
             self._known[folder] = (stale_at, names)

@@ -1,8 +1,8 @@
-"""What a terminal wrote, as text that is safe to show: cleaned, and kept within bounds.
+"""Turns terminal output into text that is safe to show: cleaned, and kept within bounds.
 
-Terminal escapes and controls go, overwritten lines collapse; of a long text the head and the tail
-stay in memory and all of it (up to 100 MiB) goes to a file. People see the last MiB of a terminal.
-Knows nothing of shells.
+Escapes and control characters are removed, and overwritten lines collapse. Of a long text, the head
+and the tail stay in memory, and all of it (up to 100 MiB) goes to a file. People see the last MiB
+of a terminal. Knows nothing of shells.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from oh_daemon.core.secrets import MaskedStream, Masker
 
 HEAD_BYTES = TAIL_BYTES = 16 << 10
 _BEFORE_TAIL_BYTES = 8 << 10
-"""Whatever is masked in the tail begins there or after it; long private keys have 7 KB."""
+"""Kept to mask the tail: a secret that reaches into it begins here. Long private keys have 7 KB."""
 MAX_SPILL_BYTES = 100 << 20
 MAX_SCROLLBACK_CHARS = 1 << 20
 _PIECE_CHARS = 1 << 12
 _MAX_HELD_CHARS = 64 << 10
-"""No escape sequence and no progress bar is longer; beyond it is shown as text."""
+"""No escape sequence and no progress bar is longer; anything longer is shown as text."""
 
 # ECMA-48, in the 7-bit forms and the 8-bit ones: CSI; OSC; DCS, SOS, PM and APC; the others.
-# Strings end at a line break too, or an unfinished one would swallow everything after it.
+# Strings also end at a line break, or an unfinished one would swallow everything after it.
 _ESCAPE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
@@ -46,7 +46,7 @@ _PLAIN = bytes([*range(0x20, 0x7F), 0x09, 0x0A])
 
 
 class CleanText:
-    """Bytes in pieces to text; a piece may end within a character, an escape or a line."""
+    """Turns chunks of bytes into text; a chunk may end within a character, an escape or a line."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -59,7 +59,7 @@ class CleanText:
         return self._clean(self._held + self._decoder.decode(data))
 
     def flush(self) -> str:
-        """What is still held; the stream may go on."""
+        """Return what is still held; the stream may go on."""
         text = self._clean(self._held + self._decoder.decode(b"", final=True) + "\x1b")
         held, self._held = self._held[:-1], ""
         return text + _CONTROL.sub("", _collapsed(held))
@@ -69,8 +69,8 @@ class CleanText:
         cut = len(text)
         if match := _OPEN_ESCAPE.search(text, max(0, text.rfind("\n"))):
             cut = match.start()
-        # A line with a carriage return is not final before its line break: the rest may be
-        # overwritten. What was on the screen when the return came has been shown already.
+        # A line with a carriage return is not final before its line break, as the rest may be
+        # overwritten. The text that was there when the return came has already been shown.
         line_start = text.rfind("\n", 0, cut) + 1
         plain = _TO_LINE_START.sub("\r", text[line_start:cut])
         if "\r" in plain:
@@ -84,26 +84,26 @@ class CleanText:
 
 
 def _collapsed(line: str) -> str:
-    """The last state of a line that was written over, as a progress bar does."""
+    """Return the last state of a line that was overwritten, as a progress bar does."""
     line = _ESCAPE.sub("", _TO_LINE_START.sub("\r", line))
     return next((part for part in reversed(line.split("\r")) if part.strip()), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A captured text: all of it in `head`, or its two ends when it was long."""
+    """A captured text: all of it in `head`, or its two ends in `head` and `tail` if it is long."""
 
     head: str = ""
     tail: str = ""
     before_tail: str = ""
-    """What was cut last, for whoever masks the tail."""
+    """The end of what was cut, needed to mask secrets that reach into the tail."""
     n_cut_bytes: int = 0
     spill: Path | None = None
-    """All of it, or its first 100 MiB; the reader takes the file away or removes it."""
+    """The file with all of the text, or its first 100 MiB; the reader moves or removes it."""
 
 
 class Capture:
-    """Keeps a text of any length in at most 64 KiB of memory. For one thread at a time."""
+    """Captures a text of any length in at most 64 KiB of memory. For one thread at a time."""
 
     def __init__(self, spill: Path) -> None:
         self._path = spill
@@ -126,13 +126,13 @@ class Capture:
             del self._tail[: -TAIL_BYTES - _BEFORE_TAIL_BYTES]
 
     def finish(self) -> Output:
-        """What was captured; the capture is over."""
+        """End the capture and return what was captured."""
         if self._file:
             self._file.close()
         n_cut = self._n_bytes - HEAD_BYTES - TAIL_BYTES
         if n_cut <= 0:
             return Output((self._head + self._tail).decode("utf-8", "replace"))
-        # Bytes of a character that the cut went through count as cut.
+        # A character that the cut splits counts as cut.
         head = self._head.decode("utf-8", "ignore")
         tail = self._tail[-TAIL_BYTES:].decode("utf-8", "ignore")
         is_whole = len(self._head) + len(self._tail) == self._n_bytes
@@ -149,22 +149,22 @@ class Capture:
                 self._file.write(self._head + self._tail)
             self._file.write(data)
         except OSError:
-            # A full disk must not take the command down: the two ends are still there.
+            # A full disk must not end the command: the head and the tail are still in memory.
             self._can_spill = False
             self._path.unlink(missing_ok=True)
 
 
 class Scrollback:
-    """What a terminal showed last, at least a MiB of it. Safe from any thread.
+    """The last text that a terminal showed, at least a MiB of it. Safe from any thread.
 
-    It is masked when it is read: what a flood pushes out is not worth the time.
+    Secrets are masked only on reading, so no time is spent on text that a flood pushes out.
     """
 
     def __init__(self, masker: Masker) -> None:
         self._lock = threading.Lock()
         self._masked = MaskedStream(masker)
         self._shown, self._begin, self._end = "", 0, 0
-        """Masked text, how many characters came before it, and where it ends."""
+        """The masked text, and the offsets at which it begins and ends."""
         self._waiting: deque[str] = deque()
         self._n_waiting = 0
         self._is_settled = True
@@ -172,12 +172,12 @@ class Scrollback:
 
     @property
     def end(self) -> int:
-        """Where that ends which was read, or might have been."""
+        """The offset up to which text has been masked or dropped; readers saw none beyond it."""
         return self._end
 
     @property
     def size_bytes(self) -> int:
-        """Of what is kept."""
+        """The size of the text that is kept."""
         with self._lock:
             return sum(len(text.encode()) for text in (self._shown, *self._waiting))
 
@@ -186,17 +186,17 @@ class Scrollback:
             self._add(text)
 
     def add_line(self, line: str) -> None:
-        """Begin a new line with it, where the last one has not ended."""
+        """Add a line, on a new line even when the last one has not ended."""
         with self._lock:
             self._add(line if self._ends_line else f"\n{line}")
 
     def settle(self) -> None:
-        """Nothing more comes for now: also show what may be the beginning of a secret."""
+        """Note that no more comes for now, so text that may begin a secret is shown as well."""
         with self._lock:
             self._is_settled = True
 
     def read(self, offset: int, limit: int) -> tuple[str, int]:
-        """Text from that character on, or from the oldest that is kept, and where it ends."""
+        """Return text from `offset`, or from the oldest character kept, and the offset after it."""
         with self._lock:
             self._mask()
             start = min(max(offset, self._begin), self._end)
@@ -207,7 +207,7 @@ class Scrollback:
         if not text:
             return
         self._is_settled, self._ends_line = False, text.endswith("\n")
-        # Pieces grow to some KiB: a program may write one character at a time.
+        # Pieces grow to a few KiB, since a program may write one character at a time.
         if self._waiting and len(self._waiting[-1]) < _PIECE_CHARS:
             self._waiting[-1] += text
         else:
@@ -217,7 +217,7 @@ class Scrollback:
             self._drop()
 
     def _drop(self) -> None:
-        """Push out the oldest piece and what came before it, up to a line break within reach."""
+        """Drop the oldest piece and all text before it, up to the next line break if it is near."""
         n_dropped = len(self._waiting.popleft())
         _, line_break, rest = self._waiting[0].partition("\n")
         if line_break:

@@ -1,7 +1,7 @@
-"""A patch of several files as models write it (V4A): pure, from text to changes of texts.
+"""Parses patches of several files as models write them (V4A) into changes of texts. Pure.
 
-Lines are found word for word, white space included, so nothing is shifted to make a hunk fit. Only
-what stands after `@@`, which says where to look and is never written, may be indented otherwise.
+Lines must match exactly, white space included; nothing is shifted to make a hunk fit. Only the text
+after `@@`, which says where to look and is never written, may be indented differently.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOVE = re.compile(r"\*\*\* Move to: (.+)")
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that take the place of others, below the lines that `headers` name."""
+    """Replaces the lines `old` by `new`, below the lines that `headers` name."""
 
     headers: tuple[str, ...]
     old: tuple[str, ...]
@@ -34,17 +34,17 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Hunks:
-    """All or none, each found in the text as it is before any of them."""
+    """Several hunks, applied all or none; each is found in the text as it is before any of them."""
 
     hunks: tuple[Hunk, ...]
 
     @property
     def is_anchored(self) -> bool:
-        """Whether an older text will do, if the lines to be replaced still stand there."""
+        """Whether having read an older text will do, if the lines to replace are still there."""
         return all(hunk.old for hunk in self.hunks)
 
     def edits(self, plain: str) -> list[TextEdit]:
-        """Raises `ToolError` with what is wrong with each hunk that has no place."""
+        """Return the edits. Raises `ToolError` that says why, for each hunk that has no place."""
         lines = plain.removesuffix("\n").split("\n") if plain else []
         found: list[TextEdit] = []
         problems: list[str] = []
@@ -73,13 +73,13 @@ class Section:
     op: Literal["Add", "Update", "Delete"]
     path: str
     text: str = ""
-    """Of a file to be added."""
+    """The content of a file to add."""
     hunks: Hunks = Hunks(())
     move_to: str | None = None
 
 
 def parse_patch(text: str) -> tuple[Section, ...]:
-    """Raises `ToolError` that names the line of the patch; one that was cut off never counts."""
+    """Parse a patch. Raises `ToolError` that names the wrong line, or when the patch is cut off."""
     lines = with_newlines(text).strip("\n").split("\n")
     if lines[0].rstrip() != _BEGIN or lines[-1].rstrip() != _END:
         raise ToolError(f"a patch begins with the line {_BEGIN!r} and ends with {_END!r}")
@@ -139,7 +139,7 @@ def _hunks(body: Sequence[tuple[int, str]]) -> Iterator[Hunk]:
 
 
 def _hunk(headers: Sequence[str], numbered: Sequence[tuple[int, str]]) -> Hunk:
-    # Models leave out the blank that stands before an empty line.
+    # Models leave out the space before an empty line.
     lines = [line or " " for _, line in _without_gap(numbered)]
     at_end = lines[-1:] == [_END_OF_FILE]
     if at_end:
@@ -152,7 +152,7 @@ def _hunk(headers: Sequence[str], numbered: Sequence[tuple[int, str]]) -> Hunk:
 
 
 def _without_gap(body: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
-    """Lines without any sign at the end part what is above from what is below."""
+    """Drop trailing lines without any sign: they only separate a part from the one below it."""
     n = len(body)
     while n and not body[n - 1][1]:
         n -= 1
@@ -164,7 +164,7 @@ def _wrong(number: int, what: str) -> ToolError:
 
 
 def _place(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
-    """The line, from 0, where the hunk begins. `floor` is where the hunk before it ends."""
+    """Return the line, from 0, where the hunk begins; `floor` is where the previous hunk ends."""
     if not hunk.old:
         return _place_of_insertion(hunk, lines, floor)
     n = len(hunk.old)
@@ -201,7 +201,10 @@ def _place_of_insertion(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
 
 
 def _header(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
-    """The line of the last header. Of the first there must be one; each other is the next below."""
+    """Return the line of the last header.
+
+    The first header must be found once, or once below `floor`. Each other is the next one below.
+    """
     at = -1
     for header in hunk.headers:
         below = range(at + 1, len(lines))
@@ -229,7 +232,7 @@ def _named(places: Sequence[int]) -> str:
 
 
 def _edit(hunk: Hunk, start: int, plain: str, lines: Sequence[str]) -> TextEdit:
-    """The lines that change; a last line that no newline ends stays without one."""
+    """Return the edit of the lines that change; a last line without a newline stays without."""
     offsets = [0, *accumulate(len(line) + 1 for line in lines)]
     same = enumerate(zip(hunk.old, hunk.new, strict=False))
     n = next((n for n, (old, new) in same if old != new), min(len(hunk.old), len(hunk.new)))

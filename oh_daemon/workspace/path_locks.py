@@ -1,7 +1,7 @@
 """One edit at a time per file, across all conversations of the daemon.
 
-A path is claimed, not locked: no mutex is held while an editor is asked, and waiters wake on
-cancel.
+A path is claimed rather than locked: no mutex is held while an editor is asked, and a cancel wakes
+those who wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oh_daemon.core.cancel import CancelToken
 
 
 class PathLocks:
-    """Shared by all conversations."""
+    """The claims on paths, shared by all conversations."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -23,7 +23,7 @@ class PathLocks:
 
     @contextmanager
     def hold(self, path: Path, cancel: CancelToken) -> Generator[None]:
-        """Claim the real path; blocks while another holds it, raises `Cancelled` when cancelled."""
+        """Claim a real path, blocking while another holds it. Raises `Cancelled` when cancelled."""
         with cancel.notifying(self._changed), self._changed:
             self._changed.wait_for(lambda: cancel.is_cancelled or path not in self._claimed)
             cancel.raise_if_cancelled()

@@ -1,7 +1,7 @@
-"""The only path policy: text or URI to a real path inside the open folders, or a refusal.
+"""The only path policy: resolves a text or URI to a real path inside the open folders, or refuses.
 
-Invariant: whoever opens files below `Folders.holding` never follows a link, so a folder that is
-swapped for one after the check leads nowhere. What a file holds is left to `files`.
+Invariant: opening files through `Folders.holding` never follows a link, so swapping a folder for
+a link after the check leads nowhere. What a file holds is left to `files`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REFUSED = {
     "git's own files; use git commands in the terminal": re.compile(r"/(\.git|git~1)(/|$)"),
     "the log of the conversations": re.compile(r"/\.openhands/conversations(/|$)"),
 }
-"""Never for tools, whoever approves: what would let a tool rewrite history or plant a hook."""
+"""Closed to tools whoever approves, since a tool could rewrite history or plant a hook there."""
 _HOLDS = {
     "secret": "what may be secret",
     "protected": "settings of git, of a build, an editor or an agent",
@@ -36,7 +36,7 @@ _HOLDS = {
 
 
 def path_from_uri(uri: str) -> Path | None:
-    """The path of a `file:` URI of this machine; None for every other kind of URI."""
+    """Return the path of a `file:` URI of this machine; None for every other URI."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -52,7 +52,7 @@ def uri_from_path(path: Path) -> str:
 
 
 def real_path(path: Path) -> Path:
-    """The path without links on the way. Raises `ToolError` when one is swapped meanwhile."""
+    """Return the path with all links resolved. Raises `ToolError` when one changes meanwhile."""
     try:
         return Path(os.path.realpath(path))
     except OSError as exc:
@@ -60,7 +60,7 @@ def real_path(path: Path) -> Path:
 
 
 def shown(text: PurePath | str, keep: str = "") -> str:
-    """Text for people and the model: hidden characters are escaped, so that none can deceive."""
+    """Return text to show to people and the model: hidden characters are escaped, except `keep`."""
     return "".join(
         char
         if char.isprintable() or char in keep
@@ -71,19 +71,19 @@ def shown(text: PurePath | str, keep: str = "") -> str:
 
 @dataclass(frozen=True)
 class Folders:
-    """The folders open in the editor; the first is where relative paths start."""
+    """The folders open in the editor; relative paths start at the first."""
 
     folders: tuple[Path, ...]
 
     @cached_property
     def roots(self) -> tuple[Path, ...]:
-        """The same folders without links on the way; every path we hand out lies below one."""
+        """The same folders with links resolved; every path that we hand out lies in one of them."""
         return tuple(map(real_path, self.folders))
 
     def resolve(self, text: str, *, writing: bool) -> Path:
-        """The real path that `text` (relative, absolute or a file URI) names; it need not exist.
+        """Return the real path that `text` (relative, absolute or a file URI) names.
 
-        Raises `PathOutsideWorkspaceError`, also for git's files and for our own log.
+        It need not exist. Raises `PathOutsideWorkspaceError`, also for git's files and our own log.
         """
         lexical = self._absolute(text)
         real = real_path(lexical)
@@ -99,10 +99,10 @@ class Folders:
         return real
 
     def is_protected(self, path: Path | str, *, writing: bool = True) -> str | None:
-        """Why using this path always asks a person, or None; reading asks for secrets only.
+        """Return why using this path always needs a person's approval, or None.
 
-        Give the text that the model wrote, not its resolved form: both names are judged, so a link
-        called `.vscode` counts as well as a link to something inside it.
+        Reading needs it for secrets only. Give the text that the model wrote, not its resolved
+        form: both names are judged, so a link called `.vscode` counts, and a link into it too.
         """
         lexical = self._absolute(str(path))
         real = real_path(lexical)
@@ -112,36 +112,36 @@ class Folders:
         if what := next((one for one in asks if one in guards), None):
             return f"{self.name(real)} holds {_HOLDS[what]}"
         if writing and _has_second_name(real):
-            # The other name may lie outside the folders, and nobody can tell where.
+            # The other name may lie outside the folders; there is no way to find it.
             return f"{self.name(real)} has a second name (hard link) somewhere"
         return None
 
     def is_left_out(self, path: Path) -> bool:
-        """Whether a search passes over this real path, by its name alone."""
-        # Thousands of paths pass here, so they are cut as texts.
+        """Return whether a search skips this real path, judged by its name alone."""
+        # Called for thousands of paths, so string operations replace `Path`.
         name, roots = str(path), (os.path.join(root, "") for root in self.roots)  # noqa: PTH118
         guises = [_normalised(name[len(root) :]) for root in roots if name.startswith(root)]
         return bool(_refused(guises)) or any(guarded(guise) == "secret" for guise in guises)
 
     def is_link(self, text: str) -> bool:
-        """Whether the name itself is a link, so that what it leads to has another one."""
+        """Return whether the name itself is a link, so that its target has another name."""
         return self._absolute(text).is_symlink()
 
     def contains(self, path: Path) -> bool:
-        """Whether a real path lies inside."""
+        """Return whether a real path lies inside one of the folders."""
         return self._root_of(path) is not None
 
     def relative(self, path: Path) -> Path:
-        """The path as a tool takes it: relative in the first folder, absolute in the others."""
+        """Return the path as tools take it: relative in the first folder, absolute in others."""
         first = self.roots[0]
         return path.relative_to(first) if path.is_relative_to(first) else path
 
     def name(self, path: Path) -> str:
-        """The same, to be shown."""
+        """Return `relative(path)` as text to show."""
         return shown(self.relative(path))
 
     def as_opened(self, path: Path) -> Path:
-        """A real path in the terms of the folder that the user opened, which may be a link."""
+        """Return a real path below the folder as the user opened it, which may be a link."""
         for folder, root in zip(self.folders, self.roots, strict=True):
             if path.is_relative_to(root):
                 return folder / path.relative_to(root)
@@ -149,9 +149,9 @@ class Folders:
 
     @contextmanager
     def holding(self, path: Path, *, create: bool = False) -> Generator[int]:
-        """A descriptor of the folder that holds `path`, reached without following any link.
+        """Open the folder that holds `path`, without following any link, and yield its descriptor.
 
-        `path` comes from `resolve`. With `create`, missing folders are made on the way. Raises
+        `path` comes from `resolve`. With `create`, missing folders on the way are created. Raises
         `FileNotFoundError` and `ToolError`.
         """
         root = self._root_of(path)
@@ -168,7 +168,7 @@ class Folders:
             os.close(descriptor)
 
     def _absolute(self, text: str) -> Path:
-        """Where `text` points, links and `..` not yet followed."""
+        """Return the absolute path of `text`, with links and `..` not yet resolved."""
         if not self.folders:
             raise PathOutsideWorkspaceError("no folder is open; ask the user to open one")
         path = path_from_uri(text) if text.startswith("file:") else Path(text)
@@ -187,7 +187,7 @@ class Folders:
         return max(below, key=lambda root: len(root.parts), default=None)
 
     def _guises(self, lexical: Path, real: Path) -> set[str]:
-        """The path below a folder as written and as it really is, in the form of the patterns."""
+        """Return the path below a folder, as written and resolved, normalised for the patterns."""
         return {
             _normalised(path.relative_to(base).as_posix())
             for path in {lexical, Path(os.path.normpath(lexical)), real}
@@ -196,9 +196,9 @@ class Folders:
         }
 
     def _linked_names(self, real: Path) -> Iterator[str]:
-        """The names under which links at the top of the folders lead to `real`.
+        """Yield the names under which links at the top of the folders lead to `real`.
 
-        What `.vscode` points at is editor settings, wherever it lies.
+        The target of a link called `.vscode` is editor settings, wherever it lies.
         """
         for root in self.roots:
             for link in _links_in(root):
@@ -234,9 +234,9 @@ def _links_in(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _normalised(path: str) -> str:
-    """One spelling, as `./a/b`, for what some file system or git takes for the same.
+    """Return one spelling, such as `./a/b`, of all names that a file system or git may equate.
 
-    Names differ in case, Unicode form, invisible characters, or dots and spaces at the end.
+    Such names differ in case, Unicode form, invisible characters, or trailing dots and spaces.
     """
     normal = unicodedata.normalize("NFKC", path)
     if not normal.isascii():

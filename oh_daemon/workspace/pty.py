@@ -1,7 +1,7 @@
-"""A pseudo terminal and what the kernel says about it: who is in front, and who waits for input.
+"""A pseudo-terminal, and what the kernel knows of it: the foreground group, and who awaits input.
 
-Owns the two descriptors; leaves what runs on them to `shell`. Linux's /proc answers the questions;
-where it does not (another system, other rights), nobody seems to wait and the timeout decides.
+Owns the two descriptors; leaves what runs on them to `bash`. The answers come from Linux's /proc;
+where it gives none (another system, missing rights), no process seems to wait and timeouts decide.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KEYS = {
 
 
 class Pty:
-    """Raises `OSError` when there are no more terminals or descriptors."""
+    """A terminal. Raises `OSError` when there are no more terminals or descriptors."""
 
     def __init__(self) -> None:
         self.master, self.slave = os.openpty()
@@ -55,7 +55,7 @@ class Pty:
         os.close(self.slave)
 
     def prepare(self) -> None:
-        """Make it plain again, whatever the last program did: no echo, lines, bytes as written."""
+        """Undo what the last program set: no echo, input by lines, output bytes unchanged."""
         termios.tcflush(self.slave, termios.TCIFLUSH)
         settings = termios.tcgetattr(self.slave)
         settings[0] = termios.ICRNL
@@ -64,7 +64,7 @@ class Pty:
         termios.tcsetattr(self.slave, termios.TCSANOW, settings)
 
     def read(self) -> bytes:
-        """What is there, up to 64 KiB; empty when nothing is."""
+        """Return the output that is there, up to 64 KiB; empty when there is none."""
         chunks: list[bytes] = []
         size = 0
         while size < _READ_BYTES:
@@ -92,17 +92,17 @@ class Pty:
             )
 
     def foreground(self, session: int, among: reaper.Processes) -> set[int]:
-        """The processes of the group that has the terminal, empty when none has it."""
+        """Return the processes of the group that has the terminal, empty when none has it."""
         try:
             group = os.tcgetpgrp(self.master)
         except OSError:
             return set()
-        # Without a group this says 0, which in a container is the group of init and of everybody
-        # who came from outside; and a number that was freed may be another session's by now.
+        # tcgetpgrp gives 0 when no group has the terminal; in a container that is the group of init
+        # and of processes from outside. A freed number may belong to another session by now.
         return {pid for pid, row in among.items() if group and row[1:] == (group, session)}
 
     def is_waiting_for_input(self, session: int) -> bool:
-        """Whether a foreground process sleeps until someone types, and nothing is typed yet."""
+        """Return whether a foreground process waits for someone to type, with no input unread."""
         unread = array.array("i", [0])
         fcntl.ioctl(self.slave, termios.FIONREAD, unread)
         if unread[0]:
@@ -116,7 +116,7 @@ class Pty:
         for number, first in _sleeping_calls(pid):
             if number == read and self._is_ours(pid, first):
                 return True
-            # Who reads keys (readline, vim, less) switches the terminal to raw and then polls.
+            # Programs that read keys (readline, vim, less) set the terminal to raw and then poll.
             if is_raw and number in polls:
                 return True
         return False
@@ -129,11 +129,11 @@ class Pty:
 
 
 def _sleeping_calls(pid: int) -> Iterator[tuple[int, int]]:
-    """The system call, by number, and its first argument, of each thread of `pid` that sleeps."""
+    """Yield the system call number and first argument of each thread of `pid` that sleeps."""
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             number, *arguments = (thread / "syscall").read_text().split()
-            if number.isdecimal():  # else it is `running`, or sleeps outside a call.
+            if number.isdecimal():  # Otherwise it is `running`, or sleeps outside a call.
                 yield int(number), int(arguments[0], 16)
     except OSError:
         return

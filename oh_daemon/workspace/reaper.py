@@ -1,7 +1,7 @@
 """The parent of every process the daemon starts; runs by file path as a child of the daemon.
 
-Owns starting, exit reports and the end of all: when its socket closes (the daemon may have been
-killed) it ends every descendant, however detached. It imports little, so that it starts fast;
+Starts processes, reports their exits and cleans up: when its socket closes (the daemon may have
+been killed) it ends every descendant, however detached. It imports little, so that it starts fast;
 `spawner` is its only client and documents the packets.
 """
 
@@ -38,7 +38,7 @@ def processes() -> Processes:
             stat = Path("/proc", name, "stat").read_bytes()
         except OSError:
             continue  # It ended while we looked.
-        # The program's name stands in brackets and may itself hold brackets and spaces.
+        # The program's name is in parentheses and may itself contain parentheses and spaces.
         state, parent, group, session = stat[stat.rindex(b")") + 2 :].split(maxsplit=4)[:4]
         if state not in b"ZX":
             found[int(name)] = (int(parent), int(group), int(session))
@@ -46,7 +46,7 @@ def processes() -> Processes:
 
 
 def descendants(roots: set[int], among: Processes) -> set[int]:
-    """The living processes below `roots`, without them."""
+    """Return the living descendants of `roots`, without the roots."""
     family = set(roots)
     while new := {pid for pid, row in among.items() if row[0] in family and pid not in family}:
         family |= new
@@ -54,12 +54,12 @@ def descendants(roots: set[int], among: Processes) -> set[int]:
 
 
 def send_signal(pids: set[int], number: int) -> None:
-    # To the kernel 0 and -1 mean whole crowds, and 1 is init: none is ever ours to signal.
+    # To the kernel 0 and -1 mean many processes, and 1 is init: none is ever ours to signal.
     for pid in (pid for pid in pids if pid > 1):
         try:
             os.kill(pid, number)
         except (ProcessLookupError, PermissionError):
-            continue  # It ended, or it is another user's (sudo) and not ours to end.
+            continue  # It ended, or it belongs to another user (sudo) and is not ours to end.
 
 
 def main(daemon: socket.socket) -> None:
@@ -87,7 +87,7 @@ def _serve(daemon: socket.socket, wake: int) -> bool:
             daemon.send(b"exit %d %d" % (pid, code))
     if daemon not in readable:
         return True
-    # Space for as many descriptors as the kernel passes at most: what does not fit would be lost.
+    # Space for the most descriptors that a request may have: any that do not fit would be lost.
     request, extra, flags, _ = daemon.recvmsg(
         MAX_REQUEST_BYTES, socket.CMSG_LEN(4 * MAX_FDS), socket.MSG_CMSG_CLOEXEC
     )
@@ -102,7 +102,7 @@ def _serve(daemon: socket.socket, wake: int) -> bool:
 
 
 def _start(request: bytes, fds: list[int], *, is_cut: bool) -> bytes:
-    """The report: `started TAG PID` or `failed TAG ERRNO`."""
+    """Start a program and return the report: `started TAG PID` or `failed TAG ERRNO`."""
     tag, n_args, cwd, *words = request.split(b"\0")
     if is_cut:
         return b"failed %b %d" % (tag, errno.EMFILE)
@@ -118,7 +118,7 @@ def _start(request: bytes, fds: list[int], *, is_cut: bool) -> bytes:
 def _become(cwd: bytes, argv: list[bytes], env: list[bytes], fds: list[int]) -> None:
     """Turn this fork into the program, with `fds` as descriptors 0, 1, 2 … and no others."""
     try:
-        # Far above all targets first, so that no dup2 overwrites a descriptor still needed.
+        # Moved far above all targets first, so that no dup2 overwrites a descriptor still needed.
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in fds]
         for target, fd in enumerate(high):
             os.dup2(fd, target)
@@ -147,9 +147,9 @@ def _reap() -> list[tuple[int, int]]:
 
 
 def _end_all(wake: int) -> None:
-    """SIGTERM, a grace, then SIGKILL until nobody is left, whoever is started meanwhile."""
+    """Send SIGTERM, wait for a grace period, then SIGKILL until no descendant is left."""
     deadline = time.monotonic() + GRACE_S
-    # An interactive shell ignores SIGTERM and a stopped process hears nothing before SIGCONT.
+    # An interactive shell ignores SIGTERM, and a stopped process gets no signal before SIGCONT.
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):
         send_signal(descendants({os.getpid()}, processes()), number)
     while (_reap(), below := descendants({os.getpid()}, processes()))[1]:

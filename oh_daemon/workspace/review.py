@@ -1,7 +1,7 @@
-"""What of the agent's changes the user keeps: hunks, and the way back around later changes.
+"""Which of the agent's changes the user keeps: hunks, and how to revert them around later changes.
 
-Pure values like `text_changes`; texts have LF as line end here. Invariant: where the user changed
-the same lines, theirs stay.
+Pure values like `text_changes`; all texts here have LF line ends. Invariant: where the user changed
+the same lines, the user's stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oh_daemon.workspace.text_changes import (
 
 
 def hunks_of(old: str, new: str) -> dict[Hunk, TextEdit]:
-    """The lines that differ, as the client names them, and the edits of `old` they stand for."""
+    """Return the hunks that differ, as the client names them, each with its edit of `old`."""
     found: dict[Hunk, TextEdit] = {}
     moved_by = 0
     for edit in line_hunks(old, 0, new):
@@ -36,7 +36,7 @@ def hunks_of(old: str, new: str) -> dict[Hunk, TextEdit]:
 
 
 def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:
-    """`theirs` with the changes from `origin` to `ours`, and how many of these do not fit."""
+    """Merge the changes from `origin` to `ours` into `theirs`, and count those that do not fit."""
     their_edits = list(line_hunks(origin, 0, theirs))
     our_edits = [edit for edit in line_hunks(origin, 0, ours) if edit not in their_edits]
     fitting = [
@@ -50,11 +50,11 @@ def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Make one whole text of another, around what was changed in between; with LF as line end."""
+    """Turn the text `before` into `after`, keeping what others changed since; LF line ends."""
 
     before: str
     after: str | None
-    """None is no file."""
+    """None means no file."""
 
     def edits(self, plain: str) -> list[TextEdit]:
         wanted, n_lost = merged(self.before, self.after or "", plain)
@@ -65,7 +65,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Of a change only these hunks; the user left out the others."""
+    """Only these hunks of a change; the user left out the others."""
 
     change: Replace | Insert | Hunks
     hunks: tuple[Hunk, ...]

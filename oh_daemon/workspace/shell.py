@@ -1,6 +1,6 @@
 """The named shells of a conversation: found by name, started when first used, replaced when dead.
 
-Leaves what one shell does to `bash`. Ids are the model's; there are at most 16.
+What one shell does is left to `bash`. The model chooses the names; there are at most 16 shells.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Shells:
         self._screens: dict[str, Scrollback] = {}
 
     def open(self, name: str = "main") -> Bash:
-        """The living shell of that name, a new one where there is none."""
+        """Return the living shell of that name, or start one."""
         with self._lock:
             old = self._shells.get(name)
             if old and not old.is_dead:
@@ -56,18 +56,18 @@ class Shells:
             return self._shells[name]
 
     def existing(self, name: str) -> Bash:
-        """The shell of that name, dead or alive. Raises `ToolError`."""
+        """Return the shell of that name, dead or alive. Raises `ToolError` when there is none."""
         if name not in self._shells:
             raise ToolError(f"there is no terminal {name!r}; run a command in it first")
         return self._shells[name]
 
     def take_ended(self, name: str) -> CommandOutcome | None:
-        """What became of a command there that ended while nobody looked."""
+        """Return the outcome of a command in that shell that ended unwatched, if there is one."""
         shell = self._shells.get(name)
         return shell.take_ended() if shell else None
 
     def listed(self) -> tuple[TerminalInfo, ...]:
-        """What people see of each, oldest first."""
+        """Return what people see of each shell, oldest first."""
         return tuple(self._info(name, shell) for name, shell in list(self._shells.items()))
 
     def _info(self, name: str, shell: Bash) -> TerminalInfo:
@@ -82,21 +82,21 @@ class Shells:
         )
 
     def screen(self, name: str) -> Scrollback:
-        """What a terminal showed. Raises `ToolError` like `existing`."""
+        """Return what a terminal showed. Raises `ToolError` as `existing` does."""
         self.existing(name)
         return self._screens[name]
 
     def cwd(self, terminal_id: str) -> Path:
-        """Where the next command starts; a new terminal starts where `main` is."""
+        """Return the folder of the next command; a new terminal starts in the folder of `main`."""
         shell = self._shells.get(terminal_id) or self._shells.get("main")
         return shell.cwd if shell else self._folder
 
     def free_name(self) -> str:
-        """A terminal that does not exist yet, for a job in the background."""
+        """Return the name of a terminal that does not exist yet, for a background job."""
         return next(name for n in count(1) if (name := f"job-{n}") not in self._shells)
 
     def close(self) -> None:
-        """End every shell and all that runs in them."""
+        """End every shell and everything that runs in it."""
         with self._lock:
             shells, self._shells = list(self._shells.values()), {}
             scratch, self._scratch = self._scratch, None

@@ -1,4 +1,4 @@
-"""A command in a shell: what is kept while it runs, and what one call sees of it."""
+"""A command in a shell: the state kept while it runs, and what one tool call sees of it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class CommandOutcome:
     output: Output
     cwd: Path
     duration_s: float
-    """Since the command began."""
+    """Seconds since the command began."""
     exit_code: int | None = None
     """Negative when a signal ended the shell itself."""
     note: str = ""
     """What happened to the shell, for the model."""
     late: str = ""
-    """What background jobs wrote after the end of the command before."""
+    """What background jobs wrote after the end of the previous command."""
 
 
 @dataclass(slots=True, eq=False)
 class Command:
-    """A command under way, or ended and not yet reported. Guarded by its shell's lock."""
+    """A command that runs, or that ended and is not yet reported. Guarded by its shell's lock."""
 
     text: str
     capture: Capture
@@ -44,18 +44,18 @@ class Command:
     mark: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
     is_marked: bool = False
     status: int | None = None
-    """What bash said; it counts once the mark shows that all output before it was read."""
+    """What bash reported; it counts once the mark shows that all output before it was read."""
     cleaner: CleanText = field(default_factory=CleanText)
     held: bytes = b""
     """Output that may be the beginning of the mark."""
     started: float = field(default_factory=time.monotonic)
     active: float = field(default_factory=time.monotonic)
-    """When it last wrote, or was last typed into."""
+    """When the command last wrote something or was last typed into."""
     exit_code: int | None = None
-    """Set once, when it has ended."""
+    """Set once, when the command has ended."""
 
     def split(self, data: bytes) -> tuple[str, bytes | None]:
-        """Clean output of the command, and what came after its mark; None before the mark."""
+        """Return the command's clean output, and the bytes after its mark, None before the mark."""
         mark = b"\x1e%b\x1e" % self.mark
         before, found, after = (self.held + data).partition(mark)
         start = before.rfind(b"\x1e", -len(mark))

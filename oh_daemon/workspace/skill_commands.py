@@ -1,4 +1,4 @@
-"""The commands in a skill's text: what each prints stands in its place, also that it went wrong."""
+"""Runs the commands in a skill's text; the output, or the error, of each takes its place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ MAX_BYTES = 50_000
 
 
 def output_of(command: str, spawner: Spawner, cwd: Path, cancel: CancelToken) -> str:
-    """What the command prints on both streams. Never raises: a reader needs the rest as well."""
+    """Return what the command prints to both streams, or what went wrong.
+
+    Never raises, since a reader needs the rest of the skill as well.
+    """
     try:
         argv = ["bash", "-c", f"exec 2>&1\n{command}"]
         ran = spawner.run(argv, cwd=cwd, timeout_s=TIMEOUT_S, cancel=cancel)

@@ -1,7 +1,7 @@
-"""Where skills lie, and what their files say: a folder with SKILL.md, or one Markdown file.
+"""Finds skills and reads their files: a folder with SKILL.md, or a single Markdown file.
 
-Nearest first, then sorted, so the same files give the same prompt. A file that nothing can be made
-of is a skill with a problem; nothing in here raises.
+The nearest come first, sorted by name, so the same files give the same prompt. An unusable file
+becomes a skill with a problem; `find_skills` does not raise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_DEPTH = 3
 _OWN_FILE = "SKILL.md"
 _SERVER_FILES = (".mcp.json", "mcp.json")
 _NOT_SKILLS = {"README.md", "repo.md"}
-"""The second is a context file."""
+"""`repo.md` is a context file."""
 _NAME = re.compile(r"\w[\w.-]{0,63}")
 UNTRUSTED = "its folder is not trusted, so it is only listed"
 
@@ -53,7 +53,7 @@ class _Input(BaseModel):
 
 
 class _Servers(BaseModel):
-    """As in the `mcp.json` of other agents."""
+    """The MCP servers, in the form of other agents' `mcp.json`."""
 
     servers: dict[str, McpServerSettings] = Field(
         default={}, validation_alias=AliasChoices("mcpServers", "mcp_servers")
@@ -78,9 +78,9 @@ class _Front(_Servers):
 def find_skills(
     folders: Sequence[Path], home: Path | None, is_trusted: Callable[[Path], bool]
 ) -> tuple[Skill, ...]:
-    """Those of the open folders, up to the top of their repositories, and of the user.
+    """Return the skills of the open folders, up to the top of their repositories, and of the user.
 
-    Of one name the nearest that can be used counts; the others are left out.
+    Of skills with the same name, only the nearest usable one is returned.
     """
     found: dict[str, Skill] = {}
     for skill in islice(_all(folders, home, is_trusted), MAX_SKILLS):
@@ -112,7 +112,7 @@ def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[S
     for path in (path for place in PLACES for path in _files(base / place)):
         name = path.parent.name if path.name == _OWN_FILE else path.stem
         skill = Skill(shown(name)[:64], "agent", source, path)
-        # A link in a repository must not bring in what lies elsewhere on this machine.
+        # A link in a repository must not bring in files from elsewhere on this machine.
         if source == "project" and not os.path.realpath(path).startswith(inside):
             yield replace(skill, problem="it is a link to outside the project", is_broken=True)
             continue
@@ -138,7 +138,7 @@ def _files(place: Path, depth: int = 1) -> Iterator[Path]:
 
 
 def _read(skill: Skill) -> Skill:
-    """Raises `OSError`, `ValueError` and `ToolError` with what is wrong."""
+    """Read a skill. Raises `OSError`, `ValueError` or `ToolError` that says what is wrong."""
     path = skill.path
     front, body = _parse(_text(path))
     name = front.name or skill.name
@@ -147,7 +147,7 @@ def _read(skill: Skill) -> Skill:
     for pattern in front.paths:
         parse_glob(pattern)
     kind = _kind(front, is_own=path.name == _OWN_FILE)
-    # Without any words nobody would load it.
+    # Without a description the model would never load the skill.
     first_line = body.strip().partition("\n")[0].lstrip("# ") if kind == "agent" else ""
     description = " ".join((front.description or first_line).split())
     return replace(
@@ -175,7 +175,7 @@ def _text(path: Path) -> str:
 
 @lru_cache(maxsize=512)
 def _parse(text: str) -> tuple[_Front, str]:
-    """Raises `ValueError`. Texts are the same from step to step, so each is parsed once."""
+    """Parse a file. Raises `ValueError`. Cached, as the same texts come again at each step."""
     head, body = split_front_matter(text)
     if (head is None and text.startswith("---")) or len(head or "") > _MAX_FRONT_CHARS:
         raise ValueError("its front matter has no end: a line of '---' after at most 16 KiB")
@@ -191,7 +191,7 @@ def _parse(text: str) -> tuple[_Front, str]:
 
 
 def _kind(front: _Front, *, is_own: bool) -> SkillKind:
-    """What sets it off first; words set off every skill that has some."""
+    """Return the kind by what sets the skill off first; trigger words work for every kind."""
     if front.type == "task" or front.inputs or any(word[:1] == "/" for word in front.triggers):
         return "task"
     if front.paths:
@@ -215,7 +215,7 @@ def _servers(front: _Front, path: Path) -> dict[str, McpServerSettings]:
 
 
 def _at(server: McpServerSettings, folder: Path) -> McpServerSettings:
-    """With the skill's folder for `${SKILL_ROOT}`."""
+    """Return `server` with `${SKILL_ROOT}` replaced by the skill's folder."""
 
     def placed(text: str) -> str:
         return text.replace("${SKILL_ROOT}", str(folder))

@@ -1,7 +1,7 @@
-"""The only place that starts processes, as the client of one small child, the reaper.
+"""The only place that starts processes, as the client of one small child process, the reaper.
 
-Owns the packets to and from it; leaves ptys to `pty` and shells to `shell`. Nothing is started
-before the first use; when the daemon ends in any way, so does everything started here.
+Owns the packets to and from it; leaves ptys to `pty` and shells to `shell`. The reaper starts at
+the first use; however the daemon ends, everything started here ends with it.
 A request is `tag, argc, cwd, argv…, env…` joined by NUL, with the descriptors beside it.
 """
 
@@ -56,7 +56,7 @@ _WAYS_OUT = {
 
 
 def clean_env(base: Mapping[str, str]) -> dict[str, str]:
-    """`base` without secrets, and set so that pagers, editors and password prompts cannot hang."""
+    """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
     kept = {name: value for name, value in base.items() if not SECRET_NAME.search(name)}
     return kept | _QUIET
 
@@ -76,10 +76,10 @@ class Process:
     pid: int
     tag: str
     exit_code: Future[int] = field(default_factory=Future[int])
-    """Negative for a signal."""
+    """Negative when a signal ended the program."""
 
     def wait(self, timeout_s: float | None = None, cancel: CancelToken | None = None) -> int | None:
-        """The exit code, or None when the time was up or `cancel` came first."""
+        """Wait for the exit code; returns None when the time is up or `cancel` comes first."""
         wake = threading.Event()
         self.exit_code.add_done_callback(lambda _: wake.set())
         forget = cancel.on_cancel(wake.set) if cancel else lambda: None
@@ -88,10 +88,10 @@ class Process:
         return self.exit_code.result() if self.exit_code.done() else None
 
     def kill_tree(self, grace_s: float = GRACE_S) -> None:
-        """SIGTERM for the whole tree, SIGKILL for what lives on after the grace."""
+        """Send SIGTERM to the whole tree, and SIGKILL to what is left after `grace_s`."""
         self.signal_tree(signal.SIGTERM)
         self.wait(grace_s)
-        # Twice: a process may fork between the look and the signal.
+        # Twice, since a process may fork after the tree was listed and before the signal.
         for _ in range(2):
             self.signal_tree(signal.SIGKILL)
 
@@ -99,7 +99,7 @@ class Process:
         reaper.send_signal(self.tree(), number)
 
     def tree(self) -> set[int]:
-        """Every living process that comes from this one, also after setsid and forks."""
+        """Return every living process that comes from this one, even after setsid and forks."""
         found = reaper.processes()
         roots = {pid for pid, row in found.items() if row[2] == self.pid or self._is_tagged(pid)}
         if not self.exit_code.done():
@@ -125,7 +125,7 @@ class Spawner:
         self._n_started = 0
         self._is_closed = False
         self._answers = queue.SimpleQueue[Process | OSError]()
-        """One for each request, in their order; after the end of the reaper an error."""
+        """One answer for each request, in order; an error once the reaper has ended."""
         self._running: dict[int, Process] = {}
 
     def spawn(
@@ -133,8 +133,8 @@ class Spawner:
     ) -> Process:
         """Start `argv` in a session of its own with `fds` as its descriptors 0, 1, 2 and so on.
 
-        None is /dev/null. A terminal as descriptor 1 becomes the controlling one. The caller keeps
-        its descriptors. Raises `ToolError`, with the way out, when it cannot be started.
+        None means /dev/null. A terminal as descriptor 1 becomes the controlling terminal. The
+        caller keeps its descriptors. Raises `ToolError`, with a way out, when starting fails.
         """
         program = shutil.which(argv[0], path=env.get("PATH"))
         if program is None:
@@ -149,10 +149,10 @@ class Spawner:
     def run(
         self, argv: Sequence[str], *, cwd: Path, timeout_s: float, cancel: CancelToken
     ) -> Completed:
-        """Run `argv` to its end without input; what it says on stderr is dropped.
+        """Run `argv` to its end without input; its stderr is dropped.
 
         It cannot write more than `MAX_OUTPUT_BYTES`. Raises `ToolError` when it cannot start or
-        takes too long, and `Cancelled`; both leave no process behind.
+        takes too long, and `Cancelled`; neither leaves a process behind.
         """
         with refusals(argv[0]):
             out = output_file()
@@ -168,7 +168,7 @@ class Spawner:
             os.close(out)
 
     def close(self) -> None:
-        """End everything: SIGTERM at once, SIGKILL after 0.5 s; returns when nobody is left."""
+        """End all processes, by SIGTERM, then SIGKILL after 0.5 s; returns when none is left."""
         with self._lock:
             self._is_closed = True
             sock, child = self._socket, self._reaper
@@ -179,7 +179,7 @@ class Spawner:
     def _request(
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], fds: list[int]
     ) -> Process:
-        # Held until the answer is here, which a fork takes: so answers need no numbers.
+        # Held until the answer is here, for the time of a fork, so answers need no numbers.
         with self._lock:
             if self._is_closed:
                 raise ToolError("the daemon is stopping; nothing can be started any more")
@@ -237,11 +237,14 @@ class Spawner:
             self._answers.put(OSError(int(value), os.strerror(int(value))))
 
     def _on_reaper_gone(self) -> None:
-        """Someone killed it, or we closed: nobody waits for ever, the next start has a new one."""
+        """Clean up after the reaper was killed or closed, so that nobody waits for ever.
+
+        The next start of a process starts a new reaper.
+        """
         self._answers.put(OSError(errno.EAGAIN, "the reaper ended"))
         with self._lock:
             self._socket = self._reaper = None
-            # What is started from here on belongs to the next reaper.
+            # Processes started from here on belong to the next reaper.
             left, self._running = self._running, {}
         for process in left.values():
             process.signal_tree(signal.SIGKILL)
@@ -257,7 +260,7 @@ def _receive(sock: socket.socket) -> bytes:
 
 @contextmanager
 def refusals(name: str) -> Generator[None]:
-    """What the system refuses to `name` becomes an observation that names the way out."""
+    """Turn an `OSError` in starting `name` into a `ToolError` that names a way out."""
     try:
         yield
     except OSError as exc:
@@ -266,9 +269,9 @@ def refusals(name: str) -> Generator[None]:
 
 
 def output_file() -> int:
-    """A file in memory that takes so much and no more.
+    """Create a file in memory that takes at most `MAX_OUTPUT_BYTES`; returns its descriptor.
 
-    Unlike a pipe it needs no reader, and a program that lives on with it in hand holds up nobody.
+    Unlike a pipe it needs no reader, and a surviving program that has it open blocks nobody.
     """
     file = os.memfd_create("output", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, MAX_OUTPUT_BYTES)

@@ -1,8 +1,7 @@
 """Changes to a text as pure values: what the model asked for, turned into minimal edits.
 
-A change finds its edits in the text with LF as line end; `located` brings them to the line ends
-that the text has. Invariant: nothing but the changed characters moves. Who writes is left to
-`documents`.
+A change finds its edits in the text with LF line ends; `located` maps them to the line ends that
+the text has. Invariant: only the changed characters are touched. Writing is left to `documents`.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _MAX_DIFFERENCE_BYTES = 4096
 _MAX_NEAREST_LINES = 20_000
 _MAX_LINES_NAMED = 20
 FindEdits = Callable[[str], Sequence[TextEdit]]
-"""Ascending edits of a text with LF as line end."""
+"""Finds ascending edits of a text with LF line ends."""
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
 _LAST_LINE_END = re.compile(r"(\r\n|\n|\r)[^\r\n]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """`new` for `old`, which must be there once, or for each `old` with `every`."""
+    """Replaces `old`, which must be there exactly once, by `new`; with `every`, each `old`."""
 
     old: str
     new: str
@@ -40,13 +39,13 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Several replacements, all or none, each found in the text as it is before any of them."""
+    """Several replacements, made all or none; each is found in the text as it is before them."""
 
     replacements: tuple[Replacement, ...]
 
     @property
     def is_anchored(self) -> bool:
-        """Whether an older text will do, if what is named still stands there once."""
+        """Whether having read an older text will do, if each `old` is still there once."""
         return not any(r.every for r in self.replacements)
 
     def edits(self, plain: str) -> list[TextEdit]:
@@ -81,7 +80,7 @@ class Insert:
         if self.line > n_lines:
             raise ToolError(f"insert_line {self.line} is past the end; there are {n_lines} lines")
         new = with_newlines(self.text)
-        if self.line == len(starts):  # After a last line that no newline ends.
+        if self.line == len(starts):  # After a last line without a newline.
             offset, new = len(plain), "\n" + new.removesuffix("\n")
         else:
             offset, new = starts[self.line], new if new.endswith("\n") else new + "\n"
@@ -90,7 +89,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make a file that is not there yet, in the form of one that was."""
+    """Create a file that does not exist; `form` is that of a file it restores."""
 
     text: str
     form: FileForm | None = None
@@ -98,7 +97,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Take a file away that holds just this."""
+    """Remove a file that holds exactly this text."""
 
     text: str
 
@@ -112,7 +111,7 @@ Change = Replace | Insert | Create | Remove | Undo
 
 
 def restoring(text: str, *, before: str, after: str) -> tuple[TextEdit, ...]:
-    """Edits that go back from `after` to `before`. Raises `EditRejectedError` for other texts."""
+    """Return edits back to `before`. Raises `EditRejectedError` when `text` is not `after`."""
     if text == after:
         return tuple(line_hunks(text, 0, before))
     if with_newlines(text) != with_newlines(after):
@@ -124,12 +123,12 @@ def restoring(text: str, *, before: str, after: str) -> tuple[TextEdit, ...]:
 
 
 def with_newlines(text: str) -> str:
-    """The text with LF as its only line end."""
+    """Return the text with LF as its only line end."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def applied(text: str, edits: Sequence[TextEdit]) -> str:
-    """The text after ascending `edits`, all of which count in the text before."""
+    """Return the text after ascending `edits`, whose offsets all refer to the original text."""
     pieces: list[str] = []
     position = 0
     for edit in edits:
@@ -139,22 +138,22 @@ def applied(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def line_of(text: str, offset: int) -> int:
-    """One-based number of the line that holds the offset; `text` has LF as line end."""
+    """Return the one-based number of the line that holds `offset`; `text` has LF line ends."""
     return text.count("\n", 0, offset) + 1
 
 
 def looks_applied(before: str, after: str, now: str, *, was_saved: bool) -> bool:
-    """Whether `now` comes from `after` rather than from `before`, both of which it differs from.
+    """Return whether `now`, which differs from both, comes from `after` rather than `before`.
 
-    White space does not count. A tie means that the very lines were changed again: by a formatter
-    if they were saved, else by the user.
+    White space does not count. A tie means that exactly these lines were changed again: by a
+    formatter if they were saved, else by the user.
     """
     to_after, to_before = _distance(now, after), _distance(now, before)
     return to_after < to_before or (was_saved and to_after == to_before)
 
 
 def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
-    """A diff to be shown (hidden characters escaped, capped) and the lines added and removed."""
+    """Return a diff to show (escaped and capped), and how many lines were added and removed."""
     old, new = (lines(with_newlines(text)) for text in (before, after))
     diff = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))[2:]
     added = sum(line.startswith("+") for line in diff)
@@ -165,7 +164,7 @@ def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
 
 
 def difference(expected: str, text: str, name: str) -> str | None:
-    """What became of a text that should be another one, as the model is told."""
+    """Describe to the model how `text` differs from the one that its edit should have made."""
     if with_newlines(text) == with_newlines(expected):
         return None
     patch, _, _ = unified(expected, text, name)
@@ -175,7 +174,7 @@ def difference(expected: str, text: str, name: str) -> str | None:
 
 
 def capped(text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES) -> str:
-    """At most `limit_bytes` of the text in UTF-8, cut at a line, with a last line that says so."""
+    """Cut the text to `limit_bytes` of UTF-8 at a line end, with a last line that says so."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= limit_bytes:
         return text
@@ -204,7 +203,7 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
 
 
 def nearest(plain: str, old: str) -> str:
-    """What the model probably meant, said and never applied."""
+    """Return a hint about what the model probably meant; it is never applied."""
     bare = re.sub(r"(?m)^ *\d+\t", "", old)
     if bare != old and bare in plain:
         return "It would be without the line numbers: those belong to the view, not to the file."
@@ -228,7 +227,7 @@ def nearest(plain: str, old: str) -> str:
 
 
 def located(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
-    """Minimal edits of `text` that do to it what those found do to its form with LF."""
+    """Return minimal edits that do to `text` what the edits found do to it with LF line ends."""
     plain = with_newlines(text)
     edits = find(plain)
     shortened = [found.start() - n for n, found in enumerate(re.finditer("\r\n", text))]
@@ -247,7 +246,7 @@ def located(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
 
 
 def line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
-    """The lines that differ between `old`, which starts at `offset`, and `new`."""
+    """Yield edits for the lines that differ between `old`, which starts at `offset`, and `new`."""
     old_lines, new_lines = lines(old), lines(new)
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines)
     ends = [*accumulate(map(len, old_lines), initial=offset)]
@@ -257,7 +256,7 @@ def line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
 
 
 def _trimmed(plain: str, edit: TextEdit) -> TextEdit:
-    """The same edit without the characters that it replaces by themselves."""
+    """Return the same edit without the characters at its ends that do not change."""
     old, new = plain[edit.start : edit.end], edit.text
     n_head = _n_common(old, new)
     old, new = old[n_head:], new[n_head:]
@@ -266,19 +265,19 @@ def _trimmed(plain: str, edit: TextEdit) -> TextEdit:
 
 
 def _n_common(one: str, two: str) -> int:
-    """How many characters two texts have in common at their start."""
+    """Return how many characters two texts have in common at their start."""
     pairs = enumerate(zip(one, two, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(two)))
 
 
 def _eol_at(text: str, offset: int) -> str:
-    """The line end in use at this place: the next one, else the one before."""
+    """Return the line end in use at `offset`: the next one, else the last one in the text."""
     found = _LINE_END.search(text, offset) or _LAST_LINE_END.search(text)
     return found[1] if found else "\n"
 
 
 def _distance(first: str, second: str) -> int:
-    """How many lines separate two texts but for white space."""
+    """Return by how many lines two texts differ, ignoring white space."""
     one, two = (["".join(line.split()) for line in text.splitlines()] for text in (first, second))
     matcher = difflib.SequenceMatcher(None, one, two)
     return len(one) + len(two) - 2 * sum(block.size for block in matcher.get_matching_blocks())
@@ -293,7 +292,7 @@ def _open_ended(line: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text of a file as `shown`, with the white space that people use in files."""
+    """Return a file's text as `shown` does, but keep white space that is usual in files."""
     if text.isascii() and text.rstrip("\n").isprintable():
         return text
     return shown(text, keep="\n\t\u00a0\u3000")
