@@ -1,6 +1,6 @@
 """Puts approvals and questions before the user, in order, and takes the answers.
 
-Only an option that was offered decides an approval; everything else leaves it pending.
+Only an option that was offered decides an approval; any other answer leaves it pending.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_MESSAGE_CHARS = 8000
 
 
 class Asker:
-    """Any thread may ask; a request is before the client once at a time."""
+    """Any thread may ask; the client never has the same request open twice."""
 
     def __init__(self, outbox: Outbox, client: Client, facts: ClientFacts) -> None:
         self._outbox = outbox
@@ -63,14 +63,14 @@ class Asker:
                 pass
 
     def withdraw(self, request_ids: Iterable[str]) -> None:
-        """Take back what is decided by now, or belongs to a conversation that was closed."""
+        """Withdraw requests that are decided by now, or whose conversation was closed."""
         with self._lock:
             open_ones = [self._open.pop(each) for each in request_ids if each in self._open]
         for withdraw in open_ones:
             withdraw()
 
     def ask(self, journal: Journal, request: Json) -> None:
-        """Ask unless it is being asked already; after the events so far."""
+        """Ask the client, after the events so far, unless this request is open already."""
         form = self._form_of(request)
         if form is None:
             return
@@ -81,7 +81,7 @@ class Asker:
         self._outbox.in_order(journal.id, lambda: self._send(journal, request, form))
 
     def _form_of(self, request: Json) -> tuple[str, Json] | None:
-        """Method and params that this client is asked by; None when it only sees the event."""
+        """Return the method and params to ask this client with; None if it only sees the event."""
         is_question = "prompt" in request
         kind = "input" if is_question else "approval"
         if f"{kind}Requests" in self._features:
@@ -102,11 +102,11 @@ class Asker:
             if request["id"] in self._open:
                 self._open[request["id"]] = withdraw
                 return
-        withdraw()  # It was decided at another place meanwhile.
+        withdraw()  # It was decided elsewhere meanwhile.
 
 
 def chosen_option(approval: Json, *, by: str, value: str | None) -> Decision | None:
-    """What the offered option with this `id` or `label` decides."""
+    """Return what the option with this `id` or `label` decides; None if none was offered."""
     for option in approval["options"]:
         if option[by] == value:
             return Decision(effect=option["effect"], scope=option["scope"])
@@ -114,7 +114,7 @@ def chosen_option(approval: Json, *, by: str, value: str | None) -> Decision | N
 
 
 def _as_message(approval: Json) -> Json:
-    """All of it, or else no way to allow it: nobody may allow what they were not shown."""
+    """Show the whole action or offer no way to allow it: nobody may allow what they cannot see."""
     title, text = (display_escaped(t) for t in (approval["title"], whole_text(approval["subject"])))
     options, note = approval["options"], ""
     if len(text) > _MAX_MESSAGE_CHARS:
@@ -138,7 +138,7 @@ def _take_answer(journal: Journal, request: Json, answer: ClientAnswer) -> None:
     try:
         take(journal, request, cast("Json", answer.result))  # pyright: ignore[reportUnknownMemberType] - any JSON.
     except (DaemonError, ValueError) as exc:
-        # Fail closed: it stays pending, and the next open of the conversation asks again.
+        # Fail closed: the request stays pending, and opening the conversation asks again.
         log.warning("request %s: the answer does not count: %s", request["id"], exc)
 
 

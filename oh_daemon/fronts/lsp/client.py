@@ -25,7 +25,7 @@ _MAX_ERROR_CHARS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ClientAnswer:
-    """What became of a request: `result` counts only when `outcome` is answered."""
+    """What became of a request; `result` is valid only when `outcome` is "answered"."""
 
     outcome: Literal["answered", "refused", "deadline", "gone"]
     result: Any = None
@@ -38,7 +38,7 @@ _GONE = ClientAnswer("gone", message="the client is gone")
 
 
 class Client:
-    """The other end of the connection, as something that can be asked. Any thread may ask."""
+    """Sends requests to the other end of the connection. Any thread may ask."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -50,9 +50,10 @@ class Client:
     def request(
         self, method: str, params: object, *, deadline_s: float, cancel: CancelToken
     ) -> ClientAnswer:
-        """Ask and wait; never on the main loop. Raises `Cancelled`, having withdrawn the request.
+        """Ask and wait for the answer. Never call this on the main loop.
 
-        After the deadline the request is withdrawn too; an answer that still comes is ignored.
+        Withdraws the request after the deadline, or when cancelled, and then ignores a late
+        answer. Raises `Cancelled`.
         """
         cancel.raise_if_cancelled()
         answers: SimpleQueue[ClientAnswer | None] = SimpleQueue()
@@ -72,9 +73,10 @@ class Client:
     def request_async(
         self, method: str, params: object, on_answer: OnAnswer = lambda _answer: None
     ) -> Callable[[], None]:
-        """Ask without a deadline. `on_answer` is called on the main loop, so it must be short.
+        """Ask without a deadline. `on_answer` must be short: it is called on the main loop.
 
-        The result withdraws the request if it is still open: then `on_answer` is never called.
+        When the client is gone already, this thread calls it, before returning. The returned
+        function withdraws the request if it is still open; then `on_answer` is never called.
         """
         body = encode(params)
         with self._lock:
@@ -101,7 +103,7 @@ class Client:
             on_answer(ClientAnswer("refused", message=_error_text(error)))
 
     def on_gone(self) -> None:
-        """End all open requests, and all later ones at once."""
+        """End all open requests with outcome "gone"; later ones end so as soon as they are made."""
         with self._lock:
             self._is_gone = True
             waiting = list(self._waiting.values())

@@ -1,4 +1,4 @@
-"""What the client said about itself in `initialize`, read without pydantic: that must be quick.
+"""What the client said about itself in `initialize`, read without pydantic to answer quickly.
 
 Unknown fields are ignored, missing ones have defaults, wrong types are refused by name.
 """
@@ -20,14 +20,14 @@ class ClientFacts:
     """Fixed for the life of the connection."""
 
     protocol_major: int | None = None
-    """None where it does not say."""
+    """None when the client does not say."""
     is_plain: bool = True
-    """Without our block: any LSP client, which understands none of our notifications."""
+    """It did not send our block: a plain LSP client that understands none of our notifications."""
     name: str = ""
     is_panel: bool = False
-    """It shows approvals itself when it sees the event."""
+    """The client shows approvals itself when it receives their events."""
     features: frozenset[str] = frozenset()
-    """What our block offers, for instance applyEdit2; only what is true."""
+    """The features that our block sets to `true`, for instance applyEdit2."""
     wants_deltas: bool = True
     opted_out: frozenset[str] = frozenset()
     """Event types this client does not want."""
@@ -41,7 +41,7 @@ class ClientFacts:
     """LSP's ClientCapabilities; ask `offers`."""
 
     def offers(self, *path: str) -> bool:
-        """Whether something deep in `capabilities` is there and not false."""
+        """Return whether the value at this path in `capabilities` is present and not false."""
         value: Any = self.capabilities
         for name in path:
             value = cast("Json", value).get(name) if isinstance(value, dict) else None
@@ -78,7 +78,7 @@ _KIND_NAMES: dict[type, str] = {
 
 
 def _field(source: Json, name: str, kind: type) -> Any:
-    """The value, which is of type `kind`, or None where it is missing or null."""
+    """Return the value, which must be of type `kind`, or None when it is missing or null."""
     value = source.get(name)
     if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
         return value
@@ -110,6 +110,6 @@ def _folder_uris(params: Json) -> tuple[str, ...]:
 
 
 def _encoding(general: Json) -> str:
-    """The first that we know in the client's own order; LSP's default is UTF-16."""
+    """Return the first encoding in the client's list that we know, or LSP's default, UTF-16."""
     offered = _array(general, "positionEncodings")
     return next((name for name in offered if name in _ENCODINGS), "utf-16")

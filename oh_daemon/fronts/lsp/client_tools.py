@@ -1,7 +1,7 @@
-"""Tools that the client runs: a call goes to it as `tool/call` and comes back as MCP's result.
+"""Tools that the client runs: a call is sent as `tool/call`, its result has the form of MCP's.
 
-They count as those of an MCP server do. Invariant: whatever the client answers, or does not, the
-model gets one result that says so.
+They are treated like the tools of an MCP server. Invariant: whatever the client answers, and even
+if it does not answer, the model gets exactly one result that says so.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESERVED = frozenset(BUILTIN) | {
 
 @dataclass(frozen=True, slots=True)
 class ToolOfClient:
-    """Implements `core.ports.Tool`; two of the same description are equal."""
+    """Implements `core.ports.Tool`. Two tools with the same description are equal."""
 
     spec: ToolSpec
     timeout_s: float
@@ -39,7 +39,7 @@ class ToolOfClient:
     client: Client
 
     def plan(self, args: Json) -> Intent:
-        """What the client says of its tool may lower the risk of reading only."""
+        """Rate the call as low risk if the client says that the tool only reads, else as medium."""
         return Intent(
             self.spec.name,
             ToolSubject(tool=self.spec.name, args=args, definition=self.definition),
@@ -61,7 +61,7 @@ class ToolOfClient:
 
 
 class ClientTools:
-    """What the client of this connection gave, by conversation. Thread-safe: one write each."""
+    """The tools that this client gave, by conversation. Thread-safe: a change is one write."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -71,7 +71,7 @@ class ClientTools:
         return self._given.get(conversation_id, ())
 
     def take(self, conversation_id: str, tools: Sequence[ClientTool] | None) -> None:
-        """These from now on; None leaves what is there. Raises `InvalidParamsError`."""
+        """Replace the conversation's tools; None keeps them. Raises `InvalidParamsError`."""
         if tools is None:
             return
         names = [tool.name for tool in tools]

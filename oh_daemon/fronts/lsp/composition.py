@@ -1,6 +1,6 @@
 """Puts the daemon together once the client is known: documents, editor, conversations, methods.
 
-Everything slow is imported here, so `initialize` is answered before this module is loaded.
+This module imports everything slow, so it is loaded only after `initialize` is answered.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _NOUNS = (
     *("branches", "changes", "conversation", "daemon", "history", "mcp", "models", "search"),
     *("skills", "terminal"),
 )
-"""Each has a module of handlers."""
+"""Each has a module `handlers_<noun>`."""
 _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list"})
-"""The first of these imports litellm in the background (1.7 s): an idle window never pays."""
+"""The first call of one of these imports litellm in the background (1.7 s); idle windows do not."""
 
 
 def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) -> Service:
-    """Everything behind the methods. Called on the main loop, right after `initialize`."""
+    """Build everything behind the methods. Called on the main loop, right after `initialize`."""
     places = Places.of_user(environment)
     documents = Documents(facts.position_encoding, facts.folder_uris)
     context = EditorContext()
@@ -98,8 +98,8 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
 
 
 def _open_door(places: Places, shared: Shared, documents: Documents) -> Callable[[], None]:
-    """Let the user's other agents in; the result ends that."""
-    from oh_daemon.fronts.door import Door  # noqa: PLC0415 - who shares nothing need not load it.
+    """Let the user's other agents use our tools; the returned function ends that."""
+    from oh_daemon.fronts.door import Door  # noqa: PLC0415 - needed only to share tools.
 
     door = Door(places.doors, shared, documents.folders)
     try:
@@ -110,7 +110,7 @@ def _open_door(places: Places, shared: Shared, documents: Documents) -> Callable
 
 
 def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Method]:
-    """A handler for every method of the registry, and for some of LSP."""
+    """Return a handler for every method of the registry, and for some of LSP's own."""
     modules = (import_module(f"oh_daemon.fronts.lsp.handlers_{noun}") for noun in _NOUNS)
     handlers: dict[str, Handler] = {}
     for module in modules:
@@ -139,7 +139,7 @@ def _warm_up() -> None:
 def _configuration(
     sources: SettingsSources, facts: ClientFacts, server: Server
 ) -> dict[str, Notification]:
-    """Keeps the settings that the client has for us, section `ohDaemon`."""
+    """Return the handlers that keep up with the client's settings in section `ohDaemon`."""
 
     def ask(_params: Json) -> None:
         if facts.offers("workspace", "configuration"):
@@ -152,7 +152,7 @@ def _configuration(
             sources.client = {**facts.settings, **settings}
 
     def on_change(params: Json) -> None:
-        """Old clients push all settings; the others want to be asked."""
+        """Take the settings that an old client pushes with the notification; ask any other."""
         if settings := _object(_object(params.get("settings")).get("ohDaemon")):
             sources.client = settings
         else:

@@ -1,4 +1,4 @@
-"""What a message refers to, made ready before the message is taken: images, other conversations."""
+"""Resolves what a message refers to (images, other conversations) before it is accepted."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def prepared(
     act: Callable[[Sequence[Part]], Any],
     model: str | None = None,
 ) -> Any:
-    """`act` on the content once what it needs of the disk is done; later requests wait.
+    """Call `act` on the content once what it refers to is read; later requests wait.
 
-    `model` is who gets it, when that is not the conversation's.
+    `model` is the model that gets the content, if not the conversation's own.
     """
     names_skill = any(part.type in {"command", "skill"} for part in content)
     if not names_skill and not any(_refers(part) for part in content):
@@ -35,7 +35,7 @@ def prepared(
 
     def work() -> tuple[Part, ...]:
         if names_skill:
-            live.workbench.skills.refresh()  # It may be new, or be trusted only now.
+            live.workbench.skills.refresh()  # A skill may be new, or newly trusted.
         name = model or live.conversation.state.options_now["model"]
         require_sight(content, daemon.shared.model_for(name))
         return resolved(daemon, content, folders, live.conversation.log)
@@ -44,7 +44,7 @@ def prepared(
 
 
 def _refers(part: Part) -> bool:
-    """To what lies on the disk or in memory."""
+    """Return whether the part refers to something on the disk or in memory."""
     return isinstance(part, ImagePart) or _is_mention(part)
 
 
@@ -55,9 +55,9 @@ def _is_mention(part: Part) -> bool:
 def resolved(
     daemon: Daemon, content: Sequence[Part], folders: Sequence[Path], log: EventLog
 ) -> tuple[Part, ...]:
-    """The content with its images in this log, and the words of conversations it mentions.
+    """Store the content's images in `log` and fill in transcripts of conversations it mentions.
 
-    Reads the disk. Raises `UserError` for what is not there.
+    Reads the disk. Raises `UserError` for what does not exist.
     """
 
     def with_transcript(part: Part) -> Part:

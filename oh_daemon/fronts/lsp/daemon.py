@@ -1,7 +1,7 @@
 """What the handlers of one connection work with, and how they reach a conversation.
 
-Everything that touches the disk runs on `workers`; requests about a conversation that is just being
-opened wait for it (`in_turn`), so that a client may send them without waiting itself.
+Everything that touches the disk runs on `workers`. Requests about a conversation that is still
+being opened wait for it (`in_turn`), so that a client may send them without waiting itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from oh_daemon.workspace.paths import path_from_uri
 
 @dataclass(slots=True)
 class Daemon:
-    """One per process. Fields are fixed."""
+    """One per process. Its fields are never reassigned."""
 
     shared: Shared
     conversations: Conversations
@@ -56,7 +56,7 @@ class Daemon:
         self.file_names = FileNames(self.shared.spawner)
 
     def folders(self, named: tuple[str, ...] | None = None) -> list[Path]:
-        """Folders by URI or path; without any, those the client has open.
+        """Return the folders named by URI or path; without names, those the client has open.
 
         Raises `InvalidParamsError`.
         """
@@ -65,29 +65,29 @@ class Daemon:
         return [parse_folder(name, "folders") for name in named]
 
     def cancel(self) -> None:
-        """End what is under way in every conversation, and wait for nothing."""
+        """Cancel all work under way in every conversation, without waiting for its end."""
         for live in self.conversations.all_live():
             live.agent.close(0)
 
     def stop(self, left_s: float) -> None:
-        """End all conversations, then every process that is left."""
+        """End all conversations within about `left_s`, then every process that is left."""
         self.conversations.close_all(max(0.1, left_s - 0.8))
         self.shared.spawner.close()
         self.shared.commit.close()
 
 
 Handler = Callable[[Daemon, Any, RequestContext], Any]
-"""What a method does with its valid params: a `rpc.Method` that knows the daemon."""
+"""Serves a method: a `rpc.Method` that gets the daemon and validated params."""
 
 
 def on_open(
     handler: Callable[[Daemon, Live, Any, RequestContext], Any],
     on_followed: Callable[[Daemon, Followed, Any, RequestContext], Any] | None = None,
 ) -> Handler:
-    """A handler that gets the open conversation that its params name, once it is opened.
+    """Make a handler that gets the conversation named in its params, once that is open.
 
-    One that is only followed goes to `on_followed`. Raises `ConversationLockedError` and
-    `ConversationNotFoundError`, also through the future.
+    A conversation that is only followed goes to `on_followed`. The handler raises
+    `ConversationLockedError` and `ConversationNotFoundError`, also through its future.
     """
 
     def call(daemon: Daemon, params: Any, context: RequestContext) -> Any:
@@ -110,7 +110,7 @@ def on_open(
 
 
 def on_open_if_named(handler: Callable[[Daemon, Live | None, Any], Any]) -> Handler:
-    """The same where params may name no conversation; then the handler gets none."""
+    """Like `on_open`, for params that may name no conversation; then the handler gets None."""
 
     @on_open
     def on_named(daemon: Daemon, live: Live, params: Any, _context: RequestContext) -> Any:
@@ -125,7 +125,7 @@ def on_open_if_named(handler: Callable[[Daemon, Live | None, Any], Any]) -> Hand
 
 
 def on_journal(handler: Callable[[Daemon, Journal, Any, RequestContext], Any]) -> Handler:
-    """A handler that only reads, so one that is followed will do."""
+    """Make a handler that only reads, so a conversation that is only followed will do."""
 
     def on_live(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
         return handler(daemon, live.conversation, params, context)
@@ -134,9 +134,9 @@ def on_journal(handler: Callable[[Daemon, Journal, Any, RequestContext], Any]) -
 
 
 def on_open_worker(handler: Callable[[Live, Any], Any]) -> Handler:
-    """A handler that works on the files or shells of an open conversation, on a worker thread.
+    """Make a handler that works on an open conversation's files or shells, on a worker thread.
 
-    What it does to the conversation is told after the answer.
+    The client gets the events that it causes after the answer.
     """
 
     @on_open
@@ -148,7 +148,7 @@ def on_open_worker(handler: Callable[[Live, Any], Any]) -> Handler:
 
 
 def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:
-    """A handler that reads the disk: it gets the client's folders and runs on a worker thread."""
+    """Make a handler that reads the disk: on a worker thread, with the client's folders."""
 
     def call(daemon: Daemon, params: Any, _context: RequestContext) -> Any:
         return daemon.workers.submit(handler, daemon, params, daemon.folders())
@@ -157,19 +157,19 @@ def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:
 
 
 def documents_of(live: Live) -> Documents:
-    """Its files. Raises `InvalidParamsError` when it works in no folder."""
+    """Return its documents. Raises `InvalidParamsError` for a conversation without a folder."""
     if not live.workbench.folders.folders:
         raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
     return live.workbench.documents
 
 
 def newest(conversations: Iterable[Live]) -> Live | None:
-    """The one that changed last."""
+    """Return the conversation that changed last."""
     return max(conversations, key=lambda live: live.conversation.state.updated_at, default=None)
 
 
 def once_durable(live: Live, result: Json) -> Future[Json]:
-    """`result` as soon as everything that was appended for it is on the disk."""
+    """Return a future of `result`, done once everything appended so far is on the disk."""
     done: Future[Json] = Future()
 
     def on_synced(error: StorageError | None) -> None:
@@ -183,7 +183,7 @@ def once_durable(live: Live, result: Json) -> Future[Json]:
 
 
 def parse_folder(name: str, field: str) -> Path:
-    """A folder by URI or absolute path. Raises `InvalidParamsError` naming the field."""
+    """Return the folder of a URI or absolute path. Raises `InvalidParamsError` naming the field."""
     path = path_from_uri(name) if ":" in name.split("/", maxsplit=1)[0] else Path(name)
     if path is None or not path.is_absolute():
         what = f"{name!r} must be a file URI or an absolute path"

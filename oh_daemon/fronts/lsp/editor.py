@@ -1,7 +1,7 @@
 """The open editor as the core sees it: edits, saves and snapshots through the client.
 
-Edits go as one undo step with the version they were made for. What the client says about an edit is
-only passed on; whether the text came out right is checked by the caller, by its hash.
+Edits are sent as one undo step, with the document version they were made for. The client's word on
+an edit is only passed on; the caller checks by hash whether the text came out right.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class ClientEditor:
         self.note_saves = documents.note_saves
 
     def document(self, path: Path) -> OpenDocument | None:
-        """The synced text. One that we lost track of is read from the client, or counts as closed.
+        """Return the synced document; read it from the client if we lost track of its text.
 
-        Without this an agent would take the file on disk for what the user sees.
+        Otherwise an agent would take the file on disk for what the user sees. When the client
+        does not tell the text, the document counts as closed.
         """
         lost = self._synced.lost_uri(path)
         if lost is not None and self._has_read:
@@ -57,9 +58,9 @@ class ClientEditor:
     def _read(
         self, uri: str, take: Callable[[ReadDocumentResult | None], None], cancel: CancelToken
     ) -> None:
-        """`take` what the client shows, None when it says nothing of use, on the main loop.
+        """Pass what the client shows to `take`, or None if its answer is of no use.
 
-        So the changes that follow apply to just this text.
+        `take` runs on the main loop, so that the changes that follow apply to exactly this text.
         """
         is_over = threading.Event()
 
@@ -80,7 +81,7 @@ class ClientEditor:
     def wait_for_text(
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
     ) -> OpenDocument | None:
-        """Wait until the text has this hash; when no change tells so in time, look at it."""
+        """Wait until the text has this hash; if no change brings it in time, ask the client."""
         arrived = self._synced.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
         if arrived is not None or not self._has_read or not timeout_s:
             return arrived
@@ -104,7 +105,7 @@ class ClientEditor:
     ) -> EditOutcome:
         """Ask once. `failure` is stale, readonly, rejected, missing, timeout, gone or unsupported.
 
-        With `save` a clean document is saved with the edit; text of the user is never saved.
+        `save` saves a document that was clean before; the user's unsaved text is never saved.
         """
         if not self.can_apply:
             return EditOutcome(applied=False, failure="unsupported")
@@ -126,7 +127,7 @@ class ClientEditor:
         return outcome
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
-        """Ask the client to save; returns those it says it saved."""
+        """Ask the client to save; return the paths that it says it saved."""
         if not self._has_save:
             return ()
         uris = {self._synced.uri_of(path): path for path in paths}
@@ -147,8 +148,8 @@ class ClientEditor:
 
 
 def lsp_edits(text: str, edits: Sequence[TextEdit], encoding: str) -> list[Json]:
-    """Offsets to positions. An edit that begins or ends inside CR LF takes the whole of it."""
-    # pygls takes 0.3 s to import; by the time of an edit it is there.
+    """Convert edits to LSP's form. One that begins or ends inside CR LF is widened to all of it."""
+    # pygls takes 0.3 s to import; by the time of an edit it is loaded already.
     from oh_daemon.fronts.lsp.positions import Offsets  # noqa: PLC0415
 
     offsets = Offsets(text, encoding)
@@ -170,13 +171,13 @@ def _object(value: object) -> Json:
 
 
 def _outcome(answer: ClientAnswer) -> EditOutcome:
-    """Anything but a clear yes is a no."""
+    """Read the client's answer: anything but a clear yes is a no."""
     if answer.outcome != "answered":
         return EditOutcome(applied=False, failure=_FAILURES[answer.outcome])
     result = _object(answer.result)
     if result.get("applied") is True:
         return EditOutcome(applied=True, saved=result.get("saved") is True)
-    # Ours has a closed list of reasons, LSP's `workspace/applyEdit` says whatever it likes.
+    # Our method has a closed list of reasons; LSP's `workspace/applyEdit` may give any text.
     reason = result.get("failureReason")
     is_known = reason in ("stale", "readonly", "rejected", "missing")
     return EditOutcome(applied=False, failure=cast("str", reason) if is_known else "rejected")

@@ -1,7 +1,7 @@
-"""What the user looks at, from `editor/contextChanged`, in the words in which a model is told.
+"""What the user is looking at, from `editor/contextChanged`, phrased as the model is told.
 
-Invariant: nothing outside a conversation's folders, and no text of a file that may hold secrets.
-Who is told what, and when, is decided in `core`.
+Invariant: this names nothing outside a conversation's folders and quotes no file that may hold
+secrets. `core` decides who is told what, and when.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ class EditorContext:
         self._shown: ContextChangedParams | None = None
 
     def on_changed(self, params: Json) -> None:
-        """The handler of the notification. Raises `ValidationError`, and the last one stays."""
+        """Handle the notification. Raises `ValidationError`; then the previous context stays."""
         self._shown = ContextChangedParams.model_validate(params)
 
     def seen_in(self, folders: Folders) -> dict[str, str]:
-        """What a conversation in these folders may know, by kind; empty before the client spoke."""
+        """Return what a conversation in these folders may know, by kind.
+
+        Empty until the client has sent the notification.
+        """
         shown = self._shown
         if shown is None:
             return {}
@@ -79,7 +82,7 @@ def _is_empty(span: Range) -> bool:
 
 
 def _name(folders: Folders, uri: str | None) -> str | None:
-    """By the path's text alone: this is read under a lock, where no file may be looked at."""
+    """Name a file by its path's text alone: the caller holds a lock, so the disk is not read."""
     path = path_from_uri(uri or "")
     if path is None:
         return None

@@ -1,6 +1,6 @@
-"""The methods about a conversation as a whole: export, fork, rollback.
+"""The methods about a conversation as a whole: export, fork, rollback, checkpoints.
 
-Each works on a thread, since it reads the log from its start.
+Each runs on a worker thread, since it reads the log from its start.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> Conversat
 
 
 def _on_files(act: Callable[[Live, Any], Any]) -> Handler:
-    """A handler that works on the files of an open conversation, in turn with other requests."""
+    """Make a handler that works on an open conversation's files, in turn with other requests."""
 
     @on_open
     def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:

@@ -1,6 +1,6 @@
-"""The `changes/*` methods: the user looks through what the agent did to files, keeps or reverts it.
+"""The `changes/*` methods: the user reviews what the agent did to files, keeps or reverts it.
 
-The log knows where each file stood when it was last reviewed, and its texts are blobs; what the
+The log records the state of each file at its last review; the texts themselves are blobs. What the
 user changed in between belongs to the user and is never part of a review.
 """
 
@@ -43,7 +43,7 @@ class _Review:
         return self.base != self.now
 
     def with_hunks(self, taken: Collection[m.Hunk]) -> str | None:
-        """The accepted text with some of what the agent made."""
+        """Return the accepted text with only these hunks of the agent's changes applied."""
         edits = [edit for hunk, edit in self.hunks.items() if hunk in taken]
         if len(edits) == len(self.hunks):
             return self.now
@@ -62,7 +62,7 @@ def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
     for uri, file in files.items():
         base = text(file["base"])
         for before, after in file["gaps"]:
-            # The user's own changes count as accepted, also where they replaced the agent's.
+            # The user's own changes count as accepted, even where they replaced the agent's.
             base = merged(text(before) or "", base or "", text(after) or "")[0]
         found[uri] = _Review(uri, base, text(file["now"]), file.get("decision"))
     return found
@@ -94,7 +94,7 @@ def _state(documents: Documents, review: _Review) -> str:
 
 
 def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Review]:
-    """What one turn made of files, as if nothing had been accepted since it began."""
+    """Return what one turn did to files, as if nothing had been accepted since it began."""
     with live.conversation.changed:
         changes = dict(live.conversation.state.turn_changes.get(turn_id, {}))
     text = partial(_text, documents)
@@ -152,7 +152,10 @@ def _settle(
     params: m.ReviewParams,
     act: Callable[[_Review, Collection[m.Hunk]], _Review],
 ) -> m.ReviewResult:
-    """Act on each file that is meant; one that does not fit stays as it is and says why."""
+    """Act on each named file, or on all that are pending.
+
+    A file that cannot be settled stays as it is and is listed as a conflict, with the reason.
+    """
     documents = documents_of(live)
     reviews = _reviews(live, documents)
     pending = [uri for uri, review in reviews.items() if review.is_pending]

@@ -1,7 +1,7 @@
 """The `conversation/*` methods that change something, one short function each.
 
-They append facts or hand work to a thread, and return at once. Order of events and answers is kept
-by `context.hold`; a request that comes again is recognised by the event that it once caused.
+They append facts or hand work to a thread, and return at once. `context.hold` keeps events and
+answers in order. A repeated request is recognised by the event that the first one caused.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from oh_daemon.store.memory_log import MemoryLog
 
 _INTERRUPT_ANSWER_S = 10.0
 _STARTS = uuid.UUID("6f682d64-6165-6d6f-6e2d-737461727473")
-"""Ids of conversations are made from the `clientRequestId` and this."""
+"""The UUID namespace in which a `clientRequestId` gives the id of its conversation."""
 
 MakeCause = Callable[[Json], e.Cause | None]
 
 
 def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
-    """The id follows from `clientRequestId`, so a repeated start finds what the first one made."""
+    """Start one, whose id derives from `clientRequestId`: a repeated start finds it again."""
     check_options(params.options)
     folders, conversations = daemon.folders(params.folders), daemon.conversations
     request_id, made = params.client_request_id, list[str]()
@@ -61,7 +61,7 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         if request_id:
             with contextlib.suppress(ConversationNotFoundError):
                 return conversations.open(conversation_id, folders)
-        # What refers to nothing is refused before there is a conversation.
+        # Content that refers to nothing is refused before there is a conversation.
         resolved(daemon, params.content or (), folders, MemoryLog())
         made.append(conversation_id)
         return conversations.start(
@@ -102,7 +102,7 @@ def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestCo
         raise ConversationBusyError(
             f"conversation {live.id!r} is {status}; close it with ifRunning interrupt or pause"
         )
-    # Whose log takes nothing stands still already, and an interrupt could not be noted.
+    # A halted conversation is at rest already, and its log could not record an interrupt.
     if params.if_running != "interrupt" or live.conversation.halted is not None:
         return end()
     return then(live.conversation.interrupt(), end)
@@ -127,7 +127,7 @@ def update(daemon: Daemon, params: m.UpdateParams, context: RequestContext) -> A
 
 
 def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> Any:
-    """One that is not there is deleted already."""
+    """Delete a conversation; one that does not exist counts as deleted."""
     conversation_id, folders = params.conversation_id, daemon.folders()
 
     def work() -> Json:
@@ -229,7 +229,7 @@ def interrupt(
     answer: Future[Json] = Future()
 
     def settle_if_first(compute: Callable[[], Json]) -> None:
-        with contextlib.suppress(InvalidStateError):  # The time was up, or the end came, before.
+        with contextlib.suppress(InvalidStateError):  # The timer and the end race; one answers.
             settle(answer, compute)
 
     unfinished = {"turnId": turn_id, "status": "interrupting"}
@@ -314,14 +314,14 @@ def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestCont
 
 @dataclass(frozen=True, slots=True)
 class _Repeatable:
-    """A request that changes something once, however often it comes with the same id."""
+    """A request that takes effect only once, however often it comes with the same id."""
 
     method: str
     params: Contract
     id: str | None
 
     def once(self, live: Live, act: Callable[[], Any]) -> Future[Json]:
-        """`act`, answered when it is on the disk; repeated, the same answer."""
+        """Run `act` and answer once its events are on the disk; if repeated, answer the same."""
         result: Any = self.earlier(live)
         if result is None:
             result = act()
@@ -330,13 +330,13 @@ class _Repeatable:
         return once_durable(live, result)
 
     def earlier(self, live: Live) -> Json | None:
-        """What it was answered before."""
+        """Return the answer to the first request with this id, if there was one."""
         if self.id is None:
             return None
         return live.conversation.earlier_result(self.method, self.id, self._body_hash())
 
     def cause(self, result: Json) -> e.Cause | None:
-        """What the event that it causes says about it."""
+        """Return what the event caused by this request says about it."""
         if self.id is None:
             return None
         return e.Cause(

@@ -1,4 +1,4 @@
-"""The methods about approvals, questions, tools, models, settings and the daemon itself."""
+"""The methods about approvals, questions, tools, attachments, settings, secrets and the daemon."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def approval_respond(
     context.hold(live.id)
     with live.conversation.changed:
         approval = live.conversation.state.approvals.get(params.approval_id)
-        # The answer to one that is decided already says by whom.
+        # If it is resolved already, this decision is not used: the answer holds the first one.
         decision = _decision(approval, params) if approval else Decision(effect="reject")
         result = live.conversation.respond(
             params.approval_id,
@@ -87,7 +87,7 @@ def _asked_by(daemon: Daemon, request_id: str) -> Live:
 
 
 def _decision(approval: Json, params: m.ApprovalRespondParams) -> Decision:
-    """What the answer means. Raises `InvalidParamsError` for an option that was not offered."""
+    """Return the chosen decision. Raises `InvalidParamsError` for one that was not offered."""
     options: list[Json] = approval["options"]
     wanted = params.decision
     offered = {(option["effect"], option["scope"]) for option in options}
@@ -115,7 +115,7 @@ def _tools_of(bench: Workbench) -> m.ToolListResult:
 
 
 def _workbench_of_new(shared: Shared, folders: list[Path]) -> Workbench:
-    """That of a conversation which would start now; it reads the disk."""
+    """Make the workbench of a conversation that would start now. Reads the disk."""
     delegate = DelegateTool(lambda: agents_in(shared, folders), lambda _tasks, _context: ())
     recipe = Recipe(more_tools=(delegate,) if folders else ())
     return Workbench(shared, MemoryLog(), folders, recipe)
@@ -188,7 +188,7 @@ def daemon_status(
 
 
 def _rss_bytes() -> int:
-    """Memory in use now; 0 where the system does not say."""
+    """Return the memory in use now; 0 where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except OSError:
@@ -209,7 +209,7 @@ HANDLERS: dict[str, Handler] = {
     "approval/respond": approval_respond,
     "input/respond": input_respond,
     "tool/list": tool_list,
-    # At once, since pieces count in the order in which they come.
+    # On the main loop, since pieces are taken in the order in which they arrive.
     "attachment/put": lambda daemon, params, _context: daemon.attachments.put(params),
     "config/read": config_read,
     "config/validate": config_validate,

@@ -1,4 +1,4 @@
-"""The methods that show what is or was: conversations, their items, events and outputs.
+"""The methods that open and show conversations: the list, items, events and outputs.
 
 None of them waits for the disk on the main loop.
 """
@@ -56,14 +56,14 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
                 "repaired": found.repaired,
             }
             publisher.subscribe(journal)
-            # JSON right now: the state's own dicts must not change under the writer.
+            # Encode now, under the lock: the state's own dicts change later.
             return encode(result)
 
     def over(followed: Followed) -> None:
         daemon.in_turn.run(conversation_id, lambda: closed_elsewhere(followed))
 
     def closed_elsewhere(followed: Followed) -> None:
-        # It may have been opened here meanwhile.
+        # This daemon may have opened it meanwhile.
         if conversations.find_live(conversation_id) is None:
             publisher.on_over(followed)
 
@@ -75,7 +75,7 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
 
 
 def _replay(journal: Journal, params: m.OpenParams) -> Json:
-    """What happened so far, as the client asked for it. Called under the lock."""
+    """Return the history in the form that the client asked for. The caller holds the lock."""
     state = journal.state
     edges: Json = {"firstSeq": 1, "lastSeq": state.seq, "hasMore": False}
     if params.replay == "items":
@@ -127,7 +127,7 @@ def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
         state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
         info = describe_state(state, lock={"mine": False}, epoch=epoch)
         return _items_before(params, state, info)
-    # To fold the log anew for each page would take as long as all of the pages together.
+    # Folding the log again for each page would take as long as all of the pages together.
     with journal.changed:
         return _items_before(params, journal.state, describe(journal))
 
@@ -194,7 +194,7 @@ class _Page:
     first: int
     last: int
     is_cut: bool
-    """There are more in the direction of reading."""
+    """Whether there are more events in the direction of reading."""
 
 
 def _page(
@@ -203,7 +203,10 @@ def _page(
     last: int,
     types: Sequence[str] | None = None,
 ) -> _Page:
-    """The events after `wanted.after_seq`, or else the last ones: at most 1 MiB, at least one."""
+    """Return the events after `wanted.after_seq`, or else the last ones.
+
+    At most `wanted.limit` and 1 MiB, but one event even if it is larger.
+    """
     backwards, first = wanted.after_seq is None, (wanted.after_seq or 0) + 1
     page: list[Json] = []
     size, is_cut = 0, False
@@ -216,7 +219,7 @@ def _page(
             is_cut = True
             break
         page.append(record)
-    # A page that is cut goes on from its last one.
+    # The next page goes on from the last event of a page that was cut.
     reached = page[-1]["seq"] if is_cut else None
     if backwards:
         return _Page(page[::-1], reached or first, last, is_cut)
@@ -224,7 +227,7 @@ def _page(
 
 
 def _lines(read_range: ReadRange, first: int, last: int, *, backwards: bool) -> Iterator[bytes]:
-    """The lines of these events, one after the other, read from the disk a few at a time."""
+    """Yield the lines of these events, reading them from the disk in batches."""
     starts = range(first, last + 1, _LINES_AT_ONCE)
     for start in reversed(starts) if backwards else starts:
         lines = read_range(start, min(start + _LINES_AT_ONCE - 1, last))

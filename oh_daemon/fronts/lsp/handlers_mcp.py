@@ -1,4 +1,4 @@
-"""The methods about MCP servers: how they stand, switch one, start one anew, sign in to one."""
+"""The methods about MCP servers: list them, switch one on or off, restart one, sign in to one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def authenticate(
 ) -> m.McpAuthenticateResult:
     mcp = daemon.shared.mcp
     url = mcp.authenticate(params.server)
-    # The server chose the address; what is no page must not be opened.
+    # The server chose this address: open it only if it is a web page.
     opened = bool(url and url.startswith(("https://", "http://")) and mcp.open_page(url))
     return m.McpAuthenticateResult(url=url, opened=opened, servers=mcp.infos())
 
@@ -50,7 +50,7 @@ def _servers(mcp: McpServers) -> m.McpServers:
 
 
 def connect(mcp: McpServers, outbox: Outbox, client: Client, facts: ClientFacts) -> None:
-    """From now on the client hears whenever a server starts, fails or has other tools."""
+    """Let the client open pages, and tell it when a server starts, fails or changes its tools."""
 
     def open_page(url: str) -> bool:
         can_show = facts.offers("window", "showDocument", "support")

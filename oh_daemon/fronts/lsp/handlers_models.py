@@ -1,4 +1,4 @@
-"""The methods about models and what they took: list, ask, usage."""
+"""The methods about models: list them, ask one on the side, read their usage."""
 
 from __future__ import annotations
 

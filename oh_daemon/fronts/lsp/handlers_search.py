@@ -1,6 +1,6 @@
 """`context/search`: files, symbols, conversations and commands that a message can mention.
 
-Runs on a worker thread; a language server that takes long is not waited for.
+Runs on a worker thread and does not wait for a slow language server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORST: Rank = (7, 0, 0)
 
 Key = tuple[int, int, int, int]
 Found = tuple[Key, m.ContextItem]
-"""An item after what it is sorted by."""
+"""A sort key (the lower, the better) and its item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _files(search: _Search) -> Iterator[Found]:
             for name in names
             if (rank := search.query.rank(name)) is not None
         )
-        # Some more than are shown: git also lists what is deleted.
+        # Take more than are shown, since git also lists deleted files.
         for key, name in heapq.nsmallest(2 * search.params.limit, ranked):
             if (folder / name).is_file():
                 yield key, _file_item(folder, name, is_one_of_many=len(search.folders) > 1)
@@ -100,10 +100,10 @@ def _symbols(search: _Search) -> Iterator[Found]:
         )
         symbols: Iterable[CodeSymbol] = parse_answer(tuple[CodeSymbol, ...] | None, answer) or ()
     except ToolError:
-        return  # What else was found is still of use.
+        return  # The other kinds of items are still of use.
     for symbol in symbols:
         if symbol.location is not None:
-            # The server may know better what fits.
+            # Keep a name that the query does not match: the server may match in another way.
             yield _ranked(search.query.rank(symbol.name) or _WORST, _symbol_item(symbol))
 
 

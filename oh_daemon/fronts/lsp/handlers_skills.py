@@ -1,4 +1,4 @@
-"""What can be given by name: commands, skills, agents. The disk is read on a worker thread."""
+"""The methods that list commands, skills and agents. Each reads the disk on a worker thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oh_daemon.fronts.sub_agents import agents_in
 def skills_for(
     daemon: Daemon, conversation_id: str | None, folders: Sequence[Path]
 ) -> tuple[Skill, ...]:
-    """Those of an open conversation, as they are now, or of the folders."""
+    """Return the current skills of an open conversation, or else those of the folders."""
     live = daemon.conversations.find_live(conversation_id or "")
     if live is None:
         return skills_in(daemon.shared, folders)
@@ -50,7 +50,7 @@ def skill_list(daemon: Daemon, params: m.SkillListParams, folders: list[Path]) -
 def command_list(
     daemon: Daemon, params: CommandListParams, folders: list[Path]
 ) -> CommandListResult:
-    """Ours and the task skills, of which one may take the place of ours."""
+    """List our commands and the task skills; a skill replaces our command of the same name."""
     found = skills_for(daemon, params.conversation_id, folders)
     tasks = [skill for skill in found if skill.kind == "task" and skill.problem is None]
     taken = {skill.name for skill in tasks}

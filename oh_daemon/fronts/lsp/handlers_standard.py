@@ -1,7 +1,7 @@
 """Requests of LSP itself, for clients without a plugin: code actions, commands, our documents.
 
-Code actions start a conversation through the same methods that a panel uses. Documents are made
-when they are asked for: the log as text, a file before and after, a long output.
+Code actions go to a conversation through the same methods that a panel uses. Documents are made on
+request: the log as text, a file before and after the changes, a long output.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Run = Callable[[object, RequestContext], Any]
 def standard_methods(
     daemon: Daemon, methods: Mapping[str, Method], client: Client, facts: ClientFacts
 ) -> dict[str, Method]:
-    """The handlers, by method of LSP."""
+    """Return the handlers, by method of LSP."""
     own: dict[str, Run] = {
         "ohDaemon.codeAction": lambda given, context: _act(daemon, methods, given, context),
         "ohDaemon.showChanges": lambda given, _context: _show(daemon, client, facts, given),
@@ -58,7 +58,7 @@ def standard_methods(
 
 
 def code_actions(params: Json) -> list[Json]:
-    """Fixing is offered where there is a problem; the rest only to those who asked."""
+    """Offer a fix where there are diagnostics; the rest only when the user asked for actions."""
     asked = CodeActionParams.model_validate(params)
     found, only = asked.context.diagnostics, asked.context.only
     wants_fix = bool(found) and (only is None or _FIX_KIND in only)
@@ -81,7 +81,7 @@ def code_actions(params: Json) -> list[Json]:
 def _act(
     daemon: Daemon, methods: Mapping[str, Method], given: object, context: RequestContext
 ) -> Any:
-    """Tell the newest conversation of that folder that rests, or else a new one."""
+    """Send the action to the newest conversation at rest in that folder, or else to a new one."""
     chosen = ChosenAction.model_validate(given)
     path = path_from_uri(chosen.uri)
     content: list[Json] = [{"type": "command", "name": chosen.command}]
@@ -99,7 +99,7 @@ def _act(
 
 
 def _place_part(daemon: Daemon, chosen: ChosenAction, path: Path | None) -> Json:
-    """The selected text as the editor shows it, or where to look when it cannot be known."""
+    """Return the selected text as the editor shows it, or a link to the place without a text."""
     span = chosen.range.model_dump(mode="json")
     document, servers = daemon.documents.document(path) if path else None, daemon.shared.servers
     text = ""
@@ -130,7 +130,10 @@ def _holds(folder: Path | None, path: Path | None) -> bool:
 
 
 def _text(daemon: Daemon, uri: str) -> str:
-    """Runs on a worker thread. Raises `InvalidParamsError` and what the conversation raises."""
+    """Make the text of one of our documents, on a worker thread.
+
+    Raises `InvalidParamsError` and what the conversation raises.
+    """
     parts = urlsplit(uri)
     conversation_id, _, rest = parts.path.strip("/").partition("/")
     match parts.scheme:
@@ -142,7 +145,7 @@ def _text(daemon: Daemon, uri: str) -> str:
             log = daemon.conversations.live(conversation_id).conversation.log
             return log.read_blob(ref, 0, _MAX_BYTES).decode("utf-8", "replace")
         case "oh-diff" if rest in {"old", "new", "patch"}:
-            # Editors that write URIs anew may escape the equals sign too, as VS Code does.
+            # Editors that rewrite URIs, such as VS Code, may escape the equals sign too.
             file = unquote(parts.query).removeprefix("uri=")
             params = m.ChangesDiffParams(conversation_id=conversation_id, uri=file)
             live = daemon.conversations.live(conversation_id)
@@ -163,7 +166,7 @@ def _log_text(daemon: Daemon, conversation_id: str) -> str:
 
 
 def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> Any:
-    """Open the changes in the client, which has them from `workspace/textDocumentContent`."""
+    """Open the changes in the client, which fetches them with `workspace/textDocumentContent`."""
     asked = ChangesShown.model_validate(given)
     has_own = "openDiff" in facts.features
     can_show = facts.offers("window", "showDocument", "support")
@@ -202,9 +205,10 @@ def _open_diff(client: Client, conversation_id: str, uri: str, *, has_own: bool)
 def _execute_command(
     daemon: Daemon, methods: Mapping[str, Method], own: Mapping[str, Run]
 ) -> Method:
-    """The mirrors of our methods: the first argument is the params, or just the user's text.
+    """Run the commands that mirror our methods.
 
-    Without `conversationId` the conversation that changed last is meant.
+    The first argument is the params, or just the user's text. Without `conversationId`, the
+    conversation that changed last is meant.
     """
 
     def run(params: Json, context: RequestContext) -> Any:
@@ -233,7 +237,7 @@ def _command_params(daemon: Daemon, method: str, given: object) -> Json:
 
 
 def _newest(daemon: Daemon) -> Json:
-    """The conversation that changed last; one that is just being opened did."""
+    """Name the conversation that changed last; one that is being opened counts as that."""
     if opening := daemon.in_turn.ids():
         return {"conversationId": opening[-1]}
     found = newest(daemon.conversations.all_live())

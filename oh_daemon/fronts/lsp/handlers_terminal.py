@@ -1,4 +1,4 @@
-"""The `terminal/*` methods: people look into the agent's terminals, type and end what runs."""
+"""The `terminal/*` methods: people watch the agent's terminals, type into them, stop commands."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def kill(live: Live, params: m.TerminalKillParams) -> Empty:
 
 
 def _shells(live: Live, params: m.OfTerminal) -> Shells:
-    """The shells of this conversation, among them the wanted one."""
+    """Return the shells. Raises `InvalidParamsError` if the wanted one is not among them."""
     shells = live.workbench.shells
     names = [info.terminal_id for info in shells.listed()]
     if params.terminal_id not in names:
