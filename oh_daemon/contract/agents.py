@@ -9,7 +9,7 @@ from oh_daemon.contract.messages import ConversationId
 
 
 class AgentListParams(Contract):
-    """Agents that can be delegated to, in a conversation, a folder or the open folders."""
+    """List the agents to delegate to, for a conversation, a folder or the open folders."""
 
     conversation_id: ConversationId | None = None
     folder: str | None = None
@@ -24,6 +24,6 @@ class AgentSummary(Contract):
 
 
 class AgentListResult(Contract):
-    """By name; of the same name the project's counts before the user's."""
+    """Sorted by name; a project's agent replaces a user's agent of the same name."""
 
     agents: tuple[AgentSummary, ...]

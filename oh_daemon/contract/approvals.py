@@ -1,4 +1,4 @@
-"""A held action: what it would do, how risky that is, and what may be answered."""
+"""An action that waits for approval: what it would do, how risky it is, the possible answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FileChangeSubject(Contract):
     kind: Literal["fileChange"] = "fileChange"
     changes: tuple[FileChange, ...]
     hunks: tuple[NamedHunk | Hunk, ...] | None = None
-    """Where `editable`: all of the edit. An `editedSubject` has those that the user leaves in."""
+    """If `editable`, all hunks of the edit. An `editedSubject` has those that the user keeps."""
 
 
 class ToolSubject(Contract):
@@ -28,7 +28,7 @@ class ToolSubject(Contract):
     tool: str
     args: dict[str, Any]
     definition: str | None = None
-    """Hash of what an MCP server says of its tool; with another one it is asked for again."""
+    """Hash of an MCP tool's description; the user is asked again when it changes."""
 
 
 class PathSubject(Contract):
@@ -43,7 +43,7 @@ class TrustSubject(Contract):
 
 
 class SaveDocumentsSubject(Contract):
-    """Agent-edited buffers that a command would not see unless they are saved first."""
+    """Buffers that the agent edited; a command does not see the edits until they are saved."""
 
     kind: Literal["saveDocuments"] = "saveDocuments"
     uris: tuple[str, ...]
@@ -68,7 +68,7 @@ class ApprovalOption(Contract):
 
 
 class Approval(Contract):
-    """A held action, durable until somebody decides. `digest` covers everything shown."""
+    """An action held until somebody decides, across restarts. `digest` covers all that is shown."""
 
     id: str
     digest: str
@@ -76,7 +76,7 @@ class Approval(Contract):
     turn_id: str
     item_id: str
     title: str
-    """The exact command or file, hidden characters escaped; built by the daemon, not the model."""
+    """The exact command or file, with hidden characters escaped; the model does not write it."""
     description: str | None = None
     subject: Subject
     risk: Risk

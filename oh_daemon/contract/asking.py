@@ -1,4 +1,4 @@
-"""Questions beside the work, and what model calls took: `conversation/ask`, `usage/read`."""
+"""`conversation/ask` for side questions to the model, and `usage/read` for tokens and costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oh_daemon.contract.messages import ConversationId, OfConversation
 
 
 class AskParams(OfConversation):
-    """Ask the model about the conversation, without a trace in it but the cost."""
+    """Ask the model about the conversation, leaving no trace in it except the cost."""
 
     question: Annotated[str, Field(min_length=1, max_length=1 << 16)]
 
@@ -23,7 +23,7 @@ class AskResult(Contract):
 
 
 class UsageReadParams(Contract):
-    """What model calls took, in one conversation or all of the open folders."""
+    """Sum the tokens and costs of one conversation, or of all in the open folders."""
 
     conversation_id: ConversationId | None = None
     since: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d(T[\d:.]+Z)?$")] | None = None
@@ -42,7 +42,7 @@ class DayUsage(Contract):
 
 
 class UsageReadResult(Contract):
-    """Sums over all calls, also those for titles and summaries; deleted conversations are gone."""
+    """Sums over all calls, including titles and summaries, but not deleted conversations."""
 
     usage: Usage
     by_model: tuple[ModelUsage, ...]

@@ -1,4 +1,4 @@
-"""What every model of the contract shares: frozen, camelCase on the wire, unknown fields pass."""
+"""The base of all contract models: frozen, camelCase on the wire, unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 
 class Contract(BaseModel):
-    """Anything that leaves the process: on the wire or on disk."""
+    """Base class of everything that leaves the process, on the wire or on disk."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -24,13 +24,13 @@ class Contract(BaseModel):
 
 
 def problem_in(exc: ValidationError, *above: object, whole: str = "all of it") -> str:
-    """The first thing that is wrong, after its place below `above`; `whole` where it has none."""
+    """Describe the first error, after its dotted path under `above`; `whole` if that is empty."""
     error = exc.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, (*above, *error['loc']))) or whole}: {error['msg']}"
 
 
 class Position(Contract):
-    """A place in a text; `character` counts units of the negotiated position encoding."""
+    """A place in a text; `character` counts code units of the negotiated position encoding."""
 
     line: Annotated[int, Field(ge=0)]
     character: Annotated[int, Field(ge=0)]

@@ -1,4 +1,4 @@
-"""Parameters and results about a conversation as a whole: given away, branched, taken back."""
+"""Parameters and results of exporting, forking and rolling back, and of checkpoints."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from oh_daemon.contract.messages import Conflict, ConversationInfo, OfConversati
 
 
 class ExportParams(OfConversation):
-    """All of a conversation as one text, without opening or locking it."""
+    """Export a whole conversation as one text, without opening or locking it."""
 
     format: Literal["jsonl", "markdown", "html"] = "markdown"
 
 
 class ExportResult(Contract):
     text: str
-    """At most 32 MiB; secrets that are known by now are masked."""
+    """At most 32 MiB; all secrets known at the time of the export are masked."""
 
 
 class ForkParams(OfConversation):
-    """Begin another conversation that has the first part of this one; this one stays as it is."""
+    """Start a new conversation with the first part of this one, which does not change."""
 
     at_item_id: str | None = None
-    """The last item that both have; without it all that has ended."""
+    """The last item that both share; by default, the new one has everything that has ended."""
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
 
 
 class RestoreResult(Contract):
-    """URIs of files that are (with `dryRun`: would be) as they were; the others stay."""
+    """URIs of the files that were restored or, with `dryRun`, would be; others do not change."""
 
     restored: tuple[str, ...]
     conflicts: tuple[Conflict, ...]
-    """Files that somebody else changed at the same lines since, and why each was left alone."""
+    """Files that somebody else has since changed at the same lines, and why each was left alone."""
 
 
 class RollbackParams(OfConversation):
-    """Go back to before a message: it and all after it no longer count."""
+    """Go back to before a message: it and everything after it no longer count."""
 
     to_item_id: str
-    """A `userMessage` item."""
+    """Id of a `userMessage` item."""
     files: Literal["keep", "restore"] = "keep"
-    """What becomes of what the agent did to files since then."""
+    """Whether to keep or undo the agent's changes to files since then."""
     dry_run: bool = False
-    """Only say what would become of the files."""
+    """Only report what would happen to the files."""
 
 
 class RollbackResult(RestoreResult):
@@ -53,26 +53,26 @@ class RollbackResult(RestoreResult):
 
 
 class CheckpointListParams(OfConversation):
-    """The moments before the agent changed files, oldest first."""
+    """List the points before each change of files by the agent, oldest first."""
 
 
 class Checkpoint(Contract):
     id: str
-    """That of the item that changed files next."""
+    """Id of the item that changed files next."""
     created_at: str
     title: str
-    """What was done then."""
+    """What that item did."""
     n_files: int
 
 
 class CheckpointListResult(Contract):
     checkpoints: tuple[Checkpoint, ...]
     problem: str | None = None
-    """Why changes by commands have no checkpoints, or which files are left out."""
+    """Why changes made by commands have no checkpoints, or which files are left out."""
 
 
 class CheckpointRestoreParams(OfConversation):
-    """Take back what the agent did to files since then; the conversation goes on, and is told."""
+    """Undo the agent's changes to files since a checkpoint; the model is told."""
 
     checkpoint_id: str
     dry_run: bool = False

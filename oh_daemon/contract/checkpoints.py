@@ -1,4 +1,4 @@
-"""Events about the way back: what was kept of files, and that a conversation went back."""
+"""Events about undoing: a checkpoint of files was created, a conversation was rolled back."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from oh_daemon.contract.base import Contract
 
 
 class CheckpointCreated(Contract):
-    """What was run changed files; the folders before and after are in the conversation's store."""
+    """A command or tool changed files; the store has the folders before and after it."""
 
     type: Literal["checkpoint.created"] = "checkpoint.created"
     before: dict[str, str]
-    """The name of each folder's tree, by its URI."""
+    """The name of each folder's tree, by the folder's URI."""
     after: dict[str, str]
     n_files: int
     saved: dict[str, str] | None = None
-    """What the user saved meanwhile, by URI: only what came of it after that is not theirs."""
+    """Texts that the user saved meanwhile, by URI; only later changes to those files are undone."""
 
 
 class ConversationRolledBack(Contract):
-    """This item and all after it no longer count, nor do the events after `toSeq`."""
+    """This item and all later ones no longer count, nor do the events after `toSeq`."""
 
     type: Literal["conversation.rolledBack"] = "conversation.rolledBack"
     to_seq: int

@@ -1,4 +1,4 @@
-"""Tools that a client brings along: what it says of each, and how a call reaches it."""
+"""Tools that a client provides: how it describes them, and how they are called."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ class ClientTool(Contract):
     """One tool, in MCP's form."""
 
     name: Annotated[str, Field(max_length=64, pattern=r"^_?[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*_?$")]
-    """Letters, digits, `-` and single `_`: two of them belong to the tools of MCP servers."""
+    """Letters, digits, `-` and single `_`; `__` is reserved for the tools of MCP servers."""
     description: Annotated[str, Field(max_length=4_000)] = ""
     input_schema: dict[str, Any] = Field(default_factory=dict)
     """JSON Schema of an object."""
     annotations: dict[str, Any] = Field(default_factory=dict)
-    """MCP's; `readOnlyHint: true` is a tool that changes nothing and need not be asked about."""
+    """As in MCP. `readOnlyHint: true` marks a tool that changes nothing; it runs without asking."""
     timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 600
-    """For one call."""
+    """Timeout in seconds for one call."""
 
 
 ClientTools = Annotated[tuple[ClientTool, ...], Field(max_length=MAX_TOOLS)]
 
 
 class ToolCallParams(Contract):
-    """Run a tool that this client gave with `clientTools`."""
+    """Run a tool that this client provided in `clientTools`."""
 
     conversation_id: str
     item_id: str
     name: str
     arguments: dict[str, Any]
-    """They fit the tool's `inputSchema`."""
+    """Already checked against the tool's `inputSchema`."""
 
 
 class ToolCallResult(Contract):
-    """MCP's result of a tool."""
+    """A tool result in MCP's form."""
 
     content: tuple[dict[str, Any], ...] = ()
     structured_content: Any = None
-    """Told to the model when there is no `content`."""
+    """Given to the model when there is no `content`."""
     is_error: bool = False

@@ -1,4 +1,4 @@
-"""Parameters and results of what helps to write a message: attachments, commands, mentions."""
+"""Parameters and results of methods for composing a message: attachments, commands, mentions."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from oh_daemon.contract.messages import ConversationId
 
 
 class AttachmentPutParams(Contract):
-    """Upload an image in pieces, for a message that names it; kept until the daemon ends."""
+    """Upload an image in pieces, to be used in a message; kept until the daemon exits."""
 
     attachment_id: str | None = None
-    """From the answer to the first piece."""
+    """Id from the answer to the first piece."""
     mime_type: ImageType
     index: Annotated[int, Field(ge=0)]
-    """Of this piece; one that came before may come again."""
+    """Index of this piece; a piece may be sent again."""
     total: Annotated[int, Field(ge=1)]
-    """How many pieces there are."""
+    """Number of pieces."""
     data: Annotated[str, Field(min_length=1, max_length=-(-(512 << 10) // 3) * 4)]
-    """Base64; 512 KiB once decoded."""
+    """Base64; at most 512 KiB once decoded."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """Of the whole, checked when the last piece has come."""
+    """Hash of the whole image, checked when the last piece has arrived."""
 
 
 class AttachmentPutResult(Contract):
     attachment_id: str
     received: int
-    """How many pieces have come."""
+    """Number of pieces that have arrived."""
     complete: bool
 
 
 class CommandListParams(Contract):
-    """Commands that a message can name by a part of type `command`."""
+    """List the commands that a message can contain as a part of type `command`."""
 
     conversation_id: ConversationId | None = None
 
@@ -54,13 +54,13 @@ ContextKind = Literal["file", "symbol", "conversation", "command", "skill"]
 
 
 class ContextSearchParams(Contract):
-    """What a message can mention, by a few of its letters."""
+    """Find what a message can mention, by a few letters of its name."""
 
     query: Annotated[str, Field(max_length=200)]
     kinds: tuple[ContextKind, ...] = ("file", "symbol", "conversation", "command", "skill")
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     conversation_id: ConversationId | None = None
-    """Where it will be mentioned; its folders count, and it is not found itself."""
+    """The conversation of the message: its folders are searched, and it is not itself found."""
 
 
 class ContextItem(Contract):
@@ -68,10 +68,10 @@ class ContextItem(Contract):
     label: str
     detail: str | None = None
     part: Part
-    """Ready for a message."""
+    """The part to put into the message."""
 
 
 class ContextSearchResult(Contract):
-    """Best first."""
+    """Best match first."""
 
     items: tuple[ContextItem, ...]

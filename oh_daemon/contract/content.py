@@ -1,4 +1,4 @@
-"""What a user's message is made of."""
+"""The parts of a user's message."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ class TextPart(Contract):
 
 
 class ImagePart(Contract):
-    """Given in one of three ways; the log has `data` or `outputRef`."""
+    """An image, given by one of three fields; in the log it has `data` or `outputRef`."""
 
     type: Literal["image"] = "image"
     mime_type: ImageType
     data: Annotated[str, Field(max_length=-(-(5 << 20) // 3) * 4)] | None = None
-    """Base64; 5 MiB once decoded."""
+    """Base64; at most 5 MiB once decoded."""
     attachment_id: str | None = None
-    """Of `attachment/put`."""
+    """Id from `attachment/put`."""
     output_ref: str | None = None
-    """Of an image that this conversation has; `output/read` gives it in base64."""
+    """Refers to an image that this conversation already has; `output/read` gives it in base64."""
 
 
 class ResourceLinkPart(Contract):
-    """A file or conversation the user points at; a file the agent reads when it needs it."""
+    """A file or conversation that the user refers to; the agent reads a file when it needs it."""
 
     type: Literal["resourceLink"] = "resourceLink"
     uri: str
     name: str | None = None
     range: Range | None = None
     text: str | None = None
-    """What a conversation (`oh-log:/ID`) stands for; the daemon writes it."""
+    """For a conversation (`oh-log:/ID`), what was said in it; the daemon fills this in."""
 
 
 class ResourcePart(Contract):
-    """A text given in full, for instance a web page or a mail."""
+    """A text given in full, for instance a web page or an email."""
 
     type: Literal["resource"] = "resource"
     uri: str
@@ -50,7 +50,7 @@ class ResourcePart(Contract):
 
 
 class SelectionPart(Contract):
-    """What the user has selected in an editor, as the editor shows it."""
+    """The text that the user has selected in an editor, as the editor shows it."""
 
     type: Literal["selection"] = "selection"
     uri: str
@@ -68,7 +68,7 @@ class DiagnosticsPart(Contract):
 
 
 class CommandPart(Contract):
-    """A command by its name, from `command/list`, with what the user wrote after it."""
+    """A command by its name, from `command/list`, with the text that the user wrote after it."""
 
     type: Literal["command"] = "command"
     name: Annotated[str, Field(max_length=100)]
@@ -78,7 +78,7 @@ class CommandPart(Contract):
 
 
 class SkillPart(Contract):
-    """A skill by its name, from `skill/list`, with what the user wrote after it."""
+    """A skill by its name, from `skill/list`, with the text that the user wrote after it."""
 
     type: Literal["skill"] = "skill"
     name: Annotated[str, Field(max_length=100)]

@@ -1,4 +1,4 @@
-"""Parameters and results of the methods that are not about one conversation."""
+"""Parameters and results of most methods outside `conversation/*`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Trust = Literal["full", "readOnly", "none"]
 
 
 class ApprovalListParams(Contract):
-    """Approvals that wait."""
+    """List the pending approvals."""
 
     conversation_id: ConversationId | None = None
 
@@ -26,7 +26,7 @@ class ApprovalListResult(Contract):
 
 
 class ApprovalRespondParams(Contract):
-    """Allow or reject; the digest must be echoed and the first answer wins."""
+    """Allow or reject an action; the digest must be echoed, and the first answer wins."""
 
     approval_id: str
     digest: str
@@ -37,17 +37,17 @@ class ApprovalRespondParams(Contract):
 
 
 class ChangesListParams(OfConversation):
-    """Files that the agent changed, and what of it waits for review."""
+    """List the files that the agent changed, with the changes that wait for review."""
 
     turn_id: str | None = None
-    """Only what this turn changed, as it changed it."""
+    """List what this turn changed instead, reviewed or not."""
 
 
 class ReviewedFile(FileChange):
-    """Everything that is not accepted yet, as one change."""
+    """All changes to a file that are not accepted yet, as one change."""
 
     state: Literal["pending", "accepted", "reverted", "conflict"]
-    """Of the file as a whole; `conflict` when it waits and cannot be reverted any more."""
+    """State of the file as a whole; `conflict` when it is pending and can no longer be reverted."""
 
 
 class ChangesListResult(Contract):
@@ -55,15 +55,15 @@ class ChangesListResult(Contract):
 
 
 class ChangesDiffParams(OfConversation):
-    """What of a file waits for review, with its hunks."""
+    """Show the changes to a file that wait for review, with their hunks."""
 
     uri: str
     turn_id: str | None = None
-    """Instead, what this turn did to it; hunks of that cannot be chosen."""
+    """Show what this turn did to the file instead; its hunks cannot be accepted or reverted."""
 
 
 class ChangesDiffResult(Contract):
-    """Texts with LF as line end; one is absent where there is no file."""
+    """Both texts use LF as line ending; a text is absent when there was no file."""
 
     old_text: str | None = None
     new_text: str | None = None
@@ -72,35 +72,35 @@ class ChangesDiffResult(Contract):
 
 
 class ReviewParams(OfConversation):
-    """Whole files, or hunks as `changes/diff` names them; without both, all that waits."""
+    """Whole files, or hunks as `changes/diff` lists them; without both, all pending changes."""
 
     uris: tuple[str, ...] = ()
     hunks: tuple[NamedHunk, ...] = ()
 
 
 class AcceptParams(ReviewParams):
-    """Keep changes: they no longer wait for review."""
+    """Accept changes: they no longer wait for review."""
 
 
 class RevertParams(ReviewParams):
-    """Take changes back through the editor, around what the user changed since."""
+    """Revert changes through the editor, leaving later changes of the user in place."""
 
 
 class ReviewResult(Contract):
-    """Files that were settled, and those that stay as they are, with the reason."""
+    """The files that were accepted or reverted, and those left unchanged, with the reason."""
 
     done: tuple[str, ...]
     conflicts: tuple[Conflict, ...]
 
 
 class OutputReadParams(OfConversation):
-    """More of an output of which the item shows head and tail only."""
+    """Read more of an output of which the item only shows the beginning and the end."""
 
     output_ref: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=262_144)] = 262_144
     encoding: Literal["utf-8", "base64"] = "utf-8"
-    """Of `text`; images are read in base64."""
+    """Encoding of `text`; use `base64` for images."""
 
 
 class OutputReadResult(Contract):
@@ -112,18 +112,18 @@ class OutputReadResult(Contract):
 
 
 class TerminalListParams(OfConversation):
-    """The agent's terminals; none when the conversation is not open."""
+    """List the agent's terminals; there are none while the conversation is not open."""
 
 
 class TerminalInfo(Contract):
     terminal_id: str
     command: str | None = None
-    """The one that runs, or ran last."""
+    """The running command, or the last one."""
     cwd: str
     running: bool
     exit_code: int | None = None
     size_bytes: int
-    """Of the output that is kept."""
+    """Size of the output that is kept."""
 
 
 class TerminalListResult(Contract):
@@ -135,10 +135,10 @@ class OfTerminal(OfConversation):
 
 
 class TerminalReadParams(OfTerminal):
-    """What a terminal showed, as text; at least its last MiB is kept."""
+    """Read what a terminal showed, as text; at least the last MiB is kept."""
 
     offset: Annotated[int, Field(ge=0)] = 0
-    """In characters; before what is kept, the oldest comes first."""
+    """In characters. If that text is no longer kept, reading starts at the oldest that is."""
     limit: Annotated[int, Field(ge=1, le=262_144)] = 262_144
 
 
@@ -146,22 +146,22 @@ class TerminalReadResult(Contract):
     data: str
     next_offset: int
     eof: bool
-    """All was read, and nothing runs that would write more."""
+    """True when everything was read and no running command can write more."""
 
 
 class TerminalWriteParams(OfTerminal):
-    """Type into the program that runs; the agent hears of it."""
+    """Type into the program that runs in a terminal; the agent is told."""
 
     data: Annotated[str, Field(min_length=1, max_length=65_536)]
-    """Exactly the characters: Enter is a line break, Ctrl-C is U+0003."""
+    """Exactly the characters to type: Enter is a line break, Ctrl-C is U+0003."""
 
 
 class TerminalKillParams(OfTerminal):
-    """End what runs in a terminal, also in the background; its shell stays."""
+    """End everything that runs in a terminal, background jobs included; its shell stays."""
 
 
 class ToolListParams(Contract):
-    """Tools the agent is offered."""
+    """List the tools that the agent is offered."""
 
     conversation_id: ConversationId | None = None
 
@@ -181,14 +181,14 @@ class ModelInfo(Contract):
     id: str
     label: str
     kind: Literal["model", "profile", "router"] = "model"
-    """Profiles and routers are names of the user's settings."""
+    """Profiles and routers are names from the user's settings."""
     context_window: int | None = None
     available: bool
     reason: str | None = None
 
 
 class ModelListParams(Empty):
-    """Models that can be chosen by name."""
+    """List the models that can be chosen by name."""
 
 
 class ModelListResult(Contract):
@@ -197,13 +197,13 @@ class ModelListResult(Contract):
 
 
 class ConfigReadParams(Contract):
-    """Settings and where each comes from."""
+    """Read the settings in force, and the source of each."""
 
     section: str | None = None
 
 
 class ConfigReadResult(Contract):
-    """Effective settings; `sources` names where each value came from. Keys show as `***`."""
+    """The settings in force; `sources` names the source of each. Keys are shown as `***`."""
 
     value: dict[str, Any]
     sources: dict[str, str]
@@ -211,11 +211,11 @@ class ConfigReadResult(Contract):
 
 
 class ConfigValidateParams(Contract):
-    """What is wrong with settings that are not in force yet."""
+    """Check settings that are not in force yet, and report their problems."""
 
     settings: dict[str, Any]
     source: Literal["client", "project", "user"] = "client"
-    """Where they are to be kept; a project's may only tighten."""
+    """Where the settings will be kept; those of a project may only tighten."""
 
 
 class ConfigValidateResult(Contract):
@@ -226,7 +226,7 @@ SecretName = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
 
 
 class SecretSetParams(Contract):
-    """Lend the daemon a key, or a secret for commands, from the editor's store, until it ends."""
+    """Lend the daemon a key, or a secret for commands, from the editor's store until it exits."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -234,24 +234,24 @@ class SecretSetParams(Contract):
     """The variable that would hold it, such as `ANTHROPIC_API_KEY`."""
     value: Annotated[SecretStr, Field(min_length=8, max_length=16_384)]
     for_commands: bool = False
-    """Not for models: a command of an agent that names the variable gets it. Each one asks."""
+    """Lend it to commands, not models: a command that names the variable gets it, once approved."""
 
 
 class SecretRemoveParams(Contract):
-    """Forget a key or a secret; it stays masked."""
+    """Forget a key or a secret; its value is still masked everywhere."""
 
     name: SecretName
 
 
 class SecretListParams(Empty):
-    """Which keys and secrets the editor has lent."""
+    """List the names of the keys and secrets that the editor has lent."""
 
 
 class SecretNames(Contract):
-    """Never the values."""
+    """The names of lent keys and secrets, never their values."""
 
     names: tuple[str, ...]
-    """Those for models."""
+    """Names of the keys for models."""
     for_commands: tuple[str, ...] = ()
 
 
@@ -261,7 +261,7 @@ class ConversationLoad(Contract):
 
 
 class DaemonStatusParams(Empty):
-    """How the daemon is."""
+    """Read the state of the daemon: its load, and warnings."""
 
 
 class DaemonStatusResult(Contract):
@@ -280,7 +280,7 @@ class FolderTrust(Contract):
 
 
 class SetTrustParams(FolderTrust):
-    """What a folder's agent may do."""
+    """Set what agents may do in a folder."""
 
 
 class SetTrustResult(Contract):
@@ -288,7 +288,7 @@ class SetTrustResult(Contract):
 
 
 class ShownSelection(Contract):
-    """Of the active document; an empty range is the cursor."""
+    """The selection in the active document; an empty range is the cursor."""
 
     uri: str
     range: Range
@@ -301,7 +301,7 @@ class ProblemCounts(Contract):
 
 
 class ContextChangedParams(Contract):
-    """What the user looks at now, whole; the agent is told with the next message."""
+    """Report everything that the user now sees; the agent is told with the next message."""
 
     active_uri: str | None = None
     selection: ShownSelection | None = None

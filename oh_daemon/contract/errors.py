@@ -1,12 +1,12 @@
-"""The exception tree: what can go wrong, said so that the reader knows what to do next.
+"""The exception hierarchy. Messages say what went wrong and what to do next.
 
     DaemonError
     ├── UserError    answered to the client as a JSON-RPC error, without a traceback
     ├── ToolError    becomes an observation; the model may try again
-    └── ModelError   the provider's side; `retryable` says whether another attempt can help
+    └── ModelError   the provider failed; `retryable` says whether another attempt can help
 
-Everything else is a bug and travels unchanged. Codes -31001 to -31027 lie outside every band that
-JSON-RPC and LSP reserve; `protocol.md` lists them.
+Any other exception is a bug and propagates unchanged. Codes -31001 to -31031 lie outside the ranges
+that JSON-RPC and LSP reserve; `protocol.md` lists them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ REQUEST_CANCELLED = -32800
 
 
 class DaemonError(Exception):
-    """Root of everything this program raises on purpose."""
+    """An error inside the daemon; the base class of everything that it raises on purpose."""
 
     code: ClassVar[int] = INTERNAL_ERROR
     kind: ClassVar[str] = "internalError"
-    """Stable machine-readable name, sent as `error.data.kind`: the class's own unless given."""
+    """Stable name for programs, sent as `error.data.kind`; by default made from the class name."""
     retryable: bool = False
 
     def __init_subclass__(cls, *, code: int, kind: str | None = None) -> None:
@@ -43,7 +43,7 @@ class DaemonError(Exception):
 
 
 class UserError(DaemonError, code=-32803, kind="requestFailed"):
-    """A request that cannot be served; the message names the field and the way out."""
+    """The request cannot be served; the message names the field and says what to do."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class UserError(DaemonError, code=-32803, kind="requestFailed"):
         retry_after_ms: int | None = None,
         data: Mapping[str, object] | None = None,
     ) -> None:
-        """`data` joins `error.data` as it is."""
+        """Create the error; `data` is added to `error.data` unchanged."""
         super().__init__(message, hint=hint)
         self.retry_after_ms = retry_after_ms
         self.data = dict(data or {})
 
 
 class InvalidParamsError(UserError, code=INVALID_PARAMS):
-    """Parameters do not fit the method's schema; `errors` lists {path, code, message}."""
+    """The parameters do not match the method's schema; `errors` lists {path, code, message}."""
 
     def __init__(self, message: str, errors: tuple[dict[str, str], ...] = ()) -> None:
         super().__init__(message)
@@ -68,17 +68,17 @@ class InvalidParamsError(UserError, code=INVALID_PARAMS):
 
     @staticmethod
     def at(path: str, what: str, code: str = "invalid") -> InvalidParamsError:
-        """What is wrong with the field at `path`."""
+        """Return the error for the field at `path`; `what` says what is wrong with it."""
         error = {"path": path, "code": code, "message": what}
         return InvalidParamsError(f"{path}: {what}", (error,))
 
 
 class InvalidRequestError(UserError, code=INVALID_REQUEST):
-    """The frame is not a request this connection may make now."""
+    """The frame is not a request that this connection may send now."""
 
 
 class MethodNotFoundError(UserError, code=METHOD_NOT_FOUND):
-    """No such method."""
+    """There is no such method."""
 
     def __init__(self, method: str) -> None:
         super().__init__(f"no method {method!r}; `initialize` lists the methods")
@@ -92,15 +92,15 @@ class NotInitializedError(UserError, code=SERVER_NOT_INITIALIZED, kind="serverNo
 
 
 class RequestCancelledError(UserError, code=REQUEST_CANCELLED):
-    """The client cancelled this request itself."""
+    """The client cancelled this request."""
 
 
 class WorkspaceUntrustedError(UserError, code=-31001):
-    """The folder is not trusted for what was asked."""
+    """The folder is not trusted enough for this request."""
 
 
 class ConversationNotFoundError(UserError, code=-31002):
-    """No conversation with this id in any open folder."""
+    """No open folder has a conversation with this id."""
 
     def __init__(self, conversation_id: str) -> None:
         super().__init__(
@@ -110,14 +110,14 @@ class ConversationNotFoundError(UserError, code=-31002):
 
 
 class ConversationBusyError(UserError, code=-31003):
-    """The conversation is running and the request needs it idle."""
+    """The conversation is running, and the request needs it to be idle."""
 
 
 class ConversationLockedError(UserError, code=-31004):
     """Another process owns the conversation's log."""
 
     def __init__(self, conversation_id: str, owner: Mapping[str, object]) -> None:
-        """`owner` is what the lock says about its holder."""
+        """Create the error; `owner` is what the lock file says about its holder."""
         self.owner = dict(owner)
         super().__init__(
             f"conversation {conversation_id!r} is open in process {owner.get('pid')} "
@@ -127,7 +127,7 @@ class ConversationLockedError(UserError, code=-31004):
 
 
 class TurnMismatchError(UserError, code=-31005):
-    """`expectedTurnId` is not the running turn."""
+    """`expectedTurnId` is not the id of the open turn."""
 
 
 class InvalidStateError(UserError, code=-31006):
@@ -135,25 +135,25 @@ class InvalidStateError(UserError, code=-31006):
 
 
 class PayloadTooLargeError(UserError, code=-31014):
-    """A message, part or file is above its limit."""
+    """A message, part or file exceeds its limit."""
 
 
 class OverloadedError(UserError, code=-31013):
-    """Too many requests, conversations or queued messages; try again later."""
+    """There are too many requests, conversations or queued messages; try again later."""
 
     retryable = True
 
 
 class CursorInvalidError(UserError, code=-31015):
-    """A page cursor or sequence number that this log does not have."""
+    """The log does not have this page cursor or sequence number."""
 
 
 class IdempotencyConflictError(UserError, code=-31016):
-    """The same client id came again with another body."""
+    """The same client id was sent again with a different body."""
 
 
 class ApprovalNotFoundError(UserError, code=-31021):
-    """No approval and no question has this id."""
+    """No pending approval or question has this id."""
 
     def __init__(self, request_id: str) -> None:
         super().__init__(
@@ -163,34 +163,34 @@ class ApprovalNotFoundError(UserError, code=-31021):
 
 
 class UnsupportedVersionError(UserError, code=-31022):
-    """The client speaks another major version of this protocol."""
+    """The client speaks a different major version of this protocol."""
 
 
 class ReadOnlyError(UserError, code=-31023):
-    """The log or folder cannot be written."""
+    """The log or folder is not writable."""
 
 
 class ShuttingDownError(UserError, code=-31025):
-    """The daemon is stopping."""
+    """The daemon is shutting down."""
 
 
 class ApprovalStaleError(UserError, code=-31027):
-    """The digest is not that of the pending approval."""
+    """The digest does not match the pending approval."""
 
 
 class ToolError(DaemonError, code=-31028, kind="toolError"):
-    """The tool could not do it; the text goes to the model, who may try again."""
+    """A tool failed; the message goes to the model, which may try again."""
 
     on_shown: Callable[[], None] | None = None
-    """Called when the text has gone to the model: a plan that nobody sees tells nothing."""
+    """Called when the message goes to the model; an error that it never sees tells it nothing."""
 
 
 class PathOutsideWorkspaceError(ToolError, code=-31017):
-    """A path that leaves the workspace folders, directly or through a link."""
+    """The path leads out of the workspace folders, directly or through a link."""
 
 
 class StaleDocumentError(ToolError, code=-31018):
-    """The text changed since the agent read it; the message carries what is there now."""
+    """The text has changed since the agent read it; the message contains the present text."""
 
 
 class EditRejectedError(ToolError, code=-31019):
@@ -198,7 +198,7 @@ class EditRejectedError(ToolError, code=-31019):
 
 
 class ModelError(DaemonError, code=-31010, kind="providerError"):
-    """A model call that did not give an answer."""
+    """A model call got no answer."""
 
     def __init__(
         self,
@@ -220,11 +220,11 @@ class NetworkError(ModelError, code=-31029):
 
 
 class RateLimitError(ModelError, code=-31030):
-    """The provider asks to wait."""
+    """The provider asks the daemon to wait."""
 
 
 class AuthRequiredError(ModelError, code=-31008):
-    """No key, or one that the provider refuses."""
+    """There is no API key, or the provider refuses it."""
 
 
 class ModelUnavailableError(ModelError, code=-31009):
@@ -232,7 +232,7 @@ class ModelUnavailableError(ModelError, code=-31009):
 
 
 class ContextWindowExceededError(ModelError, code=-31011):
-    """The prompt does not fit the model's context."""
+    """The prompt does not fit into the model's context window."""
 
 
 class StorageError(DaemonError, code=-31031):

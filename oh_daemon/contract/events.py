@@ -1,4 +1,4 @@
-"""Every fact a conversation can hold, and the record (log line) that carries one.
+"""The events of a conversation, and the record (log line) that carries one.
 
 A record is one line of `events.jsonl`; the params of `conversation/event` are the same bytes with
 `conversationId` and `epoch` in front. Types are only ever added; readers keep unknown ones.
@@ -32,7 +32,7 @@ LOG_VERSION = 1
 
 
 class ConversationCreated(Contract):
-    """The first event: all that later behaviour depends on and that a reader may ask for."""
+    """The first event: everything that later behaviour depends on or that a reader needs."""
 
     type: Literal["conversation.created"] = "conversation.created"
     title: str
@@ -42,39 +42,39 @@ class ConversationCreated(Contract):
     max_steps: int
     max_cost_usd: float | None = None
     result_schema: dict[str, Any] | None = None
-    """Of what `finish` gives beside its message."""
+    """JSON Schema of the `result` that the agent gives to `finish` along with its message."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     forked_from: ForkOrigin | None = None
     parent_id: str | None = None
-    """The conversation that this one, a sub-agent's, works for."""
+    """For a sub-agent: the conversation that it works for."""
 
 
 class AgentChanged(Contract):
-    """The conversation goes on with another model, prompt or set of tools."""
+    """The conversation continues with another model, prompt or set of tools."""
 
     type: Literal["agent.changed"] = "agent.changed"
     agent: AgentInfo
 
 
 class ConversationUpdated(Contract):
-    """It has another title, tags or metadata, or was put away or fetched back."""
+    """The title, tags or metadata changed, or the conversation was archived or unarchived."""
 
     type: Literal["conversation.updated"] = "conversation.updated"
     title: str | None = None
     archived: bool | None = None
     tags: tuple[str, ...] | None = None
     metadata: dict[str, Any] | None = None
-    """All of it, as it is from now on."""
+    """The complete metadata from now on."""
 
 
 class ConversationClosed(Contract):
-    """A clean end by `conversation/close`; it can be opened again."""
+    """The conversation was closed cleanly by `conversation/close`; it can be opened again."""
 
     type: Literal["conversation.closed"] = "conversation.closed"
 
 
 class StatusChanged(Contract):
-    """The status moved; `reason` says why it is paused."""
+    """The status changed; `reason` says why the conversation is paused."""
 
     type: Literal["status.changed"] = "status.changed"
     from_: Annotated[ConversationState, Field(alias="from")]
@@ -83,23 +83,23 @@ class StatusChanged(Contract):
 
 
 class MessageQueued(Contract):
-    """A message waits: for the next step when it steers, else for its own turn."""
+    """A message waits: for the next step if it steers, else for a turn of its own."""
 
     type: Literal["message.queued"] = "message.queued"
     message: QueuedMessage
 
 
 class MessageEdited(Contract):
-    """A waiting message has another text, place or delivery."""
+    """The content, position or delivery of a waiting message changed."""
 
     type: Literal["message.edited"] = "message.edited"
     message: QueuedMessage
     position: int
-    """Its place in the queue from now on."""
+    """Its position in the queue from now on."""
 
 
 class MessageDequeued(Contract):
-    """It left the queue: it starts a turn, steers the running one, or was removed."""
+    """A message left the queue: it starts a turn, steers the running one, or was removed."""
 
     type: Literal["message.dequeued"] = "message.dequeued"
     message_id: str
@@ -107,43 +107,43 @@ class MessageDequeued(Contract):
 
 
 class MessageRefused(Contract):
-    """A hook refused the message that is this item: the model never gets it."""
+    """A hook refused the message that this item shows; the model never gets it."""
 
     type: Literal["message.refused"] = "message.refused"
     reason: str
 
 
 class TurnStarted(Contract):
-    """The agent begins to work, on a message or on what an ended turn left."""
+    """The agent starts to work on a message, a resume or a condensation."""
 
     type: Literal["turn.started"] = "turn.started"
     cause: Literal["message", "resume", "condense"]
     options: dict[str, str] | None = None
-    """Laid over the conversation's until the turn has ended."""
+    """Override the conversation's options until the turn has ended."""
 
 
 class TurnPaused(Contract):
-    """The turn is on hold; `conversation/resume` or a message goes on with it."""
+    """The turn is paused; `conversation/resume` or a message resumes it."""
 
     type: Literal["turn.paused"] = "turn.paused"
     reason: PauseReason
 
 
 class TurnResumed(Contract):
-    """The same turn goes on."""
+    """The paused turn continues."""
 
     type: Literal["turn.resumed"] = "turn.resumed"
 
 
 class TurnCompleted(Contract):
-    """The last event of its turn."""
+    """The turn ended; this is its last event."""
 
     type: Literal["turn.completed"] = "turn.completed"
     turn: Turn
 
 
 class PauseRequested(Contract):
-    """Somebody asked to pause, after the step under way or now."""
+    """Somebody asked to pause, after the current step or now."""
 
     type: Literal["pause.requested"] = "pause.requested"
     when: Literal["step", "now"]
@@ -156,21 +156,21 @@ class InterruptRequested(Contract):
 
 
 class CondensationRequested(Contract):
-    """Somebody asked to condense what the model gets of this conversation."""
+    """Somebody asked to condense the part of the conversation that is sent to the model."""
 
     type: Literal["condensation.requested"] = "condensation.requested"
     instructions: str | None = None
 
 
 class ItemStarted(Contract):
-    """For a tool item this is the action: it is durable before the tool runs."""
+    """An item started. For a tool item, this is the action, logged durably before the tool runs."""
 
     type: Literal["item.started"] = "item.started"
     item: Item
 
 
 class ItemUpdated(Contract):
-    """The status moves; the rest comes when the user edited the action before allowing it."""
+    """The status changed; the other fields are set if the user edited the action to allow it."""
 
     type: Literal["item.updated"] = "item.updated"
     status: ItemStatus
@@ -182,7 +182,7 @@ class ItemUpdated(Contract):
 
 
 class ItemCompleted(Contract):
-    """The item as it stays. For a tool item this is the observation."""
+    """The item in its final state. For a tool item, this is the observation."""
 
     type: Literal["item.completed"] = "item.completed"
     item: Item
@@ -201,7 +201,7 @@ class Decision(Contract):
 
 
 class ApprovalResolved(Contract):
-    """It was decided, and by whom; `editedSubject` is what runs instead."""
+    """An approval was decided, and by whom; `editedSubject` is what runs instead."""
 
     type: Literal["approval.resolved"] = "approval.resolved"
     approval_id: str
@@ -219,7 +219,7 @@ class InputRequested(Contract):
 
 
 class InputResolved(Contract):
-    """It was answered, and how; by a `message` when the user typed into the chat instead."""
+    """A question was answered, by a `message` if the user typed into the chat instead."""
 
     type: Literal["input.resolved"] = "input.resolved"
     input_id: str
@@ -229,7 +229,7 @@ class InputResolved(Contract):
 
 
 class ActionDecided(Contract):
-    """Why an action ran or not without asking: the rule and the digest it covers."""
+    """An action was allowed or rejected without asking: the rule, and the action's digest."""
 
     type: Literal["action.decided"] = "action.decided"
     effect: Literal["allow", "reject"]
@@ -240,50 +240,50 @@ class ActionDecided(Contract):
 
 
 class ChangesUpdated(Contract):
-    """All files the turn has changed so far, each with its first and last hash."""
+    """All files that the turn has changed so far, each with its first and last hash."""
 
     type: Literal["changes.updated"] = "changes.updated"
     files: tuple[FileChange, ...]
     by_subagent: tuple[FileChange, ...] | None = None
-    """What of it a sub-agent has just changed, for the review."""
+    """The changes that a sub-agent has just made, for the review."""
 
 
 class ChangesReviewed(Contract):
-    """The user kept or reverted changes of a file; hashes of texts, absent for no file."""
+    """The user accepted or reverted changes of a file; a hash is absent if there is no file."""
 
     type: Literal["changes.reviewed"] = "changes.reviewed"
     uri: str
     decision: Literal["accepted", "reverted"]
     base: str | None = None
-    """What counts as accepted from now on."""
+    """Hash of the text that counts as accepted from now on."""
     now: str | None = None
-    """What the agent's changes come to from now on; the same when none is left to review."""
+    """Hash of that text with the agent's pending changes; equal to `base` when none are left."""
 
 
 class UsageUpdated(Contract):
-    """One model call's usage; the totals are sums of these."""
+    """Usage of one model call; the totals are sums of these."""
 
     type: Literal["usage.updated"] = "usage.updated"
     usage: Usage
     model: str
     latency_ms: int
     context_used: int = 0
-    """Tokens of the prompt just sent."""
+    """Number of tokens of the prompt just sent."""
     context_size: int | None = None
     purpose: Purpose | None = None
-    """Absent for a step; only steps count against `maxSteps`. That of a `subagent` is in the log of
-    its own conversation too."""
+    """Absent for a step; only steps count against `maxSteps`. A call with purpose `subagent` is in
+    the log of the sub-agent's own conversation too."""
 
 
 class OptionsChanged(Contract):
-    """Options as they are from the next step on; only those that changed."""
+    """The options that changed, with their values from the next step on."""
 
     type: Literal["options.changed"] = "options.changed"
     values: dict[str, str]
 
 
 class RetryScheduled(Contract):
-    """A model call failed and is tried again; deltas of `drop_item_ids` no longer count."""
+    """A model call failed and is retried; deltas of the items in `dropItemIds` no longer count."""
 
     type: Literal["retry.scheduled"] = "retry.scheduled"
     attempt: int
@@ -292,11 +292,11 @@ class RetryScheduled(Contract):
     error: ErrorInfo
     drop_item_ids: tuple[str, ...] = ()
     model: str | None = None
-    """Another model, which is tried instead: a fallback of the profile."""
+    """Another model that is tried instead: a fallback of the profile."""
 
 
 class ErrorRaised(Contract):
-    """A failure that the turn could not get over."""
+    """A failure that the turn could not recover from."""
 
     type: Literal["error.raised"] = "error.raised"
     error: ErrorInfo
@@ -315,7 +315,7 @@ StuckPattern = Literal["wrongCalls", "identicalCalls", "sameError", "alternating
 
 
 class StuckDetected(Contract):
-    """The agent goes in circles: it was told to try another way, or its turn was stopped."""
+    """The agent repeats itself: it was told to try another way, or its turn was ended."""
 
     type: Literal["stuck.detected"] = "stuck.detected"
     pattern: StuckPattern
@@ -370,7 +370,7 @@ Event = KnownEvent | UnknownEvent
 
 
 class Cause(Contract):
-    """The client's request behind an event, kept so that a repeated request is recognised."""
+    """The client request that caused an event, kept so that a repeated request is recognised."""
 
     method: str
     client_request_id: str

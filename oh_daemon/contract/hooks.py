@@ -1,6 +1,6 @@
-"""Hooks: programs of the user or of a trusted project that are told of what the agent does.
+"""Hooks: programs of the user or of a trusted project that run when the agent does something.
 
-The format is that of Claude's settings files, as its reference of hooks describes it.
+The format is that of Claude's settings files, as described in its hooks reference.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ HookEvent = Literal[
 
 
 class HookCommand(Contract):
-    """A command for bash; it gets JSON on stdin and answers by exit code and JSON."""
+    """A command for bash, which gets JSON on stdin and answers with its exit code and JSON."""
 
     type: Literal["command"]
     command: str
     timeout: Annotated[float, Field(gt=0, le=3600)] = 60
-    """Seconds; then it is ended and counts as failed."""
+    """Timeout in seconds; then the command is ended and counts as failed."""
 
 
 class HookGroup(Contract):
-    """Hooks for what `matcher`, a regular expression for the whole name, fits; empty fits all."""
+    """Hooks for names that `matcher`, a regular expression, matches as a whole; empty means all."""
 
     matcher: str = ""
     hooks: tuple[HookCommand, ...]
@@ -52,15 +52,15 @@ class HookGroup(Contract):
 
 
 HookTable = dict[str, tuple[HookGroup, ...]]
-"""Groups by event."""
+"""Hook groups by event."""
 
 
 def read_hooks(
     values: Any, source: str, below: HookTable | None = None
 ) -> tuple[HookTable, tuple[str, ...]]:
-    """Those `below` with those of one source, and why others do not count.
+    """Add one source's hooks to those `below`, and report those that are not valid.
 
-    Unknown events are passed over.
+    Unknown events are skipped.
     """
     scope = "project" if source == "project" else "user"
     table: HookTable = {**(below or {})}

@@ -1,4 +1,4 @@
-"""Questions of the agent to the user: the question, how a client is asked, how it answers."""
+"""The agent's questions to the user: the question, how a client is asked, how it answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ InputAction = Literal["accept", "decline", "cancel"]
 
 
 class InputRequest(Contract):
-    """A question of the agent, durable until somebody answers. Text of the model: untrusted."""
+    """A question of the agent, kept until somebody answers. The model wrote it: untrusted."""
 
     id: str
     conversation_id: str
@@ -21,7 +21,7 @@ class InputRequest(Contract):
     kind: Literal["text", "choice"]
     prompt: str
     choices: tuple[str, ...] | None = None
-    """What `choice` proposes; any other text is an answer too."""
+    """Suggested answers for kind `choice`; the user may answer with any other text too."""
     created_at: str
 
 
@@ -29,15 +29,15 @@ Answer = Annotated[str, Field(max_length=1 << 16)]
 
 
 class InputAnswer(Contract):
-    """Without an action nothing is decided: the question stays open."""
+    """Without an action, nothing is decided: the question stays open."""
 
     action: InputAction | None = None
     content: Answer | None = None
-    """The text, or the chosen one; needed to accept."""
+    """The text or the chosen answer; required to accept."""
 
 
 class InputRequestParams(InputRequest):
-    """Ask the user; feature `inputRequests`, else `window/showMessageRequest` for choices."""
+    """Ask the user a question; `inputRequests`, else `window/showMessageRequest` for choices."""
 
 
 class InputRespondParams(Contract):
@@ -46,11 +46,11 @@ class InputRespondParams(Contract):
     input_id: str
     action: InputAction
     content: Answer | None = None
-    """The text, or the chosen one; needed to accept."""
+    """The text or the chosen answer; required to accept."""
 
 
 class RespondResult(Contract):
-    """Of an approval or a question: whether this answer counts, or which one came before."""
+    """Whether this answer to an approval or a question took effect, or which one came first."""
 
     resolved: bool
     already_resolved: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""What a conversation is made of: items, one for each thing that a client shows."""
+"""The items of a conversation, one for each thing that a client shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PauseReason = Literal[
     "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
 ]
 Purpose = Literal["condensation", "title", "ask", "subagent"]
-"""Of a model call that is no step."""
+"""Purpose of a model call that is not a step."""
 StopReason = Literal[
     "endTurn",
     "finished",
@@ -49,10 +49,10 @@ class Cost(Contract):
 
 
 class Usage(Contract):
-    """What model calls took. `cost` is absent when any of them had no known price."""
+    """Tokens and cost of model calls. `cost` is absent when any call had no known price."""
 
     input_tokens: int = 0
-    """All prompt tokens, those read from a cache included."""
+    """All prompt tokens, including those read from a cache."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
@@ -67,16 +67,16 @@ class Location(Contract):
 
 
 class FileForm(Contract):
-    """How a text lies on the disk."""
+    """How a text is stored on disk."""
 
     encoding: str = "utf-8"
     bom: bool = False
     mode: int | None = None
-    """Permissions; None are those of any new file."""
+    """Permissions; None means those of any new file."""
 
 
 class FileChange(Contract):
-    """One file before and after; the texts themselves lie in blobs, by their hash."""
+    """One file before and after a change; the texts themselves are stored as blobs, by hash."""
 
     uri: str
     op: Literal["add", "modify", "delete"]
@@ -88,13 +88,13 @@ class FileChange(Contract):
     """Hash of the text as the editor or the disk had it; absent when the file was new."""
     sha256_after: str | None = None
     unsaved: bool | None = None
-    """True when the buffer holds the change and the disk does not yet."""
+    """True when the buffer has the change but the disk does not have it yet."""
     form: FileForm | None = None
-    """Of a file that was deleted: with the text before, it comes back to the byte."""
+    """For a deleted file; with the text before, it allows restoring the file byte for byte."""
 
 
 class Hunk(Contract):
-    """Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's."""
+    """Lines that differ, counted from 0; `old` is the accepted text, `new` the agent's."""
 
     old_start: int
     old_lines: int
@@ -103,7 +103,7 @@ class Hunk(Contract):
 
 
 class NamedHunk(Hunk):
-    """With the file it is in."""
+    """A hunk together with the file that it is in."""
 
     uri: str
 
@@ -113,21 +113,21 @@ class NamedHunk(Hunk):
 
 
 class ModelCall(Contract):
-    """The model's tool call as it must be replayed; clients ignore it."""
+    """The model's tool call, as it must be sent back to the model; clients ignore it."""
 
     id: str
     name: str
     arguments: str
-    """Valid JSON text of an object."""
+    """An object as valid JSON text."""
     batch: str
-    """Id of the model answer that asked for it; one answer is one batch."""
+    """Id of the model answer that made the call; the calls of one answer are one batch."""
 
 
 class ItemBase(Contract):
     id: str
     status: ItemStatus = "completed"
     reason: str | None = None
-    """Why it ended as it did, for instance `outcomeUnknown`, `interrupted`, `retried`."""
+    """Why the item ended as it did, for instance `outcomeUnknown`, `interrupted`, `retried`."""
     started_at: str | None = None
     ended_at: str | None = None
 
@@ -139,7 +139,7 @@ class UserMessageItem(ItemBase):
     content: tuple[Part, ...]
     delivery: Delivery = "auto"
     editor: dict[str, str] | None = None
-    """What the editor showed then, as the model is told; only what it had not been told before."""
+    """What the editor showed then, as told to the model; only what the model did not know yet."""
 
 
 class AgentMessageItem(ItemBase):
@@ -156,11 +156,11 @@ class ReasoningItem(ItemBase):
     blocks: tuple[dict[str, Any], ...] = ()
     """Provider blocks (signatures, encrypted text) that go back to the model unmodified."""
     model: str | None = None
-    """The model that thought this; another one refuses its blocks and does not get them."""
+    """The model that produced this. Other models would refuse its blocks and do not get them."""
 
 
 class ToolItemBase(ItemBase):
-    """What every tool call has, whatever its kind."""
+    """The fields of every tool call, whatever its kind."""
 
     tool: str
     tool_kind: ToolKind = "other"
@@ -168,15 +168,15 @@ class ToolItemBase(ItemBase):
     args: dict[str, Any] = Field(default_factory=dict)
     risk: Risk = "unknown"
     self_rating: Risk | None = None
-    """How risky the model called it; it may raise `risk`, never lower it."""
+    """The model's own rating of the risk; it may raise `risk`, but never lower it."""
     summary: str | None = None
     locations: tuple[Location, ...] = ()
     content: tuple[dict[str, Any], ...] = ()
     """MCP content blocks, exactly as the model gets them."""
     meta: dict[str, Any] | None = None
-    """MCP's `_meta` of the result: from the tool for clients, the model does not see it."""
+    """MCP's `_meta` of the result: data from the tool for clients, not sent to the model."""
     output_ref: str | None = None
-    """Names the whole output for `output/read` when `content` was cut."""
+    """Reference to the whole output for `output/read`, when `content` was cut."""
     duration_ms: int | None = None
     call: ModelCall
 
@@ -215,7 +215,7 @@ class PlanItem(ToolItemBase):
 
 
 class SubagentItem(ItemBase):
-    """A sub-agent at work; what it does is in the log of its own conversation."""
+    """A sub-agent; what it does is in the log of its own conversation."""
 
     kind: Literal["subagent"] = "subagent"
     conversation_id: str
@@ -229,23 +229,23 @@ class NoticeItem(ItemBase):
     title: str
     description: str | None = None
     note: str | None = None
-    """What the model is told, when the notice is for it too."""
+    """The text for the model, if the notice is for the model too."""
     skill: str | None = None
-    """The skill that `note` has the text of."""
+    """Name of the skill whose text is in `note`."""
 
 
 class CondensationItem(ItemBase):
-    """From here on the model gets `summary` for what came before `keepFrom`."""
+    """From here on, the model gets `summary` in place of everything before `keepFrom`."""
 
     kind: Literal["condensation"] = "condensation"
     keep_from: str | None = None
-    """The first item that the model still gets word for word."""
+    """Id of the first item that the model still gets verbatim."""
     pruned: tuple[str, ...] = ()
-    """Items after it whose output the model no longer gets."""
+    """Ids of later items whose output the model no longer gets."""
     summary: str | None = None
     tokens_before: int = 0
     tokens_after: int = 0
-    """Estimates of the next request's size."""
+    """Both are estimates of the next request's size."""
 
 
 Item = Annotated[
@@ -269,7 +269,7 @@ class QueuedMessage(Contract):
     content: tuple[Part, ...]
     delivery: Delivery
     held: bool | None = None
-    """Sent with `run: false`: it waits for the next turn and starts none."""
+    """Sent with `run: false`: the message waits for the next turn and does not start one."""
     options: dict[str, str] | None = None
-    """Laid over the conversation's for the turn that it starts."""
+    """Override the conversation's options for the turn that the message starts."""
     created_at: str

@@ -1,4 +1,4 @@
-"""What language servers say, in LSP's form, as far as the agent reads it; the rest is ignored."""
+"""Answers of language servers, in LSP's form. Fields that the agent does not use are left out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Diagnostic(Contract):
     range: Range
     message: str
     severity: int | None = None
-    """1 error, 2 warning, 3 information, 4 hint; absent, it is an error."""
+    """1 error, 2 warning, 3 information, 4 hint; an error if absent."""
     source: str | None = None
     code: int | str | None = None
 
 
 class CodeLocation(Contract):
-    """LSP's Location; without a range it is the whole document."""
+    """LSP's Location; without a range, the whole document."""
 
     uri: str
     range: Range | None = None
@@ -65,7 +65,7 @@ class VersionedDocument(Contract):
 
 
 class DocumentChange(Contract):
-    """Edits of one document; or, with a `kind`, the making, moving or removal of a file."""
+    """Edits of one document; with a `kind`, the creation, renaming or deletion of a file."""
 
     kind: str | None = None
     text_document: VersionedDocument | None = None
@@ -73,7 +73,7 @@ class DocumentChange(Contract):
 
 
 class WorkspaceEdit(Contract):
-    """What a rename would change."""
+    """The changes that a rename would make."""
 
     changes: dict[str, tuple[RangeEdit, ...]] | None = None
     document_changes: tuple[DocumentChange, ...] | None = None
@@ -83,7 +83,7 @@ class CodeActionContext(Contract):
     diagnostics: tuple[dict[str, Any], ...] = ()
     only: tuple[str, ...] | None = None
     trigger_kind: int = 1
-    """1 asked for, 2 by itself, for instance for a light bulb."""
+    """1 when the user asked, 2 when the editor asks by itself, for instance for a light bulb."""
 
 
 class CodeActionParams(Contract):
@@ -104,14 +104,14 @@ class ChosenAction(Contract):
 
 
 class ChangesShown(Contract):
-    """The argument of `ohDaemon.showChanges`; without a URI all files that wait for review."""
+    """The argument of `ohDaemon.showChanges`; without a URI, all files that wait for review."""
 
     conversation_id: str
     uri: str | None = None
 
 
 def parse_answer(shape: Any, answer: object) -> Any:
-    """What an editor said, as `shape`. Raises `ToolError` naming what is wrong in it."""
+    """Parse an editor's answer as `shape`. Raises `ToolError` naming what is wrong with it."""
     try:
         return TypeAdapter(shape).validate_python(answer)
     except ValidationError as exc:

@@ -1,7 +1,7 @@
-"""How to reach one model: endpoint, key, sampling, deadlines.
+"""How to call one model: endpoint, key, sampling, timeouts.
 
 A key is never serialised: `api_key` and `extra_headers` (which may carry one) are left out of every
-dump and repr, so what is read back must be given them again.
+dump and repr, so they must be set again after a dump is read back.
 """
 
 from __future__ import annotations
@@ -20,58 +20,62 @@ HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
 
 
 class LLMSettings(Contract):
-    """Parameters of the model layer; what is None is left to the provider."""
+    """Options for model calls; the provider decides about those that are None."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     model: Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
     """The model by its litellm name, such as `anthropic/claude-sonnet-4-5` or `openai/gpt-5`."""
     api_key: Annotated[SecretStr | None, Field(exclude=True, repr=False)] = None
-    """None: the provider's own variable of the environment, such as `OPENAI_API_KEY`."""
+    """API key. If unset, the provider's environment variable is used, such as `OPENAI_API_KEY`."""
     base_url: HttpUrl | None = None
-    """Another endpoint than the provider's own, for instance a proxy or a local server. None: what
-    the provider's variable says, such as `OPENAI_BASE_URL`, else the provider's own."""
+    """URL of the endpoint, for instance a proxy or a local server. If unset, the provider's
+    environment variable is used, such as `OPENAI_BASE_URL`, else the provider's own endpoint."""
     api_version: str | None = None
-    """Of an endpoint that has versions, for instance `2024-10-21`."""
+    """API version of an endpoint that has versions, for instance `2024-10-21`."""
     custom_llm_provider: str | None = None
-    """The dialect that `baseUrl` speaks when the model's name does not say it, e.g. `openai`."""
+    """The provider whose API `baseUrl` speaks, for instance `openai`; needed when the model's name
+    does not say it."""
     api: Api | None = None
-    """Chat Completions or the Responses API; None: as far as known, and unknown models chat."""
+    """Chat Completions (`chat`) or the Responses API (`responses`). If unset, the one that is known
+    to suit the model; `chat` for unknown models."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """How freely the model chooses its words."""
+    """Sampling temperature; a higher value makes answers more varied."""
     top_p: Fraction | None = None
-    """Choose among the words that make up this share of probability."""
+    """Sample only from the most likely tokens whose probabilities add up to this share."""
     top_k: Annotated[int, Field(ge=1)] | None = None
-    """Choose among this many words."""
+    """Sample only from this many of the most likely tokens."""
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Of one answer; one that is cut there ends the turn."""
+    """Maximum length of one answer in tokens. An answer that is cut off there ends the turn."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    """How much the model thinks before it answers, where it can."""
+    """How much the model thinks before it answers, if it supports that."""
     extra_headers: Annotated[dict[str, str], Field(exclude=True, repr=False)] = Field(
         default_factory=dict
     )
-    """Sent with every request; never shown and never logged."""
+    """HTTP headers to send with every request; never shown and never logged."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
-    """Fields added to the request's JSON as they are."""
+    """Fields to add to the request's JSON body, unchanged."""
     timeout_s: Seconds = 1800
-    """For a whole answer, streamed to its end."""
+    """Timeout in seconds for a whole answer, until its stream ends."""
     first_token_timeout_s: Seconds = 120
-    """Until the first piece of an answer, and from one piece to the next."""
+    """Timeout in seconds for the first piece of an answer, and from each piece to the next."""
     max_attempts: Annotated[int, Field(ge=1, le=20)] = 4
-    """Of one model call, with growing pauses between them."""
+    """How often to attempt one model call, with growing pauses between attempts."""
     native_tool_calling: bool | None = None
-    """Whether the model calls functions; None: as far as known, and unknown models do. One that
-    does not is told of the tools in its prompt and calls them in its text."""
+    """Whether the model supports function calling. If unset, what is known of the model; true for
+    unknown models. Without it, the prompt describes the tools and the model calls them in its
+    text."""
     sees_images: bool | None = None
-    """Whether the model takes images; None: as far as known, and unknown models do."""
+    """Whether the model accepts images. If unset, what is known of the model; true for unknown
+    models."""
     edits_by_patch: bool | None = None
-    """Whether the model changes files by `apply_patch` instead of by the commands of `edit`; None:
-    as its family is used to, and unknown ones use `edit`."""
+    """Whether the model edits files with the tool `apply_patch` instead of `edit`. If unset, what
+    suits the model's family; `edit` for unknown families."""
     caching_prompt: bool = True
-    """Mark what can be cached, where the provider wants marks."""
+    """Mark the parts of a prompt that can be cached, for providers that need such marks."""
     context_window: Annotated[int, Field(ge=1)] | None = None
-    """Input limit in tokens; None: as far as known."""
+    """Maximum input in tokens. If unset, what is known of the model."""
     input_cost_per_token: Price | None = None
-    """In US dollars; both prices together replace litellm's table."""
+    """Price of an input token in US dollars. Setting both prices replaces litellm's price table."""
     output_cost_per_token: Price | None = None
-    """In US dollars."""
+    """Price of an output token in US dollars."""

@@ -1,4 +1,4 @@
-"""MCP servers: how the user names one, how it stands, and the methods about them."""
+"""MCP servers: their settings, their state, and the methods that control them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from oh_daemon.contract.base import Contract
 
 
 class McpServerSettings(Contract):
-    """One server: a `command` to start, or the `url` of one that runs."""
+    """One server: a `command` to start, or the `url` of a running server."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     command: str | None = None
     args: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
-    """More variables for the command; `${NAME}` stands for a variable or a lent secret, here and
-    in `args` and `headers`."""
+    """Additional environment variables for the command. Here and in `args` and `headers`, `${NAME}`
+    is replaced by an environment variable or a lent secret."""
     url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
     headers: dict[str, str] = Field(default_factory=dict)
     transport: Literal["http", "sse"] = "http"
-    """What `url` speaks: streamable HTTP, or the older server-sent events."""
+    """Transport of `url`: streamable HTTP, or the older server-sent events."""
     enabled: bool = True
     allow: tuple[str, ...] | None = None
-    """Only these of its tools."""
+    """Offer only these of the server's tools."""
     deny: tuple[str, ...] = ()
-    """Not these of its tools."""
+    """Do not offer these of the server's tools."""
     start_timeout_s: Annotated[float, Field(gt=0, le=3_600)] = 60
-    """Until it lists its tools; a conversation waits 10 s for it and gets them when they come."""
+    """Timeout in seconds until the server has listed its tools. A conversation waits at most 10 s
+    for them; later ones are added when they arrive."""
     timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 600
-    """For one call."""
+    """Timeout in seconds for one tool call."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -44,52 +45,53 @@ McpStatus = Literal["disabled", "starting", "running", "authRequired", "failed"]
 
 
 class McpServerInfo(Contract):
-    """One server as it stands."""
+    """The current state of one server."""
 
     name: str
     status: McpStatus
-    """`authRequired`: it wants the user to sign in, see `mcp/authenticate`."""
+    """`authRequired`: the user must sign in, see `mcp/authenticate`."""
     tools: tuple[str, ...] = ()
-    """As the model calls them."""
+    """Names of the tools as the model sees them."""
     left_out: tuple[str, ...] = ()
     """Tools that are not offered, each with the reason."""
     error: str | None = None
 
 
 class McpListParams(Contract):
-    """MCP servers of the settings: how each stands and what it offers."""
+    """List the MCP servers of the settings, each with its state and its tools."""
 
 
 class McpServers(Contract):
-    """All of them, by name."""
+    """All MCP servers with their current state, by name."""
 
     servers: tuple[McpServerInfo, ...]
 
 
 class McpSetEnabledParams(Contract):
-    """Start a server or end it; the settings stay as they are."""
+    """Start or stop a server; the settings do not change."""
 
     server: str
     enabled: bool
 
 
 class McpRestartParams(Contract):
-    """Start a server anew, and take its tools as they are now."""
+    """Restart a server and accept its tools as they are now."""
 
     server: str
 
 
 class McpAuthenticateParams(Contract):
-    """Sign in to a server with a `url`; who was signed in before is forgotten."""
+    """Sign in to a server with a `url`; an earlier sign-in is forgotten."""
 
     server: str
 
 
 class McpAuthenticateResult(Contract):
-    """Where the user signs in; the server comes to `running` once they have."""
+    """Where the user signs in; the server's status becomes `running` once they have."""
 
     url: str | None = None
-    """Open it in a browser of the same machine. None when the server asks for nothing."""
+    """To open in a browser on the same machine. None when the server asked for no sign-in or could
+    not be reached."""
     opened: bool = False
     """Whether the client was asked to open it (`window/showDocument`)."""
     servers: tuple[McpServerInfo, ...]

@@ -1,6 +1,6 @@
 """Parameters and results of the `conversation/*` methods; `daemon_messages` has the others.
 
-Requests that start work take `clientRequestId`: the same one again gets the stored result.
+Requests that start work take `clientRequestId`; a repeated id gets the stored result.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class OfConversation(Contract):
 
 
 class StartsWork(OfConversation):
-    """Such a request that changes something: repeated with the same id, it does nothing."""
+    """Parameters of a request that changes something; with the same id again, it does nothing."""
 
     client_request_id: RequestId | None = None
 
 
 class Conflict(Contract):
-    """A file that stays as it is, and why."""
+    """A file that was left unchanged, and why."""
 
     uri: str
     reason: str
@@ -101,7 +101,7 @@ class ConversationInfo(Contract):
     lock: LockInfo
     forked_from: ForkOrigin | None = None
     parent_id: str | None = None
-    """Of a sub-agent: the conversation that it works for."""
+    """For a sub-agent: the conversation that it works for."""
 
 
 class ConversationResult(Contract):
@@ -109,7 +109,7 @@ class ConversationResult(Contract):
 
 
 class ToolFilter(Contract):
-    """Names of tools, with `*` for any. Without `allow` all are offered; `deny` wins."""
+    """Tool names, in which `*` matches anything. Without `allow`, all are offered; `deny` wins."""
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
@@ -123,19 +123,19 @@ class StartParams(Contract):
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     options: dict[str, str] = Field(default_factory=dict)
     content: Content | None = None
-    """The first message, sent with delivery auto."""
+    """The first message, sent with delivery `auto`."""
     client_message_id: RequestId | None = None
     tools: ToolFilter | None = None
     client_tools: ClientTools | None = None
     """Tools that this client runs itself, see `tool/call`."""
     result_schema: dict[str, Any] | None = None
-    """JSON Schema of what `finish` must give beside its message: the `result` of the turn."""
+    """JSON Schema of the `result` that the agent must give to `finish` along with its message."""
     instructions: Annotated[str, Field(max_length=1 << 16)] | None = None
-    """More for the system prompt, for this conversation only."""
+    """Text to add to the system prompt of this conversation."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Model calls per turn."""
+    """Maximum number of model calls per turn."""
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
-    """Per turn; only known prices count."""
+    """Maximum cost per turn in US dollars; only calls with a known price count."""
     ephemeral: bool = False
     """Keep the log in memory only."""
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -151,19 +151,19 @@ class StartResult(Contract):
 
 
 class OpenParams(OfConversation):
-    """Open a conversation from its log, repair what a crash left, subscribe to it."""
+    """Open a conversation from its log, repair it after a crash, and subscribe to it."""
 
     after_seq: Annotated[int, Field(ge=0)] | None = None
     replay: Literal["none", "items", "events"] = "items"
     limit: Annotated[int, Field(ge=1, le=500)] = 200
     client_tools: ClientTools | None = None
-    """In place of those that this client gave before."""
+    """Replaces the tools that this client provided before."""
 
 
 class OpenResult(Contract):
-    """Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer.
+    """The conversation up to `lastSeq`; live events continue at `lastSeq + 1` after this answer.
 
-    With `hasMore` this is one page of it, and `conversation/events` or `read` has the rest.
+    With `hasMore` this is one page; `conversation/events` and `conversation/read` give the rest.
     """
 
     conversation: ConversationInfo
@@ -176,42 +176,42 @@ class OpenResult(Contract):
     pending: tuple[Approval | InputRequest, ...]
     queue: tuple[QueuedMessage, ...]
     repaired: tuple[str, ...] = ()
-    """What was wrong with the log and what was done, a sentence each."""
+    """What was wrong with the log and how it was repaired, one sentence for each problem."""
 
 
 class CloseParams(OfConversation):
-    """End its worker and free its log; the log stays."""
+    """End the conversation's worker and unlock its log; the log is kept."""
 
     if_running: Literal["error", "interrupt", "pause"] = "error"
 
 
 class UpdateParams(OfConversation):
-    """Rename, tag or put away a conversation, also one that is not open."""
+    """Rename, tag or archive a conversation, open or not."""
 
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     archived: bool | None = None
     tags: Annotated[tuple[Tag, ...], Field(max_length=20)] | None = None
-    """All of them; null is none."""
+    """The complete new list; null removes all tags."""
     metadata: Annotated[dict[str, Any], Field(max_length=100)] | None = None
-    """Laid over what is there; null clears, a single key or everything."""
+    """Merged into the present metadata; null removes a key or, instead of an object, all keys."""
 
 
 class DeleteParams(OfConversation):
-    """Move its log to the trash, or remove it for good."""
+    """Move the conversation's log to the trash, or remove it permanently."""
 
     permanent: bool = False
 
 
 class ListParams(Contract):
-    """Conversations of the open folders."""
+    """List the conversations of the open folders, or of one folder."""
 
     folder: str | None = None
     query: Annotated[str, Field(max_length=200)] | None = None
-    """Part of a title, any case."""
+    """Part of the title; case is ignored."""
     archived: bool = False
-    """List those that were put away instead of the others."""
+    """List archived conversations instead of the others."""
     parent_id: ConversationId | None = None
-    """List the sub-agents of this conversation; they are in no other list."""
+    """List the sub-agents of this conversation; no other list contains them."""
     cursor: str | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = 50
 
@@ -224,10 +224,10 @@ class ListResult(Contract):
 
 
 class ReadParams(OfConversation):
-    """Items of a conversation, without opening or locking it."""
+    """Read items of a conversation without opening or locking it."""
 
     before: str | None = None
-    """Id of an item; the page ends right before it."""
+    """Id of an item; the page ends just before it."""
     limit: Annotated[int, Field(ge=1, le=500)] = 200
 
 
@@ -238,7 +238,7 @@ class ReadResult(Contract):
 
 
 class EventsParams(OfConversation):
-    """A page of records, as they are in the log."""
+    """Read a page of records as they are in the log."""
 
     after_seq: Annotated[int, Field(ge=0)] | None = None
     before_seq: Annotated[int, Field(ge=1)] | None = None
@@ -247,7 +247,7 @@ class EventsParams(OfConversation):
 
 
 class EventsResult(Contract):
-    """Records as they are in the log; `truncated` when more exist on that side."""
+    """Records as they are in the log; `truncated` says that there are more in that direction."""
 
     events: tuple[dict[str, Any], ...]
     first_seq: int
@@ -261,11 +261,11 @@ class Overrides(Contract):
 
 
 class SendMessageParams(StartsWork):
-    """Start a turn, steer the running one, queue, or interrupt and start."""
+    """Send a message: start a turn, steer the running one, queue, or interrupt and start."""
 
     content: Content
     overrides: Overrides = Overrides()
-    """What holds for the turn of this message alone; it must have one of its own."""
+    """Options for the turn that this message starts; a message that steers cannot have any."""
     delivery: Delivery = "auto"
     client_message_id: RequestId | None = None
     expected_turn_id: str | None = None
@@ -279,13 +279,13 @@ class SendMessageResult(Contract):
     turn_id: str | None = None
     queue_position: int | None = None
     turn: Turn | None = None
-    """With `wait: completed`, and when the turn was put on hold meanwhile."""
+    """With `wait: completed`: the turn, once it has ended or was paused."""
     final_text: str | None = None
     duplicate: bool | None = None
 
 
 class PauseParams(StartsWork):
-    """Hold the turn after the step under way, or now."""
+    """Pause the turn after the current step, or now."""
 
     when: Literal["step", "now"] = "step"
 
@@ -297,7 +297,7 @@ class PauseResult(Contract):
 
 
 class ResumeParams(StartsWork):
-    """Go on with the held turn, or continue after one that ended early."""
+    """Resume the paused turn, or continue after a turn that ended early."""
 
     message: Content | None = None
 
@@ -308,26 +308,26 @@ class ResumeResult(Contract):
 
 
 class InterruptParams(OfConversation):
-    """End the turn now: the model's socket, the wait, the tool's processes."""
+    """End the turn now, with its model call, any waiting, and the processes of its tools."""
 
     turn_id: str | None = None
     clear_queue: bool = False
 
 
 class InterruptResult(Contract):
-    """Comes when the turn has really ended, or after 10 s with status `interrupting`."""
+    """Sent when the turn has really ended, or after 10 s with status `interrupting`."""
 
     turn_id: str | None = None
     status: str
     survivors: tuple[int, ...] = ()
-    """Process ids that could not be ended."""
+    """Ids of processes that could not be ended."""
 
 
 class CondenseParams(StartsWork):
-    """Replace older steps by a summary now, in the open turn or in one of its own."""
+    """Replace older steps by a summary now, in the open turn or in a turn of its own."""
 
     instructions: Annotated[str, Field(max_length=10_000)] | None = None
-    """What the summary must hold in particular."""
+    """What the summary must contain in particular."""
 
 
 class CondenseResult(Contract):
@@ -340,11 +340,11 @@ class QueueParams(OfConversation):
 
     op: Literal["list", "edit", "remove", "move", "sendNow"] = "list"
     message_id: str | None = None
-    """For every `op` but `list`."""
+    """Required for every `op` except `list`."""
     content: Content | None = None
     """For `edit`."""
     position: Annotated[int, Field(ge=0)] | None = None
-    """For `move`; 0 is next."""
+    """For `move`; 0 is the front of the queue."""
 
 
 class QueueResult(Contract):
@@ -352,7 +352,7 @@ class QueueResult(Contract):
 
 
 class SetOptionParams(StartsWork):
-    """Set the mode, the approval policy or the model from the next step on."""
+    """Set the mode, the approval policy or the model, from the next step on."""
 
     option_id: str
     value: str
@@ -364,11 +364,11 @@ class SetOptionResult(Contract):
 
 
 class SubscribeParams(OfConversation):
-    """Get the events of an open conversation from now on."""
+    """Receive the events of an open conversation from now on."""
 
 
 class UnsubscribeParams(OfConversation):
-    """Get no more events of this conversation."""
+    """Receive no more events of this conversation."""
 
 
 class SubscribeResult(Contract):

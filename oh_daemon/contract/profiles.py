@@ -1,6 +1,6 @@
-"""Models by names that the user gives: profiles with fallbacks, and routers between models.
+"""User-defined model names: profiles with fallbacks, and routers between models.
 
-Wherever a model is named (option `model`, `fallbacks`, a router's `models`) these names may stand.
+They can be used wherever a model is named: in the option `model`, `fallbacks` and `models`.
 """
 
 from __future__ import annotations
@@ -34,51 +34,51 @@ def _given(llm: dict[str, Any]) -> dict[str, Any]:
 
 
 class Profile(Contract):
-    """A model with settings of its own, and what to use when it does not answer."""
+    """A model with its own `llm` options, and the models to use when it fails."""
 
     model_config = ConfigDict(extra="forbid")
 
     model: ModelName
     llm: Annotated[dict[str, Any], AfterValidator(_check_llm)] = Field(default_factory=dict)
-    """Laid over the setting `llm`; a null takes back what that says."""
+    """Overrides fields of the setting `llm`; null removes a field."""
     fallbacks: tuple[ModelName, ...] = ()
-    """Tried in this order when the attempts of the one before are used up, or it refuses."""
+    """Models to try in this order, each when the one before is out of attempts or refuses."""
 
     def llm_over(self, common: dict[str, Any]) -> LLMSettings:
-        """How to reach it; `common` is the setting `llm`."""
+        """Return the options for calling the model; `common` is the setting `llm`."""
         return LLMSettings.model_validate({**_given({**common, **self.llm}), "model": self.model})
 
 
 class RouteRule(Contract):
-    """When all conditions that it names hold, `use` answers."""
+    """Send a request to the model `use` when all the given conditions hold."""
 
     model_config = ConfigDict(extra="forbid")
 
     use: ModelName
     images: bool | None = None
-    """Whether the request holds an image."""
+    """Whether the request contains an image."""
     min_tokens: Annotated[int, Field(ge=0)] | None = None
-    """Of the request, estimated."""
+    """Minimum size of the request in tokens, as estimated."""
     purpose: Purpose | Literal["step"] | None = None
     contains: str | None = None
-    """In the user's last message, in any case."""
+    """Text that the user's last message contains; case is ignored."""
 
 
 class Router(Contract):
-    """A model that lets another one answer each request.
+    """A model name that stands for several models; each request goes to one of them.
 
-    The first rule that holds decides; else one of `models` that sees the request's images and has
-    room for it.
+    The first matching rule decides. If none matches, `pick` chooses among those `models` that
+    accept the request's images and have room for it.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     models: Annotated[tuple[ModelName, ...], Field(min_length=1)]
     pick: Literal["first", "cheapest", "random"] = "first"
-    """`random` stays with its choice in a conversation, so that the provider's cache helps."""
+    """`random` keeps its choice within a conversation, so that the provider's cache is used."""
     rules: tuple[RouteRule, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All models that it may use."""
+        """All models that the router may use."""
         return tuple(dict.fromkeys((*self.models, *(rule.use for rule in self.rules))))

@@ -1,7 +1,7 @@
-"""The registry of methods: what exists on the wire. Handlers bind only through it.
+"""The registry of all methods on the wire. A handler can only be bound to a method listed here.
 
-It generates docs/schema.json and the tables of protocol.md; a method that is not here cannot exist.
-Models are named here and loaded when first used: `initialize` is answered without pydantic.
+docs/schema.json and the tables of protocol.md are generated from it. Models are given by name and
+loaded at first use, so that `initialize` is answered without importing pydantic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROTOCOL_MAJOR, PROTOCOL_MINOR = 1, 0
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method. Without a `result` it is a notification."""
+    """One method; without a `result`, a notification."""
 
     name: str
     params_name: str
@@ -26,7 +26,7 @@ class Method:
 
     @property
     def params(self) -> type[Contract]:
-        """The model of what is sent."""
+        """The model of the parameters."""
         return _model(self.params_name)
 
     @property
@@ -36,7 +36,7 @@ class Method:
 
     @property
     def doc(self) -> str:
-        """What it does: the first line about its parameters."""
+        """What the method does: the first line of its parameters' docstring."""
         return (self.params.__doc__ or "").partition("\n")[0]
 
 
@@ -44,11 +44,11 @@ MODULES = (
     *("messages", "daemon_messages", "asking", "composing", "inputs", "agents", "mcp", "skills"),
     *("to_client", "client_tools", "branches"),
 )
-"""Of the contract: those that define what methods take and give."""
+"""The modules of the contract that define parameters and results of methods."""
 
 
 def _model(name: str) -> type[Contract]:
-    # Loading them takes 0.3 s.
+    # Importing the modules takes 0.3 s.
     modules = (import_module(f"oh_daemon.contract.{module}") for module in MODULES)
     return next(vars(module)[name] for module in modules if name in vars(module))
 
@@ -114,7 +114,7 @@ REQUESTS: tuple[Method, ...] = (
 CLIENT_NOTIFICATIONS: tuple[Method, ...] = (
     Method("editor/contextChanged", "ContextChangedParams"),
 )
-"""From the client too, beside those of LSP."""
+"""From the client, in addition to those of LSP."""
 
 NOTIFICATIONS: tuple[Method, ...] = (
     Method("conversation/event", "EventParams"),
@@ -137,7 +137,7 @@ CLIENT_REQUESTS: tuple[Method, ...] = (
     Method("input/request", "InputRequestParams", "InputAnswer"),
     Method("tool/call", "ToolCallParams", "ToolCallResult"),
 )
-"""From the daemon to the client; what a client cannot do is done by the way that each names."""
+"""From the daemon to the client. Each docstring names the fallback for clients without it."""
 
 METHODS = (*REQUESTS, *CLIENT_NOTIFICATIONS, *NOTIFICATIONS, *CLIENT_REQUESTS)
 
@@ -149,13 +149,13 @@ COMMANDS: dict[str, str] = {
     "ohDaemon.interrupt": "conversation/interrupt",
     "ohDaemon.approve": "approval/respond",
 }
-"""`workspace/executeCommand` mirrors: the first argument is the method's params."""
+"""Commands of `workspace/executeCommand` that mirror a method; its params are the argument."""
 
 OWN_COMMANDS = ("ohDaemon.codeAction", "ohDaemon.showChanges")
-"""Commands that mirror no method: what a code action starts, and a look at the changes."""
+"""Commands that mirror no method: run a code action, and show the changes."""
 
 DOCUMENT_SCHEMES = ("oh-log", "oh-diff", "oh-output")
-"""Of the documents that `workspace/textDocumentContent` has."""
+"""URI schemes that `workspace/textDocumentContent` serves."""
 
 LIMITS: dict[str, int] = {
     "maxMessageBytes": 16 << 20,

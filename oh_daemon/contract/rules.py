@@ -1,4 +1,4 @@
-"""Rules of the user and of projects: which calls are denied, asked about or allowed."""
+"""Rules of users and projects: which tool calls are denied, asked about or allowed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from oh_daemon.contract.base import Contract, problem_in
 
 
 class Rule(Contract):
-    """What a call of `tool` gets. `argv` are the first words of a command, each one or several."""
+    """The decision for calls of `tool`.
+
+    `argv` has the first words of a command; each entry is a word or several alternatives.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     decision: Literal["deny", "ask", "allow"]
     tool: str = "terminal"
-    """Its name, or a pattern such as `shop__*`."""
+    """Name of the tool, or a pattern such as `shop__*`."""
     argv: tuple[str | tuple[str, ...], ...] = ()
     reason: str = ""
     match: tuple[str, ...] = ()
-    """Commands that it must meet, else it does not count."""
+    """Example commands that the rule must match, else it is ignored."""
     not_match: tuple[str, ...] = ()
-    """Commands that it must not meet."""
+    """Example commands that the rule must not match, else it is ignored."""
     scope: Literal["user", "project"] = "user"
 
     @model_validator(mode="after")
@@ -42,7 +45,7 @@ class Rule(Contract):
 def read_rules(
     values: Sequence[Any], source: str, below: Sequence[Rule] = ()
 ) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """Those `below` with those of one source, and why others do not count: a project tightens."""
+    """Add one source's rules to those `below`; report what is ignored: a project may not allow."""
     scope = "project" if source == "project" else "user"
     rules = [*below]
     problems: list[str] = []

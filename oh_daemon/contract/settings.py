@@ -1,7 +1,7 @@
-"""The one settings model and how its sources are merged.
+"""The settings model, and how values from several sources are merged.
 
-Highest first: client, command line, environment, project file, user file. A project's file
-may only tighten what keeps the user safe; what it would loosen is ignored and reported.
+Precedence, highest first: client, command line, environment, project file, user file. A project's
+file may only tighten safety settings; a value that would loosen one is ignored and reported.
 """
 
 from __future__ import annotations
@@ -27,66 +27,77 @@ Condenser = Literal["none", "window", "prune", "summarize", "pipeline"]
 
 
 class Settings(Contract):
-    """Every setting. Each has a default; the names are the same in all files and clients."""
+    """All settings. Each has a default; the names are the same in every file and client."""
 
     model_config = ConfigDict(extra="forbid")
 
     model: str = ""
-    """The model by its litellm name, such as `anthropic/claude-sonnet-4-5`. Empty: the first
-    provider whose key is in the environment; `demo` is the built-in script."""
+    """The model to use, by its litellm name, such as `anthropic/claude-sonnet-4-5`. If empty, the
+    first provider whose key is in the environment is used. `demo` is a built-in script."""
     models: tuple[str, ...] = ()
-    """More models to offer in pickers."""
+    """Additional models to offer in model pickers."""
     llm: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of the model layer by the names of `LLMSettings`, such as `temperature`."""
+    """Options for model calls, such as `temperature`; the names are the fields of `LLMSettings`."""
     profiles: dict[str, Profile] = Field(default_factory=dict)
-    """Names for a `model` with its own `llm` and `fallbacks`; offered as models."""
+    """Named profiles, each a `model` with its own `llm` options and `fallbacks`. A profile can be
+    chosen wherever a model can."""
     routers: dict[str, Router] = Field(default_factory=dict)
-    """Names for a choice between `models`, by `rules` or `pick`; offered as models."""
+    """Named routers, each of which sends a request to one of its `models`, by `rules` or `pick`. A
+    router can be chosen wherever a model can."""
     approval: Literal["askAlways", "askRisky", "askNever"] = "askRisky"
-    """When to ask before an action: always, from medium risk on, or never."""
+    """When to ask before an action: always (`askAlways`), from medium risk on (`askRisky`) or never
+    (`askNever`)."""
     mode: Literal["plan", "ask", "autoEdit", "full"] = "ask"
-    """`plan` only reads, `autoEdit` lets edits in the workspace pass, `full` asks for nothing."""
+    """What the agent may do: `plan` only reads, `ask` asks as `approval` says, `autoEdit` also
+    edits files of the workspace without asking, except protected ones, and `full` never asks."""
     rules: tuple[Rule, ...] = ()
-    """Calls to deny, ask about or allow, each `{"decision", "tool", "argv", "match"}`; those of
-    all sources count, and a project's may only deny or ask."""
+    """Rules that deny, ask about or allow tool calls, each `{"decision", "tool", "argv", "match"}`.
+    The rules of all sources apply; those of a project may only deny or ask."""
     hooks: HookTable = Field(default_factory=dict)
-    """Programs that are told of what the agent does and may deny it, by event, in Claude's
-    format."""
+    """Programs to run when the agent does something, by event, in the format of Claude's settings
+    files. A program is told of the action and may deny it."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Model calls per turn; then the conversation pauses with reason `budget`."""
+    """Maximum number of model calls per turn. At the limit, the conversation pauses with reason
+    `budget`."""
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
-    """Cost per turn in US dollars, as far as prices are known."""
+    """Maximum cost per turn in US dollars. Only calls with a known price count."""
     max_cost_usd_per_conversation: Annotated[float, Field(gt=0)] | None = None
-    """Cost of a conversation; then it pauses with reason `budget` until the limit is raised."""
+    """Maximum cost of a conversation in US dollars. At the limit, it pauses with reason `budget`
+    until the limit is raised."""
     max_cost_usd_per_day: Annotated[float, Field(gt=0)] | None = None
-    """Cost of all your conversations of one day, in all editors; then each pauses like that."""
+    """Maximum cost per day in US dollars, of all your conversations in all editors together. At the
+    limit, each of them pauses with reason `budget`."""
     condenser: Condenser = "pipeline"
-    """What to do at 80 % of the model's window: `prune` leaves out long results of older steps,
-    `summarize` replaces older steps by a summary, `pipeline` prunes and then summarizes,
-    `window` forgets them, `none` lets the turn fail."""
+    """What to do when a conversation fills 80 % of the model's context window: `prune` leaves out
+    long results of older steps, `summarize` replaces older steps by a summary, `pipeline` prunes
+    and, if that is not enough, summarizes, `window` drops older steps, and `none` does nothing, so
+    that the turn fails when the window overflows."""
     instructions: str = ""
-    """Text for the end of every system prompt."""
+    """Text to append to every system prompt."""
     memory: bool = True
-    """Notes that outlive a conversation: read at its start, searched and written by the agent."""
+    """Let the agent keep notes that outlive a conversation. It reads the newest at the start of a
+    conversation, and can search them and write new ones."""
     titles: bool = True
-    """Ask the model for a title of each new conversation, beside its first turn."""
+    """Ask the model for a title for each new conversation, in parallel with its first turn."""
     log_completions: bool = False
-    """Keep each model request and its answer, masked, as a file in the conversation's folder."""
+    """Save each model request and its answer, with secrets masked, as a file in the conversation's
+    folder."""
     mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict)
-    """MCP servers by name, each with a `command` (and `args`, `env`) or a `url` (and `headers`)."""
+    """MCP servers by name, each with a `command` (and optionally `args` and `env`) or a `url` (and
+    optionally `headers`)."""
     share_tools: bool = False
-    """Let `oh-daemon mcp`, with which your other agents start it, use the editor's open buffers and
+    """Let `oh-daemon mcp`, the MCP server for your other agents, use the editor's open buffers and
     language servers. Read when the daemon starts."""
     max_open_conversations: Annotated[int, Field(ge=1)] = 256
-    """At the same time, in one daemon."""
+    """Maximum number of conversations that one daemon has open at the same time."""
     max_running_turns: Annotated[int, Field(ge=1)] = 64
-    """More turns wait for their turn."""
+    """Maximum number of turns that one daemon runs at the same time. Further turns wait."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """Of the daemon's own log file, which holds no message bodies and no secrets."""
+    """Log level of the daemon's own log file, which holds no message bodies and no secrets."""
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Models to offer beside the one in use."""
+        """Models to offer in addition to the one in use."""
         return (*self.profiles, *self.routers, *self.models)
 
 
@@ -103,11 +114,11 @@ CHOICES: dict[str, dict[str, str]] = {
         "askNever": "Never ask",
     },
 }
-"""The values of these as pickers call them, strictest first: that of project and user wins."""
+"""Picker labels by value, strictest value first. A project may only choose a stricter one."""
 LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay"})
-"""A project may only lower them."""
+"""A project may only lower these."""
 TIGHTENED = frozenset({"rules", "hooks"})
-"""A project adds to these what is stricter."""
+"""A project may only add stricter entries to these."""
 NOT_FROM_PROJECT = frozenset(
     {
         *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools"),
@@ -115,12 +126,12 @@ NOT_FROM_PROJECT = frozenset(
         *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
     }
 )
-"""A repository must not choose where the user's text and keys go, nor what is started."""
+"""A repository must not choose where the user's text and keys go, or which programs start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One source's values, by their wire names."""
+    """The values of one source, by their wire names."""
 
     source: Source
     values: Mapping[str, Any]
@@ -128,7 +139,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Settings in force, where each came from, and what was wrong with the sources."""
+    """The effective settings, the source of each, and the problems found in the sources."""
 
     settings: Settings
     sources: dict[str, str]
@@ -136,7 +147,7 @@ class Merged:
 
 
 def merge_settings(layers: Sequence[Layer]) -> Merged:
-    """Merge layers given highest first. Never raises: a bad value is reported and left out."""
+    """Merge `layers`, given highest first. Never raises: a bad value is reported and left out."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     problems: list[str] = []
@@ -161,13 +172,13 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
 
 
 def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> str | None:
-    """Why this value does not count, or None."""
+    """Return why this value is not accepted, or None."""
     if key not in KEYS:
         near = difflib.get_close_matches(key, KEYS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(KEYS)}"
         return f"{layer.source}: unknown setting {key!r}{hint}"
     if key == "hooks" or (key == "rules" and isinstance(value, list | tuple)):
-        return None  # Read one by one: a wrong one must not take the others with it.
+        return None  # Entries are read one by one, so that a bad one does not void the others.
     try:
         Settings.model_validate({key: value})
         if key == "llm":
@@ -196,7 +207,7 @@ def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> str | None:
 
 
 def stricter(option: str, *values: str) -> str:
-    """Of several values of an option the strictest."""
+    """Return the strictest of several values of an option."""
     return min(values, key=[*CHOICES[option]].index)
 
 

@@ -1,4 +1,4 @@
-"""Skills: what is known of each, and the method that lists them."""
+"""Skills: the description of each, and the method that lists them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ SkillSource = Literal["project", "user"]
 
 
 class SkillListParams(Contract):
-    """Skills of the project and of the user, also those that are not used, with the reason."""
+    """List the skills of the project and the user; one that is not used says why."""
 
     conversation_id: ConversationId | None = None
     folder: str | None = None
-    """Of this folder instead; without both, of the folders that are open."""
+    """List those of this folder instead; without both fields, those of the open folders."""
 
 
 class SkillInfo(Contract):
     name: str
     description: str
     kind: SkillKind
-    """What sets it off: the agent itself, a keyword, a command of the user, a path, or nothing."""
+    """What activates it: the agent, a keyword, a user's command, a path; `always` needs nothing."""
     source: SkillSource
     path: str
     argument_hint: str | None = None
@@ -32,6 +32,6 @@ class SkillInfo(Contract):
 
 
 class SkillListResult(Contract):
-    """Nearest first."""
+    """Nearest folder first."""
 
     skills: tuple[SkillInfo, ...]

@@ -1,4 +1,4 @@
-"""What the daemon sends: notifications, and requests to the client with the answers it expects."""
+"""What the daemon sends: notifications, and requests to the client with their results."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from oh_daemon.contract.turns import ErrorInfo
 
 
 class EventParams(Record):
-    """A durable event: a record of the log, byte for byte, with two fields in front."""
+    """A durable event: a record of the log, byte for byte, with two more fields in front."""
 
     conversation_id: str
     epoch: str
 
 
 class DeltaParams(Contract):
-    """Streamed text, never logged.
+    """A piece of streamed text, never logged.
 
-    `offset` counts code points sent before on this channel of this item.
+    `offset` is the number of code points sent before it on this channel of this item.
     """
 
     conversation_id: str
@@ -36,14 +36,14 @@ class DeltaParams(Contract):
 
 
 class ChangedParams(Contract):
-    """For lists: created, updated or deleted."""
+    """A conversation was created, updated or deleted; for lists of conversations."""
 
     conversation: ConversationInfo
     change: Literal["created", "updated", "deleted"]
 
 
 class GapParams(Contract):
-    """Events that this client was too slow for; `conversation/events` has them."""
+    """This client was too slow and missed events; `conversation/events` has them."""
 
     conversation_id: str
     from_seq: int
@@ -51,7 +51,7 @@ class GapParams(Contract):
 
 
 class DaemonStatusChangedParams(Contract):
-    """What a user should know about the daemon itself."""
+    """Something that the user should know about the daemon itself."""
 
     kind: Literal["normal", "warning", "error"]
     message: str
@@ -59,11 +59,11 @@ class DaemonStatusChangedParams(Contract):
     error: ErrorInfo | None = None
 
 
-# Requests, and what the client answers
+# Requests, and the client's answers
 
 
 class ApplyEditParams(Contract):
-    """Apply as one undo step; feature `applyEdit2`, else `workspace/applyEdit`.
+    """Apply an edit as one undo step; feature `applyEdit2`, else `workspace/applyEdit`.
 
     `edit` is an LSP WorkspaceEdit with versions.
     """
@@ -80,7 +80,7 @@ class ApplyEditResult(Contract):
 
 
 class ReadDocumentParams(Contract):
-    """What the client shows, when it does not tell of an edit it made; feature `readDocument`."""
+    """Return a document's text, asked when the daemon lost track of it; feature `readDocument`."""
 
     uri: str
 
@@ -91,7 +91,7 @@ class ReadDocumentResult(Contract):
 
 
 class SaveDocumentParams(Contract):
-    """Save documents; feature `saveDocument`, else the user is told."""
+    """Save documents; feature `saveDocument`, else the agent is told that they are unsaved."""
 
     uris: tuple[str, ...]
 
@@ -101,11 +101,11 @@ class SaveDocumentResult(Contract):
 
 
 class DiagnosticsParams(Contract):
-    """What the language servers report; feature `diagnostics`. Without `uris` all that is known."""
+    """Return the diagnostics of `uris`, or all that are known; feature `diagnostics`."""
 
     uris: tuple[str, ...] | None = None
     min_severity: Annotated[int, Field(ge=1, le=4)] = 4
-    """LSP's number; those above it are not wanted."""
+    """A severity as in LSP; diagnostics with a higher number are left out."""
 
 
 class DocumentDiagnostics(Contract):
@@ -118,7 +118,7 @@ class DiagnosticsResult(Contract):
 
 
 class LanguageRequestParams(Contract):
-    """Ask the user's language servers; feature `languageRequests`. `params` are those of LSP."""
+    """Ask the user's language servers, with LSP's `params`; feature `languageRequests`."""
 
     method: Literal[
         "textDocument/definition",
@@ -133,7 +133,7 @@ class LanguageRequestParams(Contract):
 
 
 class LanguageRequestResult(Contract):
-    """LSP's result; of several servers, that of the first which has one."""
+    """LSP's result; with several servers, that of the first server that has one."""
 
     result: Any
 
@@ -144,17 +144,17 @@ class OpenDiffParams(Contract):
     conversation_id: str
     uri: str
     old_uri: str
-    """For `workspace/textDocumentContent`, as `newUri`."""
+    """To read with `workspace/textDocumentContent`; `newUri` too."""
     new_uri: str
     title: str
 
 
 class ApprovalRequestParams(Approval):
-    """Ask the user; feature `approvalRequests`, else `window/showMessageRequest`."""
+    """Ask the user to approve an action; `approvalRequests`, else `window/showMessageRequest`."""
 
 
 class ApprovalAnswer(Contract):
-    """Without an option nothing is decided: the approval stays pending."""
+    """Without an option, nothing is decided: the approval stays pending."""
 
     option_id: str | None = None
     feedback: str | None = None

@@ -1,4 +1,4 @@
-"""A turn, what went wrong in it, and the agent that works in it."""
+"""A turn, its error, and the agent that works in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oh_daemon.contract.items import StopReason, Usage
 
 
 class ErrorInfo(Contract):
-    """A failure as clients show it: what happened and the way out, never a traceback."""
+    """A failure as clients show it: what happened and what to do, never a traceback."""
 
     code: int
     kind: str
@@ -24,7 +24,7 @@ class ErrorInfo(Contract):
 
 
 class Turn(Contract):
-    """From a user message (or resume) until the agent rests."""
+    """The agent's work from a user message (or a resume) until it rests."""
 
     id: str
     status: Literal["running", "completed", "interrupted", "paused", "failed"]
@@ -36,22 +36,22 @@ class Turn(Contract):
     error: ErrorInfo | None = None
     final_text: str | None = None
     result: Any = None
-    """What `finish` gave, where the conversation has a schema for that."""
+    """What the agent gave to `finish`, if the conversation has a `resultSchema`."""
 
 
 class ForkOrigin(Contract):
-    """The conversation that another one is a branch of, and the last event that both have."""
+    """The conversation that another one was forked from, and the last event that both share."""
 
     id: str
     seq: int
 
 
 class AgentInfo(Contract):
-    """What answers in this conversation, exactly as the model gets it."""
+    """The model, prompt and tools of a conversation, exactly as they are sent to the model."""
 
     model: str
     label: str
     system_prompt: str
     context_files: tuple[str, ...] | None = None
-    """The project's files, such as AGENTS.md, that the prompt holds."""
+    """The project's files that the prompt includes, such as AGENTS.md."""
     tools: tuple[dict[str, Any], ...]

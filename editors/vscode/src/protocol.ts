@@ -65,7 +65,7 @@ export interface TextPart {
   text: string;
 }
 
-/** Given in one of three ways; the log has `data` or `outputRef`. */
+/** An image, given by one of three fields; in the log it has `data` or `outputRef`. */
 export interface ImagePart {
   type: "image";
   mimeType: string;
@@ -74,7 +74,7 @@ export interface ImagePart {
   outputRef?: string;
 }
 
-/** A file or conversation the user points at; a file the agent reads when it needs it. */
+/** A file or conversation that the user refers to; the agent reads a file when it needs it. */
 export interface ResourceLinkPart {
   type: "resourceLink";
   uri: string;
@@ -88,13 +88,13 @@ export interface Range {
   end: Position;
 }
 
-/** A place in a text; `character` counts units of the negotiated position encoding. */
+/** A place in a text; `character` counts code units of the negotiated position encoding. */
 export interface Position {
   line: number;
   character: number;
 }
 
-/** A text given in full, for instance a web page or a mail. */
+/** A text given in full, for instance a web page or an email. */
 export interface ResourcePart {
   type: "resource";
   uri: string;
@@ -102,7 +102,7 @@ export interface ResourcePart {
   text: string;
 }
 
-/** What the user has selected in an editor, as the editor shows it. */
+/** The text that the user has selected in an editor, as the editor shows it. */
 export interface SelectionPart {
   type: "selection";
   uri: string;
@@ -118,7 +118,7 @@ export interface DiagnosticsPart {
   items: readonly Record<string, unknown>[];
 }
 
-/** A command by its name, from `command/list`, with what the user wrote after it. */
+/** A command by its name, from `command/list`, with the text that the user wrote after it. */
 export interface CommandPart {
   type: "command";
   name: string;
@@ -126,7 +126,7 @@ export interface CommandPart {
   prompt?: string;
 }
 
-/** A skill by its name, from `skill/list`, with what the user wrote after it. */
+/** A skill by its name, from `skill/list`, with the text that the user wrote after it. */
 export interface SkillPart {
   type: "skill";
   name: string;
@@ -134,7 +134,7 @@ export interface SkillPart {
   prompt?: string;
 }
 
-/** Names of tools, with `*` for any. Without `allow` all are offered; `deny` wins. */
+/** Tool names, in which `*` matches anything. Without `allow`, all are offered; `deny` wins. */
 export interface ToolFilter {
   allow?: readonly string[];
   deny?: readonly string[];
@@ -149,7 +149,7 @@ export interface ClientTool {
   timeoutS?: number;
 }
 
-/** Open a conversation from its log, repair what a crash left, subscribe to it. */
+/** Open a conversation from its log, repair it after a crash, and subscribe to it. */
 export interface OpenParams {
   conversationId: string;
   afterSeq?: number;
@@ -158,13 +158,13 @@ export interface OpenParams {
   clientTools?: readonly ClientTool[];
 }
 
-/** End its worker and free its log; the log stays. */
+/** End the conversation's worker and unlock its log; the log is kept. */
 export interface CloseParams {
   conversationId: string;
   ifRunning?: "error" | "interrupt" | "pause";
 }
 
-/** Rename, tag or put away a conversation, also one that is not open. */
+/** Rename, tag or archive a conversation, open or not. */
 export interface UpdateParams {
   conversationId: string;
   title?: string;
@@ -173,13 +173,13 @@ export interface UpdateParams {
   metadata?: Record<string, unknown>;
 }
 
-/** Move its log to the trash, or remove it for good. */
+/** Move the conversation's log to the trash, or remove it permanently. */
 export interface DeleteParams {
   conversationId: string;
   permanent?: boolean;
 }
 
-/** Conversations of the open folders. */
+/** List the conversations of the open folders, or of one folder. */
 export interface ListParams {
   folder?: string;
   query?: string;
@@ -189,14 +189,14 @@ export interface ListParams {
   limit?: number;
 }
 
-/** Items of a conversation, without opening or locking it. */
+/** Read items of a conversation without opening or locking it. */
 export interface ReadParams {
   conversationId: string;
   before?: string;
   limit?: number;
 }
 
-/** A page of records, as they are in the log. */
+/** Read a page of records as they are in the log. */
 export interface EventsParams {
   conversationId: string;
   afterSeq?: number;
@@ -205,20 +205,20 @@ export interface EventsParams {
   types?: readonly string[];
 }
 
-/** All of a conversation as one text, without opening or locking it. */
+/** Export a whole conversation as one text, without opening or locking it. */
 export interface ExportParams {
   conversationId: string;
   format?: "jsonl" | "markdown" | "html";
 }
 
-/** Begin another conversation that has the first part of this one; this one stays as it is. */
+/** Start a new conversation with the first part of this one, which does not change. */
 export interface ForkParams {
   conversationId: string;
   atItemId?: string;
   title?: string;
 }
 
-/** Go back to before a message: it and all after it no longer count. */
+/** Go back to before a message: it and everything after it no longer count. */
 export interface RollbackParams {
   conversationId: string;
   toItemId: string;
@@ -226,7 +226,7 @@ export interface RollbackParams {
   dryRun?: boolean;
 }
 
-/** Start a turn, steer the running one, queue, or interrupt and start. */
+/** Send a message: start a turn, steer the running one, queue, or interrupt and start. */
 export interface SendMessageParams {
   conversationId: string;
   clientRequestId?: string;
@@ -243,28 +243,28 @@ export interface Overrides {
   options?: Record<string, string>;
 }
 
-/** Hold the turn after the step under way, or now. */
+/** Pause the turn after the current step, or now. */
 export interface PauseParams {
   conversationId: string;
   clientRequestId?: string;
   when?: "step" | "now";
 }
 
-/** Go on with the held turn, or continue after one that ended early. */
+/** Resume the paused turn, or continue after a turn that ended early. */
 export interface ResumeParams {
   conversationId: string;
   clientRequestId?: string;
   message?: readonly Part[];
 }
 
-/** End the turn now: the model's socket, the wait, the tool's processes. */
+/** End the turn now, with its model call, any waiting, and the processes of its tools. */
 export interface InterruptParams {
   conversationId: string;
   turnId?: string;
   clearQueue?: boolean;
 }
 
-/** Replace older steps by a summary now, in the open turn or in one of its own. */
+/** Replace older steps by a summary now, in the open turn or in a turn of its own. */
 export interface CondenseParams {
   conversationId: string;
   clientRequestId?: string;
@@ -280,13 +280,13 @@ export interface QueueParams {
   position?: number;
 }
 
-/** Ask the model about the conversation, without a trace in it but the cost. */
+/** Ask the model about the conversation, leaving no trace in it except the cost. */
 export interface AskParams {
   conversationId: string;
   question: string;
 }
 
-/** Set the mode, the approval policy or the model from the next step on. */
+/** Set the mode, the approval policy or the model, from the next step on. */
 export interface SetOptionParams {
   conversationId: string;
   clientRequestId?: string;
@@ -294,22 +294,22 @@ export interface SetOptionParams {
   value: string;
 }
 
-/** Get the events of an open conversation from now on. */
+/** Receive the events of an open conversation from now on. */
 export interface SubscribeParams {
   conversationId: string;
 }
 
-/** Get no more events of this conversation. */
+/** Receive no more events of this conversation. */
 export interface UnsubscribeParams {
   conversationId: string;
 }
 
-/** Approvals that wait. */
+/** List the pending approvals. */
 export interface ApprovalListParams {
   conversationId?: string;
 }
 
-/** Allow or reject; the digest must be echoed and the first answer wins. */
+/** Allow or reject an action; the digest must be echoed, and the first answer wins. */
 export interface ApprovalRespondParams {
   approvalId: string;
   digest: string;
@@ -336,7 +336,7 @@ export interface FileChangeSubject {
   hunks?: readonly (NamedHunk | Hunk)[];
 }
 
-/** One file before and after; the texts themselves lie in blobs, by their hash. */
+/** One file before and after a change; the texts themselves are stored as blobs, by hash. */
 export interface FileChange {
   uri: string;
   op: "add" | "modify" | "delete";
@@ -349,14 +349,14 @@ export interface FileChange {
   form?: FileForm;
 }
 
-/** How a text lies on the disk. */
+/** How a text is stored on disk. */
 export interface FileForm {
   encoding?: string;
   bom?: boolean;
   mode?: number;
 }
 
-/** With the file it is in. */
+/** A hunk together with the file that it is in. */
 export interface NamedHunk {
   oldStart: number;
   oldLines: number;
@@ -365,7 +365,7 @@ export interface NamedHunk {
   uri: string;
 }
 
-/** Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's. */
+/** Lines that differ, counted from 0; `old` is the accepted text, `new` the agent's. */
 export interface Hunk {
   oldStart: number;
   oldLines: number;
@@ -391,7 +391,7 @@ export interface TrustSubject {
   folder: string;
 }
 
-/** Agent-edited buffers that a command would not see unless they are saved first. */
+/** Buffers that the agent edited; a command does not see the edits until they are saved. */
 export interface SaveDocumentsSubject {
   kind: "saveDocuments";
   uris: readonly string[];
@@ -404,46 +404,46 @@ export interface InputRespondParams {
   content?: string;
 }
 
-/** Files that the agent changed, and what of it waits for review. */
+/** List the files that the agent changed, with the changes that wait for review. */
 export interface ChangesListParams {
   conversationId: string;
   turnId?: string;
 }
 
-/** What of a file waits for review, with its hunks. */
+/** Show the changes to a file that wait for review, with their hunks. */
 export interface ChangesDiffParams {
   conversationId: string;
   uri: string;
   turnId?: string;
 }
 
-/** Keep changes: they no longer wait for review. */
+/** Accept changes: they no longer wait for review. */
 export interface AcceptParams {
   conversationId: string;
   uris?: readonly string[];
   hunks?: readonly NamedHunk[];
 }
 
-/** Take changes back through the editor, around what the user changed since. */
+/** Revert changes through the editor, leaving later changes of the user in place. */
 export interface RevertParams {
   conversationId: string;
   uris?: readonly string[];
   hunks?: readonly NamedHunk[];
 }
 
-/** The moments before the agent changed files, oldest first. */
+/** List the points before each change of files by the agent, oldest first. */
 export interface CheckpointListParams {
   conversationId: string;
 }
 
-/** Take back what the agent did to files since then; the conversation goes on, and is told. */
+/** Undo the agent's changes to files since a checkpoint; the model is told. */
 export interface CheckpointRestoreParams {
   conversationId: string;
   checkpointId: string;
   dryRun?: boolean;
 }
 
-/** Upload an image in pieces, for a message that names it; kept until the daemon ends. */
+/** Upload an image in pieces, to be used in a message; kept until the daemon exits. */
 export interface AttachmentPutParams {
   attachmentId?: string;
   mimeType: string;
@@ -453,7 +453,7 @@ export interface AttachmentPutParams {
   sha256?: string;
 }
 
-/** More of an output of which the item shows head and tail only. */
+/** Read more of an output of which the item only shows the beginning and the end. */
 export interface OutputReadParams {
   conversationId: string;
   outputRef: string;
@@ -462,12 +462,12 @@ export interface OutputReadParams {
   encoding?: "utf-8" | "base64";
 }
 
-/** The agent's terminals; none when the conversation is not open. */
+/** List the agent's terminals; there are none while the conversation is not open. */
 export interface TerminalListParams {
   conversationId: string;
 }
 
-/** What a terminal showed, as text; at least its last MiB is kept. */
+/** Read what a terminal showed, as text; at least the last MiB is kept. */
 export interface TerminalReadParams {
   conversationId: string;
   terminalId: string;
@@ -475,31 +475,31 @@ export interface TerminalReadParams {
   limit?: number;
 }
 
-/** Type into the program that runs; the agent hears of it. */
+/** Type into the program that runs in a terminal; the agent is told. */
 export interface TerminalWriteParams {
   conversationId: string;
   terminalId: string;
   data: string;
 }
 
-/** End what runs in a terminal, also in the background; its shell stays. */
+/** End everything that runs in a terminal, background jobs included; its shell stays. */
 export interface TerminalKillParams {
   conversationId: string;
   terminalId: string;
 }
 
-/** Tools the agent is offered. */
+/** List the tools that the agent is offered. */
 export interface ToolListParams {
   conversationId?: string;
 }
 
-/** Agents that can be delegated to, in a conversation, a folder or the open folders. */
+/** List the agents to delegate to, for a conversation, a folder or the open folders. */
 export interface AgentListParams {
   conversationId?: string;
   folder?: string;
 }
 
-/** What a message can mention, by a few of its letters. */
+/** Find what a message can mention, by a few letters of its name. */
 export interface ContextSearchParams {
   query: string;
   kinds?: readonly ContextKind[];
@@ -507,85 +507,85 @@ export interface ContextSearchParams {
   conversationId?: string;
 }
 
-/** Commands that a message can name by a part of type `command`. */
+/** List the commands that a message can contain as a part of type `command`. */
 export interface CommandListParams {
   conversationId?: string;
 }
 
-/** Skills of the project and of the user, also those that are not used, with the reason. */
+/** List the skills of the project and the user; one that is not used says why. */
 export interface SkillListParams {
   conversationId?: string;
   folder?: string;
 }
 
-/** Models that can be chosen by name. */
+/** List the models that can be chosen by name. */
 export interface ModelListParams {
 }
 
-/** What model calls took, in one conversation or all of the open folders. */
+/** Sum the tokens and costs of one conversation, or of all in the open folders. */
 export interface UsageReadParams {
   conversationId?: string;
   since?: string;
 }
 
-/** Settings and where each comes from. */
+/** Read the settings in force, and the source of each. */
 export interface ConfigReadParams {
   section?: string;
 }
 
-/** What is wrong with settings that are not in force yet. */
+/** Check settings that are not in force yet, and report their problems. */
 export interface ConfigValidateParams {
   settings: Record<string, unknown>;
   source?: "client" | "project" | "user";
 }
 
-/** Lend the daemon a key, or a secret for commands, from the editor's store, until it ends. */
+/** Lend the daemon a key, or a secret for commands, from the editor's store until it exits. */
 export interface SecretSetParams {
   name: string;
   value: string;
   forCommands?: boolean;
 }
 
-/** Forget a key or a secret; it stays masked. */
+/** Forget a key or a secret; its value is still masked everywhere. */
 export interface SecretRemoveParams {
   name: string;
 }
 
-/** Which keys and secrets the editor has lent. */
+/** List the names of the keys and secrets that the editor has lent. */
 export interface SecretListParams {
 }
 
-/** MCP servers of the settings: how each stands and what it offers. */
+/** List the MCP servers of the settings, each with its state and its tools. */
 export interface McpListParams {
 }
 
-/** Start a server or end it; the settings stay as they are. */
+/** Start or stop a server; the settings do not change. */
 export interface McpSetEnabledParams {
   server: string;
   enabled: boolean;
 }
 
-/** Start a server anew, and take its tools as they are now. */
+/** Restart a server and accept its tools as they are now. */
 export interface McpRestartParams {
   server: string;
 }
 
-/** Sign in to a server with a `url`; who was signed in before is forgotten. */
+/** Sign in to a server with a `url`; an earlier sign-in is forgotten. */
 export interface McpAuthenticateParams {
   server: string;
 }
 
-/** How the daemon is. */
+/** Read the state of the daemon: its load, and warnings. */
 export interface DaemonStatusParams {
 }
 
-/** What a folder's agent may do. */
+/** Set what agents may do in a folder. */
 export interface SetTrustParams {
   folder: string;
   trusted: Trust;
 }
 
-/** What the user looks at now, whole; the agent is told with the next message. */
+/** Report everything that the user now sees; the agent is told with the next message. */
 export interface ContextChangedParams {
   activeUri?: string;
   selection?: ShownSelection;
@@ -594,7 +594,7 @@ export interface ContextChangedParams {
   diagnosticsSummary?: ProblemCounts;
 }
 
-/** Of the active document; an empty range is the cursor. */
+/** The selection in the active document; an empty range is the cursor. */
 export interface ShownSelection {
   uri: string;
   range: Range;
@@ -643,25 +643,25 @@ export interface Diagnostic {
 export interface Empty {
 }
 
-/** LSP's result; of several servers, that of the first which has one. */
+/** LSP's result; with several servers, that of the first server that has one. */
 export interface LanguageRequestResult {
   result: unknown;
 }
 
-/** Without an option nothing is decided: the approval stays pending. */
+/** Without an option, nothing is decided: the approval stays pending. */
 export interface ApprovalAnswer {
   optionId?: string;
   feedback?: string;
   editedSubject?: Subject;
 }
 
-/** Without an action nothing is decided: the question stays open. */
+/** Without an action, nothing is decided: the question stays open. */
 export interface InputAnswer {
   action?: InputAction;
   content?: string;
 }
 
-/** MCP's result of a tool. */
+/** A tool result in MCP's form. */
 export interface ToolCallResult {
   content?: readonly Record<string, unknown>[];
   structuredContent?: unknown;
@@ -704,7 +704,7 @@ export interface ConversationInfo {
   parentId?: string;
 }
 
-/** What model calls took. `cost` is absent when any of them had no known price. */
+/** Tokens and cost of model calls. `cost` is absent when any call had no known price. */
 export interface Usage {
   inputTokens: number;
   outputTokens: number;
@@ -731,7 +731,7 @@ export interface LockInfo {
   pid?: number;
 }
 
-/** The conversation that another one is a branch of, and the last event that both have. */
+/** The conversation that another one was forked from, and the last event that both share. */
 export interface ForkOrigin {
   id: string;
   seq: number;
@@ -752,7 +752,7 @@ export interface Choice {
   label: string;
 }
 
-/** Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer. */
+/** The conversation up to `lastSeq`; live events continue at `lastSeq + 1` after this answer. */
 export interface OpenResult {
   conversation: ConversationInfo;
   options: readonly Option[];
@@ -832,7 +832,7 @@ export interface Location {
   range?: Range;
 }
 
-/** The model's tool call as it must be replayed; clients ignore it. */
+/** The model's tool call, as it must be sent back to the model; clients ignore it. */
 export interface ModelCall {
   id: string;
   name: string;
@@ -923,7 +923,7 @@ export interface PlanEntry {
   priority: "high" | "medium" | "low";
 }
 
-/** A sub-agent at work; what it does is in the log of its own conversation. */
+/** A sub-agent; what it does is in the log of its own conversation. */
 export interface SubagentItem {
   id: string;
   status: ItemStatus;
@@ -950,7 +950,7 @@ export interface NoticeItem {
   skill?: string;
 }
 
-/** From here on the model gets `summary` for what came before `keepFrom`. */
+/** From here on, the model gets `summary` in place of everything before `keepFrom`. */
 export interface CondensationItem {
   id: string;
   status: ItemStatus;
@@ -976,7 +976,7 @@ export interface LogRecord {
   event: Event;
 }
 
-/** The client's request behind an event, kept so that a repeated request is recognised. */
+/** The client request that caused an event, kept so that a repeated request is recognised. */
 export interface Cause {
   method: string;
   clientRequestId: string;
@@ -984,7 +984,7 @@ export interface Cause {
   result: Record<string, unknown>;
 }
 
-/** The first event: all that later behaviour depends on and that a reader may ask for. */
+/** The first event: everything that later behaviour depends on or that a reader needs. */
 export interface ConversationCreated {
   type: "conversation.created";
   title: string;
@@ -999,7 +999,7 @@ export interface ConversationCreated {
   parentId?: string;
 }
 
-/** What answers in this conversation, exactly as the model gets it. */
+/** The model, prompt and tools of a conversation, exactly as they are sent to the model. */
 export interface AgentInfo {
   model: string;
   label: string;
@@ -1008,13 +1008,13 @@ export interface AgentInfo {
   tools: readonly Record<string, unknown>[];
 }
 
-/** The conversation goes on with another model, prompt or set of tools. */
+/** The conversation continues with another model, prompt or set of tools. */
 export interface AgentChanged {
   type: "agent.changed";
   agent: AgentInfo;
 }
 
-/** It has another title, tags or metadata, or was put away or fetched back. */
+/** The title, tags or metadata changed, or the conversation was archived or unarchived. */
 export interface ConversationUpdated {
   type: "conversation.updated";
   title?: string;
@@ -1023,12 +1023,12 @@ export interface ConversationUpdated {
   metadata?: Record<string, unknown>;
 }
 
-/** A clean end by `conversation/close`; it can be opened again. */
+/** The conversation was closed cleanly by `conversation/close`; it can be opened again. */
 export interface ConversationClosed {
   type: "conversation.closed";
 }
 
-/** The status moved; `reason` says why it is paused. */
+/** The status changed; `reason` says why the conversation is paused. */
 export interface StatusChanged {
   type: "status.changed";
   from: ConversationState;
@@ -1036,7 +1036,7 @@ export interface StatusChanged {
   reason?: PauseReason;
 }
 
-/** A message waits: for the next step when it steers, else for its own turn. */
+/** A message waits: for the next step if it steers, else for a turn of its own. */
 export interface MessageQueued {
   type: "message.queued";
   message: QueuedMessage;
@@ -1052,51 +1052,51 @@ export interface QueuedMessage {
   createdAt: string;
 }
 
-/** A waiting message has another text, place or delivery. */
+/** The content, position or delivery of a waiting message changed. */
 export interface MessageEdited {
   type: "message.edited";
   message: QueuedMessage;
   position: number;
 }
 
-/** It left the queue: it starts a turn, steers the running one, or was removed. */
+/** A message left the queue: it starts a turn, steers the running one, or was removed. */
 export interface MessageDequeued {
   type: "message.dequeued";
   messageId: string;
   outcome: "started" | "steered" | "removed";
 }
 
-/** A hook refused the message that is this item: the model never gets it. */
+/** A hook refused the message that this item shows; the model never gets it. */
 export interface MessageRefused {
   type: "message.refused";
   reason: string;
 }
 
-/** The agent begins to work, on a message or on what an ended turn left. */
+/** The agent starts to work on a message, a resume or a condensation. */
 export interface TurnStarted {
   type: "turn.started";
   cause: "message" | "resume" | "condense";
   options?: Record<string, string>;
 }
 
-/** The turn is on hold; `conversation/resume` or a message goes on with it. */
+/** The turn is paused; `conversation/resume` or a message resumes it. */
 export interface TurnPaused {
   type: "turn.paused";
   reason: PauseReason;
 }
 
-/** The same turn goes on. */
+/** The paused turn continues. */
 export interface TurnResumed {
   type: "turn.resumed";
 }
 
-/** The last event of its turn. */
+/** The turn ended; this is its last event. */
 export interface TurnCompleted {
   type: "turn.completed";
   turn: Turn;
 }
 
-/** From a user message (or resume) until the agent rests. */
+/** The agent's work from a user message (or a resume) until it rests. */
 export interface Turn {
   id: string;
   status: "running" | "completed" | "interrupted" | "paused" | "failed";
@@ -1110,7 +1110,7 @@ export interface Turn {
   result?: unknown;
 }
 
-/** A failure as clients show it: what happened and the way out, never a traceback. */
+/** A failure as clients show it: what happened and what to do, never a traceback. */
 export interface ErrorInfo {
   code: number;
   kind: string;
@@ -1119,7 +1119,7 @@ export interface ErrorInfo {
   hint?: string;
 }
 
-/** Somebody asked to pause, after the step under way or now. */
+/** Somebody asked to pause, after the current step or now. */
 export interface PauseRequested {
   type: "pause.requested";
   when: "step" | "now";
@@ -1130,19 +1130,19 @@ export interface InterruptRequested {
   type: "interrupt.requested";
 }
 
-/** Somebody asked to condense what the model gets of this conversation. */
+/** Somebody asked to condense the part of the conversation that is sent to the model. */
 export interface CondensationRequested {
   type: "condensation.requested";
   instructions?: string;
 }
 
-/** For a tool item this is the action: it is durable before the tool runs. */
+/** An item started. For a tool item, this is the action, logged durably before the tool runs. */
 export interface ItemStarted {
   type: "item.started";
   item: Item;
 }
 
-/** The status moves; the rest comes when the user edited the action before allowing it. */
+/** The status changed; the other fields are set if the user edited the action to allow it. */
 export interface ItemUpdated {
   type: "item.updated";
   status: ItemStatus;
@@ -1153,7 +1153,7 @@ export interface ItemUpdated {
   summary?: string;
 }
 
-/** The item as it stays. For a tool item this is the observation. */
+/** The item in its final state. For a tool item, this is the observation. */
 export interface ItemCompleted {
   type: "item.completed";
   item: Item;
@@ -1165,7 +1165,7 @@ export interface ApprovalRequested {
   approval: Approval;
 }
 
-/** A held action, durable until somebody decides. `digest` covers everything shown. */
+/** An action held until somebody decides, across restarts. `digest` covers all that is shown. */
 export interface Approval {
   id: string;
   digest: string;
@@ -1189,7 +1189,7 @@ export interface ApprovalOption {
   scope: Scope;
 }
 
-/** It was decided, and by whom; `editedSubject` is what runs instead. */
+/** An approval was decided, and by whom; `editedSubject` is what runs instead. */
 export interface ApprovalResolved {
   type: "approval.resolved";
   approvalId: string;
@@ -1205,7 +1205,7 @@ export interface InputRequested {
   input: InputRequest;
 }
 
-/** A question of the agent, durable until somebody answers. Text of the model: untrusted. */
+/** A question of the agent, kept until somebody answers. The model wrote it: untrusted. */
 export interface InputRequest {
   id: string;
   conversationId: string;
@@ -1217,7 +1217,7 @@ export interface InputRequest {
   createdAt: string;
 }
 
-/** It was answered, and how; by a `message` when the user typed into the chat instead. */
+/** A question was answered, by a `message` if the user typed into the chat instead. */
 export interface InputResolved {
   type: "input.resolved";
   inputId: string;
@@ -1226,7 +1226,7 @@ export interface InputResolved {
   by: "user" | "message" | "interrupted" | "changed";
 }
 
-/** Why an action ran or not without asking: the rule and the digest it covers. */
+/** An action was allowed or rejected without asking: the rule, and the action's digest. */
 export interface ActionDecided {
   type: "action.decided";
   effect: "allow" | "reject";
@@ -1236,14 +1236,14 @@ export interface ActionDecided {
   digest: string;
 }
 
-/** All files the turn has changed so far, each with its first and last hash. */
+/** All files that the turn has changed so far, each with its first and last hash. */
 export interface ChangesUpdated {
   type: "changes.updated";
   files: readonly FileChange[];
   bySubagent?: readonly FileChange[];
 }
 
-/** The user kept or reverted changes of a file; hashes of texts, absent for no file. */
+/** The user accepted or reverted changes of a file; a hash is absent if there is no file. */
 export interface ChangesReviewed {
   type: "changes.reviewed";
   uri: string;
@@ -1252,7 +1252,7 @@ export interface ChangesReviewed {
   now?: string;
 }
 
-/** What was run changed files; the folders before and after are in the conversation's store. */
+/** A command or tool changed files; the store has the folders before and after it. */
 export interface CheckpointCreated {
   type: "checkpoint.created";
   before: Record<string, string>;
@@ -1261,7 +1261,7 @@ export interface CheckpointCreated {
   saved?: Record<string, string>;
 }
 
-/** This item and all after it no longer count, nor do the events after `toSeq`. */
+/** This item and all later ones no longer count, nor do the events after `toSeq`. */
 export interface ConversationRolledBack {
   type: "conversation.rolledBack";
   toSeq: number;
@@ -1269,7 +1269,7 @@ export interface ConversationRolledBack {
   files: "keep" | "restore";
 }
 
-/** One model call's usage; the totals are sums of these. */
+/** Usage of one model call; the totals are sums of these. */
 export interface UsageUpdated {
   type: "usage.updated";
   usage: Usage;
@@ -1280,13 +1280,13 @@ export interface UsageUpdated {
   purpose?: Purpose;
 }
 
-/** Options as they are from the next step on; only those that changed. */
+/** The options that changed, with their values from the next step on. */
 export interface OptionsChanged {
   type: "options.changed";
   values: Record<string, string>;
 }
 
-/** A model call failed and is tried again; deltas of `drop_item_ids` no longer count. */
+/** A model call failed and is retried; deltas of the items in `dropItemIds` no longer count. */
 export interface RetryScheduled {
   type: "retry.scheduled";
   attempt: number;
@@ -1297,7 +1297,7 @@ export interface RetryScheduled {
   model?: string;
 }
 
-/** A failure that the turn could not get over. */
+/** A failure that the turn could not recover from. */
 export interface ErrorRaised {
   type: "error.raised";
   error: ErrorInfo;
@@ -1311,7 +1311,7 @@ export interface Notice {
   description?: string;
 }
 
-/** The agent goes in circles: it was told to try another way, or its turn was stopped. */
+/** The agent repeats itself: it was told to try another way, or its turn was ended. */
 export interface StuckDetected {
   type: "stuck.detected";
   pattern: StuckPattern;
@@ -1334,7 +1334,7 @@ export interface ReadResult {
   nextBefore?: string;
 }
 
-/** Records as they are in the log; `truncated` when more exist on that side. */
+/** Records as they are in the log; `truncated` says that there are more in that direction. */
 export interface EventsResult {
   events: readonly LogRecord[];
   firstSeq: number;
@@ -1353,7 +1353,7 @@ export interface RollbackResult {
   conversation: ConversationInfo;
 }
 
-/** A file that stays as it is, and why. */
+/** A file that was left unchanged, and why. */
 export interface Conflict {
   uri: string;
   reason: string;
@@ -1380,7 +1380,7 @@ export interface ResumeResult {
   duplicate?: boolean;
 }
 
-/** Comes when the turn has really ended, or after 10 s with status `interrupting`. */
+/** Sent when the turn has really ended, or after 10 s with status `interrupting`. */
 export interface InterruptResult {
   turnId?: string;
   status: string;
@@ -1414,7 +1414,7 @@ export interface ApprovalListResult {
   pending: readonly Approval[];
 }
 
-/** Of an approval or a question: whether this answer counts, or which one came before. */
+/** Whether this answer to an approval or a question took effect, or which one came first. */
 export interface RespondResult {
   resolved: boolean;
   alreadyResolved?: Record<string, unknown>;
@@ -1424,7 +1424,7 @@ export interface ChangesListResult {
   files: readonly ReviewedFile[];
 }
 
-/** Everything that is not accepted yet, as one change. */
+/** All changes to a file that are not accepted yet, as one change. */
 export interface ReviewedFile {
   uri: string;
   op: "add" | "modify" | "delete";
@@ -1438,7 +1438,7 @@ export interface ReviewedFile {
   state: "pending" | "accepted" | "reverted" | "conflict";
 }
 
-/** Texts with LF as line end; one is absent where there is no file. */
+/** Both texts use LF as line ending; a text is absent when there was no file. */
 export interface ChangesDiffResult {
   oldText?: string;
   newText?: string;
@@ -1446,7 +1446,7 @@ export interface ChangesDiffResult {
   hunks: readonly Hunk[];
 }
 
-/** Files that were settled, and those that stay as they are, with the reason. */
+/** The files that were accepted or reverted, and those left unchanged, with the reason. */
 export interface ReviewResult {
   done: readonly string[];
   conflicts: readonly Conflict[];
@@ -1464,7 +1464,7 @@ export interface Checkpoint {
   nFiles: number;
 }
 
-/** URIs of files that are (with `dryRun`: would be) as they were; the others stay. */
+/** URIs of the files that were restored or, with `dryRun`, would be; others do not change. */
 export interface RestoreResult {
   restored: readonly string[];
   conflicts: readonly Conflict[];
@@ -1513,7 +1513,7 @@ export interface ToolInfo {
   annotations: Record<string, unknown>;
 }
 
-/** By name; of the same name the project's counts before the user's. */
+/** Sorted by name; a project's agent replaces a user's agent of the same name. */
 export interface AgentListResult {
   agents: readonly AgentSummary[];
 }
@@ -1525,7 +1525,7 @@ export interface AgentSummary {
   path?: string;
 }
 
-/** Best first. */
+/** Best match first. */
 export interface ContextSearchResult {
   items: readonly ContextItem[];
 }
@@ -1547,7 +1547,7 @@ export interface CommandInfo {
   argumentHint?: string;
 }
 
-/** Nearest first. */
+/** Nearest folder first. */
 export interface SkillListResult {
   skills: readonly SkillInfo[];
 }
@@ -1576,7 +1576,7 @@ export interface ModelInfo {
   reason?: string;
 }
 
-/** Sums over all calls, also those for titles and summaries; deleted conversations are gone. */
+/** Sums over all calls, including titles and summaries, but not deleted conversations. */
 export interface UsageReadResult {
   usage: Usage;
   byModel: readonly ModelUsage[];
@@ -1593,7 +1593,7 @@ export interface DayUsage {
   usage: Usage;
 }
 
-/** Effective settings; `sources` names where each value came from. Keys show as `***`. */
+/** The settings in force; `sources` names the source of each. Keys are shown as `***`. */
 export interface ConfigReadResult {
   value: Record<string, unknown>;
   sources: Record<string, string>;
@@ -1604,18 +1604,18 @@ export interface ConfigValidateResult {
   problems: readonly string[];
 }
 
-/** Never the values. */
+/** The names of lent keys and secrets, never their values. */
 export interface SecretNames {
   names: readonly string[];
   forCommands: readonly string[];
 }
 
-/** All of them, by name. */
+/** All MCP servers with their current state, by name. */
 export interface McpServers {
   servers: readonly McpServerInfo[];
 }
 
-/** One server as it stands. */
+/** The current state of one server. */
 export interface McpServerInfo {
   name: string;
   status: McpStatus;
@@ -1624,7 +1624,7 @@ export interface McpServerInfo {
   error?: string;
 }
 
-/** Where the user signs in; the server comes to `running` once they have. */
+/** Where the user signs in; the server's status becomes `running` once they have. */
 export interface McpAuthenticateResult {
   url?: string;
   opened: boolean;
@@ -1655,7 +1655,7 @@ export interface FolderTrust {
   trusted: Trust;
 }
 
-/** A durable event: a record of the log, byte for byte, with two fields in front. */
+/** A durable event: a record of the log, byte for byte, with two more fields in front. */
 export interface EventParams {
   v: 1;
   seq: number;
@@ -1668,7 +1668,7 @@ export interface EventParams {
   epoch: string;
 }
 
-/** Streamed text, never logged. */
+/** A piece of streamed text, never logged. */
 export interface DeltaParams {
   conversationId: string;
   turnId: string;
@@ -1678,20 +1678,20 @@ export interface DeltaParams {
   text: string;
 }
 
-/** For lists: created, updated or deleted. */
+/** A conversation was created, updated or deleted; for lists of conversations. */
 export interface ChangedParams {
   conversation: ConversationInfo;
   change: "created" | "updated" | "deleted";
 }
 
-/** Events that this client was too slow for; `conversation/events` has them. */
+/** This client was too slow and missed events; `conversation/events` has them. */
 export interface GapParams {
   conversationId: string;
   fromSeq: number;
   toSeq: number;
 }
 
-/** What a user should know about the daemon itself. */
+/** Something that the user should know about the daemon itself. */
 export interface DaemonStatusChangedParams {
   kind: "normal" | "warning" | "error";
   message: string;
@@ -1699,24 +1699,24 @@ export interface DaemonStatusChangedParams {
   error?: ErrorInfo;
 }
 
-/** Apply as one undo step; feature `applyEdit2`, else `workspace/applyEdit`. */
+/** Apply an edit as one undo step; feature `applyEdit2`, else `workspace/applyEdit`. */
 export interface ApplyEditParams {
   label: string;
   edit: Record<string, unknown>;
   save: "ifWasClean" | "never";
 }
 
-/** What the client shows, when it does not tell of an edit it made; feature `readDocument`. */
+/** Return a document's text, asked when the daemon lost track of it; feature `readDocument`. */
 export interface ReadDocumentParams {
   uri: string;
 }
 
-/** Save documents; feature `saveDocument`, else the user is told. */
+/** Save documents; feature `saveDocument`, else the agent is told that they are unsaved. */
 export interface SaveDocumentParams {
   uris: readonly string[];
 }
 
-/** What the language servers report; feature `diagnostics`. Without `uris` all that is known. */
+/** Return the diagnostics of `uris`, or all that are known; feature `diagnostics`. */
 export interface DiagnosticsParams {
   uris?: readonly string[];
   minSeverity: number;
@@ -1731,13 +1731,13 @@ export interface OpenDiffParams {
   title: string;
 }
 
-/** Ask the user's language servers; feature `languageRequests`. `params` are those of LSP. */
+/** Ask the user's language servers, with LSP's `params`; feature `languageRequests`. */
 export interface LanguageRequestParams {
   method: "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/prepareRename" | "textDocument/rename" | "workspace/symbol";
   params: Record<string, unknown>;
 }
 
-/** Ask the user; feature `approvalRequests`, else `window/showMessageRequest`. */
+/** Ask the user to approve an action; `approvalRequests`, else `window/showMessageRequest`. */
 export interface ApprovalRequestParams {
   id: string;
   digest: string;
@@ -1754,7 +1754,7 @@ export interface ApprovalRequestParams {
   createdAt: string;
 }
 
-/** Ask the user; feature `inputRequests`, else `window/showMessageRequest` for choices. */
+/** Ask the user a question; `inputRequests`, else `window/showMessageRequest` for choices. */
 export interface InputRequestParams {
   id: string;
   conversationId: string;
@@ -1766,7 +1766,7 @@ export interface InputRequestParams {
   createdAt: string;
 }
 
-/** Run a tool that this client gave with `clientTools`. */
+/** Run a tool that this client provided in `clientTools`. */
 export interface ToolCallParams {
   conversationId: string;
   itemId: string;

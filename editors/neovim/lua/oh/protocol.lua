@@ -64,7 +64,7 @@
 ---@field type "text"
 ---@field text string
 
---- Given in one of three ways; the log has `data` or `outputRef`.
+--- An image, given by one of three fields; in the log it has `data` or `outputRef`.
 ---@class (exact) oh.protocol.ImagePart
 ---@field type "image"
 ---@field mimeType string
@@ -72,7 +72,7 @@
 ---@field attachmentId? string
 ---@field outputRef? string
 
---- A file or conversation the user points at; a file the agent reads when it needs it.
+--- A file or conversation that the user refers to; the agent reads a file when it needs it.
 ---@class (exact) oh.protocol.ResourceLinkPart
 ---@field type "resourceLink"
 ---@field uri string
@@ -84,19 +84,19 @@
 ---@field start oh.protocol.Position
 ---@field end oh.protocol.Position
 
---- A place in a text; `character` counts units of the negotiated position encoding.
+--- A place in a text; `character` counts code units of the negotiated position encoding.
 ---@class (exact) oh.protocol.Position
 ---@field line integer
 ---@field character integer
 
---- A text given in full, for instance a web page or a mail.
+--- A text given in full, for instance a web page or an email.
 ---@class (exact) oh.protocol.ResourcePart
 ---@field type "resource"
 ---@field uri string
 ---@field mimeType? string
 ---@field text string
 
---- What the user has selected in an editor, as the editor shows it.
+--- The text that the user has selected in an editor, as the editor shows it.
 ---@class (exact) oh.protocol.SelectionPart
 ---@field type "selection"
 ---@field uri string
@@ -110,21 +110,21 @@
 ---@field uri string
 ---@field items table<string, any>[]
 
---- A command by its name, from `command/list`, with what the user wrote after it.
+--- A command by its name, from `command/list`, with the text that the user wrote after it.
 ---@class (exact) oh.protocol.CommandPart
 ---@field type "command"
 ---@field name string
 ---@field args? string
 ---@field prompt? string
 
---- A skill by its name, from `skill/list`, with what the user wrote after it.
+--- A skill by its name, from `skill/list`, with the text that the user wrote after it.
 ---@class (exact) oh.protocol.SkillPart
 ---@field type "skill"
 ---@field name string
 ---@field args? string
 ---@field prompt? string
 
---- Names of tools, with `*` for any. Without `allow` all are offered; `deny` wins.
+--- Tool names, in which `*` matches anything. Without `allow`, all are offered; `deny` wins.
 ---@class (exact) oh.protocol.ToolFilter
 ---@field allow? string[]
 ---@field deny? string[]
@@ -137,7 +137,7 @@
 ---@field annotations? table<string, any>
 ---@field timeoutS? number
 
---- Open a conversation from its log, repair what a crash left, subscribe to it.
+--- Open a conversation from its log, repair it after a crash, and subscribe to it.
 ---@class (exact) oh.protocol.OpenParams
 ---@field conversationId string
 ---@field afterSeq? integer
@@ -145,12 +145,12 @@
 ---@field limit? integer
 ---@field clientTools? oh.protocol.ClientTool[]
 
---- End its worker and free its log; the log stays.
+--- End the conversation's worker and unlock its log; the log is kept.
 ---@class (exact) oh.protocol.CloseParams
 ---@field conversationId string
 ---@field ifRunning? "error" | "interrupt" | "pause"
 
---- Rename, tag or put away a conversation, also one that is not open.
+--- Rename, tag or archive a conversation, open or not.
 ---@class (exact) oh.protocol.UpdateParams
 ---@field conversationId string
 ---@field title? string
@@ -158,12 +158,12 @@
 ---@field tags? string[]
 ---@field metadata? table<string, any>
 
---- Move its log to the trash, or remove it for good.
+--- Move the conversation's log to the trash, or remove it permanently.
 ---@class (exact) oh.protocol.DeleteParams
 ---@field conversationId string
 ---@field permanent? boolean
 
---- Conversations of the open folders.
+--- List the conversations of the open folders, or of one folder.
 ---@class (exact) oh.protocol.ListParams
 ---@field folder? string
 ---@field query? string
@@ -172,13 +172,13 @@
 ---@field cursor? string
 ---@field limit? integer
 
---- Items of a conversation, without opening or locking it.
+--- Read items of a conversation without opening or locking it.
 ---@class (exact) oh.protocol.ReadParams
 ---@field conversationId string
 ---@field before? string
 ---@field limit? integer
 
---- A page of records, as they are in the log.
+--- Read a page of records as they are in the log.
 ---@class (exact) oh.protocol.EventsParams
 ---@field conversationId string
 ---@field afterSeq? integer
@@ -186,25 +186,25 @@
 ---@field limit? integer
 ---@field types? string[]
 
---- All of a conversation as one text, without opening or locking it.
+--- Export a whole conversation as one text, without opening or locking it.
 ---@class (exact) oh.protocol.ExportParams
 ---@field conversationId string
 ---@field format? "jsonl" | "markdown" | "html"
 
---- Begin another conversation that has the first part of this one; this one stays as it is.
+--- Start a new conversation with the first part of this one, which does not change.
 ---@class (exact) oh.protocol.ForkParams
 ---@field conversationId string
 ---@field atItemId? string
 ---@field title? string
 
---- Go back to before a message: it and all after it no longer count.
+--- Go back to before a message: it and everything after it no longer count.
 ---@class (exact) oh.protocol.RollbackParams
 ---@field conversationId string
 ---@field toItemId string
 ---@field files? "keep" | "restore"
 ---@field dryRun? boolean
 
---- Start a turn, steer the running one, queue, or interrupt and start.
+--- Send a message: start a turn, steer the running one, queue, or interrupt and start.
 ---@class (exact) oh.protocol.SendMessageParams
 ---@field conversationId string
 ---@field clientRequestId? string
@@ -219,25 +219,25 @@
 ---@class (exact) oh.protocol.Overrides
 ---@field options? table<string, string>
 
---- Hold the turn after the step under way, or now.
+--- Pause the turn after the current step, or now.
 ---@class (exact) oh.protocol.PauseParams
 ---@field conversationId string
 ---@field clientRequestId? string
 ---@field when? "step" | "now"
 
---- Go on with the held turn, or continue after one that ended early.
+--- Resume the paused turn, or continue after a turn that ended early.
 ---@class (exact) oh.protocol.ResumeParams
 ---@field conversationId string
 ---@field clientRequestId? string
 ---@field message? oh.protocol.Part[]
 
---- End the turn now: the model's socket, the wait, the tool's processes.
+--- End the turn now, with its model call, any waiting, and the processes of its tools.
 ---@class (exact) oh.protocol.InterruptParams
 ---@field conversationId string
 ---@field turnId? string
 ---@field clearQueue? boolean
 
---- Replace older steps by a summary now, in the open turn or in one of its own.
+--- Replace older steps by a summary now, in the open turn or in a turn of its own.
 ---@class (exact) oh.protocol.CondenseParams
 ---@field conversationId string
 ---@field clientRequestId? string
@@ -251,31 +251,31 @@
 ---@field content? oh.protocol.Part[]
 ---@field position? integer
 
---- Ask the model about the conversation, without a trace in it but the cost.
+--- Ask the model about the conversation, leaving no trace in it except the cost.
 ---@class (exact) oh.protocol.AskParams
 ---@field conversationId string
 ---@field question string
 
---- Set the mode, the approval policy or the model from the next step on.
+--- Set the mode, the approval policy or the model, from the next step on.
 ---@class (exact) oh.protocol.SetOptionParams
 ---@field conversationId string
 ---@field clientRequestId? string
 ---@field optionId string
 ---@field value string
 
---- Get the events of an open conversation from now on.
+--- Receive the events of an open conversation from now on.
 ---@class (exact) oh.protocol.SubscribeParams
 ---@field conversationId string
 
---- Get no more events of this conversation.
+--- Receive no more events of this conversation.
 ---@class (exact) oh.protocol.UnsubscribeParams
 ---@field conversationId string
 
---- Approvals that wait.
+--- List the pending approvals.
 ---@class (exact) oh.protocol.ApprovalListParams
 ---@field conversationId? string
 
---- Allow or reject; the digest must be echoed and the first answer wins.
+--- Allow or reject an action; the digest must be echoed, and the first answer wins.
 ---@class (exact) oh.protocol.ApprovalRespondParams
 ---@field approvalId string
 ---@field digest string
@@ -298,7 +298,7 @@
 ---@field changes oh.protocol.FileChange[]
 ---@field hunks? (oh.protocol.NamedHunk | oh.protocol.Hunk)[]
 
---- One file before and after; the texts themselves lie in blobs, by their hash.
+--- One file before and after a change; the texts themselves are stored as blobs, by hash.
 ---@class (exact) oh.protocol.FileChange
 ---@field uri string
 ---@field op "add" | "modify" | "delete"
@@ -310,13 +310,13 @@
 ---@field unsaved? boolean
 ---@field form? oh.protocol.FileForm
 
---- How a text lies on the disk.
+--- How a text is stored on disk.
 ---@class (exact) oh.protocol.FileForm
 ---@field encoding? string
 ---@field bom? boolean
 ---@field mode? integer
 
---- With the file it is in.
+--- A hunk together with the file that it is in.
 ---@class (exact) oh.protocol.NamedHunk
 ---@field oldStart integer
 ---@field oldLines integer
@@ -324,7 +324,7 @@
 ---@field newLines integer
 ---@field uri string
 
---- Lines that differ, counted from 0; `old` is what was accepted, `new` the agent's.
+--- Lines that differ, counted from 0; `old` is the accepted text, `new` the agent's.
 ---@class (exact) oh.protocol.Hunk
 ---@field oldStart integer
 ---@field oldLines integer
@@ -346,7 +346,7 @@
 ---@field kind "trust"
 ---@field folder string
 
---- Agent-edited buffers that a command would not see unless they are saved first.
+--- Buffers that the agent edited; a command does not see the edits until they are saved.
 ---@class (exact) oh.protocol.SaveDocumentsSubject
 ---@field kind "saveDocuments"
 ---@field uris string[]
@@ -357,40 +357,40 @@
 ---@field action oh.protocol.InputAction
 ---@field content? string
 
---- Files that the agent changed, and what of it waits for review.
+--- List the files that the agent changed, with the changes that wait for review.
 ---@class (exact) oh.protocol.ChangesListParams
 ---@field conversationId string
 ---@field turnId? string
 
---- What of a file waits for review, with its hunks.
+--- Show the changes to a file that wait for review, with their hunks.
 ---@class (exact) oh.protocol.ChangesDiffParams
 ---@field conversationId string
 ---@field uri string
 ---@field turnId? string
 
---- Keep changes: they no longer wait for review.
+--- Accept changes: they no longer wait for review.
 ---@class (exact) oh.protocol.AcceptParams
 ---@field conversationId string
 ---@field uris? string[]
 ---@field hunks? oh.protocol.NamedHunk[]
 
---- Take changes back through the editor, around what the user changed since.
+--- Revert changes through the editor, leaving later changes of the user in place.
 ---@class (exact) oh.protocol.RevertParams
 ---@field conversationId string
 ---@field uris? string[]
 ---@field hunks? oh.protocol.NamedHunk[]
 
---- The moments before the agent changed files, oldest first.
+--- List the points before each change of files by the agent, oldest first.
 ---@class (exact) oh.protocol.CheckpointListParams
 ---@field conversationId string
 
---- Take back what the agent did to files since then; the conversation goes on, and is told.
+--- Undo the agent's changes to files since a checkpoint; the model is told.
 ---@class (exact) oh.protocol.CheckpointRestoreParams
 ---@field conversationId string
 ---@field checkpointId string
 ---@field dryRun? boolean
 
---- Upload an image in pieces, for a message that names it; kept until the daemon ends.
+--- Upload an image in pieces, to be used in a message; kept until the daemon exits.
 ---@class (exact) oh.protocol.AttachmentPutParams
 ---@field attachmentId? string
 ---@field mimeType string
@@ -399,7 +399,7 @@
 ---@field data string
 ---@field sha256? string
 
---- More of an output of which the item shows head and tail only.
+--- Read more of an output of which the item only shows the beginning and the end.
 ---@class (exact) oh.protocol.OutputReadParams
 ---@field conversationId string
 ---@field outputRef string
@@ -407,108 +407,108 @@
 ---@field limit? integer
 ---@field encoding? "utf-8" | "base64"
 
---- The agent's terminals; none when the conversation is not open.
+--- List the agent's terminals; there are none while the conversation is not open.
 ---@class (exact) oh.protocol.TerminalListParams
 ---@field conversationId string
 
---- What a terminal showed, as text; at least its last MiB is kept.
+--- Read what a terminal showed, as text; at least the last MiB is kept.
 ---@class (exact) oh.protocol.TerminalReadParams
 ---@field conversationId string
 ---@field terminalId string
 ---@field offset? integer
 ---@field limit? integer
 
---- Type into the program that runs; the agent hears of it.
+--- Type into the program that runs in a terminal; the agent is told.
 ---@class (exact) oh.protocol.TerminalWriteParams
 ---@field conversationId string
 ---@field terminalId string
 ---@field data string
 
---- End what runs in a terminal, also in the background; its shell stays.
+--- End everything that runs in a terminal, background jobs included; its shell stays.
 ---@class (exact) oh.protocol.TerminalKillParams
 ---@field conversationId string
 ---@field terminalId string
 
---- Tools the agent is offered.
+--- List the tools that the agent is offered.
 ---@class (exact) oh.protocol.ToolListParams
 ---@field conversationId? string
 
---- Agents that can be delegated to, in a conversation, a folder or the open folders.
+--- List the agents to delegate to, for a conversation, a folder or the open folders.
 ---@class (exact) oh.protocol.AgentListParams
 ---@field conversationId? string
 ---@field folder? string
 
---- What a message can mention, by a few of its letters.
+--- Find what a message can mention, by a few letters of its name.
 ---@class (exact) oh.protocol.ContextSearchParams
 ---@field query string
 ---@field kinds? oh.protocol.ContextKind[]
 ---@field limit? integer
 ---@field conversationId? string
 
---- Commands that a message can name by a part of type `command`.
+--- List the commands that a message can contain as a part of type `command`.
 ---@class (exact) oh.protocol.CommandListParams
 ---@field conversationId? string
 
---- Skills of the project and of the user, also those that are not used, with the reason.
+--- List the skills of the project and the user; one that is not used says why.
 ---@class (exact) oh.protocol.SkillListParams
 ---@field conversationId? string
 ---@field folder? string
 
---- Models that can be chosen by name.
+--- List the models that can be chosen by name.
 ---@class (exact) oh.protocol.ModelListParams
 
---- What model calls took, in one conversation or all of the open folders.
+--- Sum the tokens and costs of one conversation, or of all in the open folders.
 ---@class (exact) oh.protocol.UsageReadParams
 ---@field conversationId? string
 ---@field since? string
 
---- Settings and where each comes from.
+--- Read the settings in force, and the source of each.
 ---@class (exact) oh.protocol.ConfigReadParams
 ---@field section? string
 
---- What is wrong with settings that are not in force yet.
+--- Check settings that are not in force yet, and report their problems.
 ---@class (exact) oh.protocol.ConfigValidateParams
 ---@field settings table<string, any>
 ---@field source? "client" | "project" | "user"
 
---- Lend the daemon a key, or a secret for commands, from the editor's store, until it ends.
+--- Lend the daemon a key, or a secret for commands, from the editor's store until it exits.
 ---@class (exact) oh.protocol.SecretSetParams
 ---@field name string
 ---@field value string
 ---@field forCommands? boolean
 
---- Forget a key or a secret; it stays masked.
+--- Forget a key or a secret; its value is still masked everywhere.
 ---@class (exact) oh.protocol.SecretRemoveParams
 ---@field name string
 
---- Which keys and secrets the editor has lent.
+--- List the names of the keys and secrets that the editor has lent.
 ---@class (exact) oh.protocol.SecretListParams
 
---- MCP servers of the settings: how each stands and what it offers.
+--- List the MCP servers of the settings, each with its state and its tools.
 ---@class (exact) oh.protocol.McpListParams
 
---- Start a server or end it; the settings stay as they are.
+--- Start or stop a server; the settings do not change.
 ---@class (exact) oh.protocol.McpSetEnabledParams
 ---@field server string
 ---@field enabled boolean
 
---- Start a server anew, and take its tools as they are now.
+--- Restart a server and accept its tools as they are now.
 ---@class (exact) oh.protocol.McpRestartParams
 ---@field server string
 
---- Sign in to a server with a `url`; who was signed in before is forgotten.
+--- Sign in to a server with a `url`; an earlier sign-in is forgotten.
 ---@class (exact) oh.protocol.McpAuthenticateParams
 ---@field server string
 
---- How the daemon is.
+--- Read the state of the daemon: its load, and warnings.
 ---@class (exact) oh.protocol.DaemonStatusParams
 
---- What a folder's agent may do.
+--- Set what agents may do in a folder.
 ---@class (exact) oh.protocol.SetTrustParams
 ---@field folder string
 ---@field trusted oh.protocol.Trust
 
---- What the user looks at now, whole; the agent is told with the next message.
+--- Report everything that the user now sees; the agent is told with the next message.
 ---@class (exact) oh.protocol.ContextChangedParams
 ---@field activeUri? string
 ---@field selection? oh.protocol.ShownSelection
@@ -516,7 +516,7 @@
 ---@field openUris? string[]
 ---@field diagnosticsSummary? oh.protocol.ProblemCounts
 
---- Of the active document; an empty range is the cursor.
+--- The selection in the active document; an empty range is the cursor.
 ---@class (exact) oh.protocol.ShownSelection
 ---@field uri string
 ---@field range oh.protocol.Range
@@ -556,22 +556,22 @@
 --- No fields.
 ---@class (exact) oh.protocol.Empty
 
---- LSP's result; of several servers, that of the first which has one.
+--- LSP's result; with several servers, that of the first server that has one.
 ---@class (exact) oh.protocol.LanguageRequestResult
 ---@field result any
 
---- Without an option nothing is decided: the approval stays pending.
+--- Without an option, nothing is decided: the approval stays pending.
 ---@class (exact) oh.protocol.ApprovalAnswer
 ---@field optionId? string
 ---@field feedback? string
 ---@field editedSubject? oh.protocol.Subject
 
---- Without an action nothing is decided: the question stays open.
+--- Without an action, nothing is decided: the question stays open.
 ---@class (exact) oh.protocol.InputAnswer
 ---@field action? oh.protocol.InputAction
 ---@field content? string
 
---- MCP's result of a tool.
+--- A tool result in MCP's form.
 ---@class (exact) oh.protocol.ToolCallResult
 ---@field content? table<string, any>[]
 ---@field structuredContent? any
@@ -611,7 +611,7 @@
 ---@field forkedFrom? oh.protocol.ForkOrigin
 ---@field parentId? string
 
---- What model calls took. `cost` is absent when any of them had no known price.
+--- Tokens and cost of model calls. `cost` is absent when any call had no known price.
 ---@class (exact) oh.protocol.Usage
 ---@field inputTokens integer
 ---@field outputTokens integer
@@ -634,7 +634,7 @@
 ---@field mine boolean
 ---@field pid? integer
 
---- The conversation that another one is a branch of, and the last event that both have.
+--- The conversation that another one was forked from, and the last event that both share.
 ---@class (exact) oh.protocol.ForkOrigin
 ---@field id string
 ---@field seq integer
@@ -652,7 +652,7 @@
 ---@field value string
 ---@field label string
 
---- Everything up to `lastSeq`; live events go on at `lastSeq + 1` after this answer.
+--- The conversation up to `lastSeq`; live events continue at `lastSeq + 1` after this answer.
 ---@class (exact) oh.protocol.OpenResult
 ---@field conversation oh.protocol.ConversationInfo
 ---@field options oh.protocol.Option[]
@@ -726,7 +726,7 @@
 ---@field uri string
 ---@field range? oh.protocol.Range
 
---- The model's tool call as it must be replayed; clients ignore it.
+--- The model's tool call, as it must be sent back to the model; clients ignore it.
 ---@class (exact) oh.protocol.ModelCall
 ---@field id string
 ---@field name string
@@ -812,7 +812,7 @@
 ---@field status "pending" | "inProgress" | "completed"
 ---@field priority "high" | "medium" | "low"
 
---- A sub-agent at work; what it does is in the log of its own conversation.
+--- A sub-agent; what it does is in the log of its own conversation.
 ---@class (exact) oh.protocol.SubagentItem
 ---@field id string
 ---@field status oh.protocol.ItemStatus
@@ -837,7 +837,7 @@
 ---@field note? string
 ---@field skill? string
 
---- From here on the model gets `summary` for what came before `keepFrom`.
+--- From here on, the model gets `summary` in place of everything before `keepFrom`.
 ---@class (exact) oh.protocol.CondensationItem
 ---@field id string
 ---@field status oh.protocol.ItemStatus
@@ -861,14 +861,14 @@
 ---@field cause? oh.protocol.Cause
 ---@field event oh.protocol.Event
 
---- The client's request behind an event, kept so that a repeated request is recognised.
+--- The client request that caused an event, kept so that a repeated request is recognised.
 ---@class (exact) oh.protocol.Cause
 ---@field method string
 ---@field clientRequestId string
 ---@field bodyHash string
 ---@field result table<string, any>
 
---- The first event: all that later behaviour depends on and that a reader may ask for.
+--- The first event: everything that later behaviour depends on or that a reader needs.
 ---@class (exact) oh.protocol.ConversationCreated
 ---@field type "conversation.created"
 ---@field title string
@@ -882,7 +882,7 @@
 ---@field forkedFrom? oh.protocol.ForkOrigin
 ---@field parentId? string
 
---- What answers in this conversation, exactly as the model gets it.
+--- The model, prompt and tools of a conversation, exactly as they are sent to the model.
 ---@class (exact) oh.protocol.AgentInfo
 ---@field model string
 ---@field label string
@@ -890,12 +890,12 @@
 ---@field contextFiles? string[]
 ---@field tools table<string, any>[]
 
---- The conversation goes on with another model, prompt or set of tools.
+--- The conversation continues with another model, prompt or set of tools.
 ---@class (exact) oh.protocol.AgentChanged
 ---@field type "agent.changed"
 ---@field agent oh.protocol.AgentInfo
 
---- It has another title, tags or metadata, or was put away or fetched back.
+--- The title, tags or metadata changed, or the conversation was archived or unarchived.
 ---@class (exact) oh.protocol.ConversationUpdated
 ---@field type "conversation.updated"
 ---@field title? string
@@ -903,18 +903,18 @@
 ---@field tags? string[]
 ---@field metadata? table<string, any>
 
---- A clean end by `conversation/close`; it can be opened again.
+--- The conversation was closed cleanly by `conversation/close`; it can be opened again.
 ---@class (exact) oh.protocol.ConversationClosed
 ---@field type "conversation.closed"
 
---- The status moved; `reason` says why it is paused.
+--- The status changed; `reason` says why the conversation is paused.
 ---@class (exact) oh.protocol.StatusChanged
 ---@field type "status.changed"
 ---@field from oh.protocol.ConversationState
 ---@field to oh.protocol.ConversationState
 ---@field reason? oh.protocol.PauseReason
 
---- A message waits: for the next step when it steers, else for its own turn.
+--- A message waits: for the next step if it steers, else for a turn of its own.
 ---@class (exact) oh.protocol.MessageQueued
 ---@field type "message.queued"
 ---@field message oh.protocol.QueuedMessage
@@ -928,44 +928,44 @@
 ---@field options? table<string, string>
 ---@field createdAt string
 
---- A waiting message has another text, place or delivery.
+--- The content, position or delivery of a waiting message changed.
 ---@class (exact) oh.protocol.MessageEdited
 ---@field type "message.edited"
 ---@field message oh.protocol.QueuedMessage
 ---@field position integer
 
---- It left the queue: it starts a turn, steers the running one, or was removed.
+--- A message left the queue: it starts a turn, steers the running one, or was removed.
 ---@class (exact) oh.protocol.MessageDequeued
 ---@field type "message.dequeued"
 ---@field messageId string
 ---@field outcome "started" | "steered" | "removed"
 
---- A hook refused the message that is this item: the model never gets it.
+--- A hook refused the message that this item shows; the model never gets it.
 ---@class (exact) oh.protocol.MessageRefused
 ---@field type "message.refused"
 ---@field reason string
 
---- The agent begins to work, on a message or on what an ended turn left.
+--- The agent starts to work on a message, a resume or a condensation.
 ---@class (exact) oh.protocol.TurnStarted
 ---@field type "turn.started"
 ---@field cause "message" | "resume" | "condense"
 ---@field options? table<string, string>
 
---- The turn is on hold; `conversation/resume` or a message goes on with it.
+--- The turn is paused; `conversation/resume` or a message resumes it.
 ---@class (exact) oh.protocol.TurnPaused
 ---@field type "turn.paused"
 ---@field reason oh.protocol.PauseReason
 
---- The same turn goes on.
+--- The paused turn continues.
 ---@class (exact) oh.protocol.TurnResumed
 ---@field type "turn.resumed"
 
---- The last event of its turn.
+--- The turn ended; this is its last event.
 ---@class (exact) oh.protocol.TurnCompleted
 ---@field type "turn.completed"
 ---@field turn oh.protocol.Turn
 
---- From a user message (or resume) until the agent rests.
+--- The agent's work from a user message (or a resume) until it rests.
 ---@class (exact) oh.protocol.Turn
 ---@field id string
 ---@field status "running" | "completed" | "interrupted" | "paused" | "failed"
@@ -978,7 +978,7 @@
 ---@field finalText? string
 ---@field result? any
 
---- A failure as clients show it: what happened and the way out, never a traceback.
+--- A failure as clients show it: what happened and what to do, never a traceback.
 ---@class (exact) oh.protocol.ErrorInfo
 ---@field code integer
 ---@field kind string
@@ -986,7 +986,7 @@
 ---@field retryable boolean
 ---@field hint? string
 
---- Somebody asked to pause, after the step under way or now.
+--- Somebody asked to pause, after the current step or now.
 ---@class (exact) oh.protocol.PauseRequested
 ---@field type "pause.requested"
 ---@field when "step" | "now"
@@ -995,17 +995,17 @@
 ---@class (exact) oh.protocol.InterruptRequested
 ---@field type "interrupt.requested"
 
---- Somebody asked to condense what the model gets of this conversation.
+--- Somebody asked to condense the part of the conversation that is sent to the model.
 ---@class (exact) oh.protocol.CondensationRequested
 ---@field type "condensation.requested"
 ---@field instructions? string
 
---- For a tool item this is the action: it is durable before the tool runs.
+--- An item started. For a tool item, this is the action, logged durably before the tool runs.
 ---@class (exact) oh.protocol.ItemStarted
 ---@field type "item.started"
 ---@field item oh.protocol.Item
 
---- The status moves; the rest comes when the user edited the action before allowing it.
+--- The status changed; the other fields are set if the user edited the action to allow it.
 ---@class (exact) oh.protocol.ItemUpdated
 ---@field type "item.updated"
 ---@field status oh.protocol.ItemStatus
@@ -1015,7 +1015,7 @@
 ---@field risk? oh.protocol.Risk
 ---@field summary? string
 
---- The item as it stays. For a tool item this is the observation.
+--- The item in its final state. For a tool item, this is the observation.
 ---@class (exact) oh.protocol.ItemCompleted
 ---@field type "item.completed"
 ---@field item oh.protocol.Item
@@ -1025,7 +1025,7 @@
 ---@field type "approval.requested"
 ---@field approval oh.protocol.Approval
 
---- A held action, durable until somebody decides. `digest` covers everything shown.
+--- An action held until somebody decides, across restarts. `digest` covers all that is shown.
 ---@class (exact) oh.protocol.Approval
 ---@field id string
 ---@field digest string
@@ -1047,7 +1047,7 @@
 ---@field effect "allow" | "reject"
 ---@field scope oh.protocol.Scope
 
---- It was decided, and by whom; `editedSubject` is what runs instead.
+--- An approval was decided, and by whom; `editedSubject` is what runs instead.
 ---@class (exact) oh.protocol.ApprovalResolved
 ---@field type "approval.resolved"
 ---@field approvalId string
@@ -1061,7 +1061,7 @@
 ---@field type "input.requested"
 ---@field input oh.protocol.InputRequest
 
---- A question of the agent, durable until somebody answers. Text of the model: untrusted.
+--- A question of the agent, kept until somebody answers. The model wrote it: untrusted.
 ---@class (exact) oh.protocol.InputRequest
 ---@field id string
 ---@field conversationId string
@@ -1072,7 +1072,7 @@
 ---@field choices? string[]
 ---@field createdAt string
 
---- It was answered, and how; by a `message` when the user typed into the chat instead.
+--- A question was answered, by a `message` if the user typed into the chat instead.
 ---@class (exact) oh.protocol.InputResolved
 ---@field type "input.resolved"
 ---@field inputId string
@@ -1080,7 +1080,7 @@
 ---@field content? string
 ---@field by "user" | "message" | "interrupted" | "changed"
 
---- Why an action ran or not without asking: the rule and the digest it covers.
+--- An action was allowed or rejected without asking: the rule, and the action's digest.
 ---@class (exact) oh.protocol.ActionDecided
 ---@field type "action.decided"
 ---@field effect "allow" | "reject"
@@ -1089,13 +1089,13 @@
 ---@field reasons string[]
 ---@field digest string
 
---- All files the turn has changed so far, each with its first and last hash.
+--- All files that the turn has changed so far, each with its first and last hash.
 ---@class (exact) oh.protocol.ChangesUpdated
 ---@field type "changes.updated"
 ---@field files oh.protocol.FileChange[]
 ---@field bySubagent? oh.protocol.FileChange[]
 
---- The user kept or reverted changes of a file; hashes of texts, absent for no file.
+--- The user accepted or reverted changes of a file; a hash is absent if there is no file.
 ---@class (exact) oh.protocol.ChangesReviewed
 ---@field type "changes.reviewed"
 ---@field uri string
@@ -1103,7 +1103,7 @@
 ---@field base? string
 ---@field now? string
 
---- What was run changed files; the folders before and after are in the conversation's store.
+--- A command or tool changed files; the store has the folders before and after it.
 ---@class (exact) oh.protocol.CheckpointCreated
 ---@field type "checkpoint.created"
 ---@field before table<string, string>
@@ -1111,14 +1111,14 @@
 ---@field nFiles integer
 ---@field saved? table<string, string>
 
---- This item and all after it no longer count, nor do the events after `toSeq`.
+--- This item and all later ones no longer count, nor do the events after `toSeq`.
 ---@class (exact) oh.protocol.ConversationRolledBack
 ---@field type "conversation.rolledBack"
 ---@field toSeq integer
 ---@field toItemId string
 ---@field files "keep" | "restore"
 
---- One model call's usage; the totals are sums of these.
+--- Usage of one model call; the totals are sums of these.
 ---@class (exact) oh.protocol.UsageUpdated
 ---@field type "usage.updated"
 ---@field usage oh.protocol.Usage
@@ -1128,12 +1128,12 @@
 ---@field contextSize? integer
 ---@field purpose? oh.protocol.Purpose
 
---- Options as they are from the next step on; only those that changed.
+--- The options that changed, with their values from the next step on.
 ---@class (exact) oh.protocol.OptionsChanged
 ---@field type "options.changed"
 ---@field values table<string, string>
 
---- A model call failed and is tried again; deltas of `drop_item_ids` no longer count.
+--- A model call failed and is retried; deltas of the items in `dropItemIds` no longer count.
 ---@class (exact) oh.protocol.RetryScheduled
 ---@field type "retry.scheduled"
 ---@field attempt integer
@@ -1143,7 +1143,7 @@
 ---@field dropItemIds string[]
 ---@field model? string
 
---- A failure that the turn could not get over.
+--- A failure that the turn could not recover from.
 ---@class (exact) oh.protocol.ErrorRaised
 ---@field type "error.raised"
 ---@field error oh.protocol.ErrorInfo
@@ -1155,7 +1155,7 @@
 ---@field title string
 ---@field description? string
 
---- The agent goes in circles: it was told to try another way, or its turn was stopped.
+--- The agent repeats itself: it was told to try another way, or its turn was ended.
 ---@class (exact) oh.protocol.StuckDetected
 ---@field type "stuck.detected"
 ---@field pattern oh.protocol.StuckPattern
@@ -1174,7 +1174,7 @@
 ---@field items oh.protocol.Item[]
 ---@field nextBefore? string
 
---- Records as they are in the log; `truncated` when more exist on that side.
+--- Records as they are in the log; `truncated` says that there are more in that direction.
 ---@class (exact) oh.protocol.EventsResult
 ---@field events oh.protocol.LogRecord[]
 ---@field firstSeq integer
@@ -1190,7 +1190,7 @@
 ---@field conflicts oh.protocol.Conflict[]
 ---@field conversation oh.protocol.ConversationInfo
 
---- A file that stays as it is, and why.
+--- A file that was left unchanged, and why.
 ---@class (exact) oh.protocol.Conflict
 ---@field uri string
 ---@field reason string
@@ -1213,7 +1213,7 @@
 ---@field turnId? string
 ---@field duplicate? boolean
 
---- Comes when the turn has really ended, or after 10 s with status `interrupting`.
+--- Sent when the turn has really ended, or after 10 s with status `interrupting`.
 ---@class (exact) oh.protocol.InterruptResult
 ---@field turnId? string
 ---@field status string
@@ -1240,7 +1240,7 @@
 ---@class (exact) oh.protocol.ApprovalListResult
 ---@field pending oh.protocol.Approval[]
 
---- Of an approval or a question: whether this answer counts, or which one came before.
+--- Whether this answer to an approval or a question took effect, or which one came first.
 ---@class (exact) oh.protocol.RespondResult
 ---@field resolved boolean
 ---@field alreadyResolved? table<string, any>
@@ -1248,7 +1248,7 @@
 ---@class (exact) oh.protocol.ChangesListResult
 ---@field files oh.protocol.ReviewedFile[]
 
---- Everything that is not accepted yet, as one change.
+--- All changes to a file that are not accepted yet, as one change.
 ---@class (exact) oh.protocol.ReviewedFile
 ---@field uri string
 ---@field op "add" | "modify" | "delete"
@@ -1261,14 +1261,14 @@
 ---@field form? oh.protocol.FileForm
 ---@field state "pending" | "accepted" | "reverted" | "conflict"
 
---- Texts with LF as line end; one is absent where there is no file.
+--- Both texts use LF as line ending; a text is absent when there was no file.
 ---@class (exact) oh.protocol.ChangesDiffResult
 ---@field oldText? string
 ---@field newText? string
 ---@field patch string
 ---@field hunks oh.protocol.Hunk[]
 
---- Files that were settled, and those that stay as they are, with the reason.
+--- The files that were accepted or reverted, and those left unchanged, with the reason.
 ---@class (exact) oh.protocol.ReviewResult
 ---@field done string[]
 ---@field conflicts oh.protocol.Conflict[]
@@ -1283,7 +1283,7 @@
 ---@field title string
 ---@field nFiles integer
 
---- URIs of files that are (with `dryRun`: would be) as they were; the others stay.
+--- URIs of the files that were restored or, with `dryRun`, would be; others do not change.
 ---@class (exact) oh.protocol.RestoreResult
 ---@field restored string[]
 ---@field conflicts oh.protocol.Conflict[]
@@ -1324,7 +1324,7 @@
 ---@field inputSchema table<string, any>
 ---@field annotations table<string, any>
 
---- By name; of the same name the project's counts before the user's.
+--- Sorted by name; a project's agent replaces a user's agent of the same name.
 ---@class (exact) oh.protocol.AgentListResult
 ---@field agents oh.protocol.AgentSummary[]
 
@@ -1334,7 +1334,7 @@
 ---@field source "builtin" | "project" | "user"
 ---@field path? string
 
---- Best first.
+--- Best match first.
 ---@class (exact) oh.protocol.ContextSearchResult
 ---@field items oh.protocol.ContextItem[]
 
@@ -1352,7 +1352,7 @@
 ---@field description string
 ---@field argumentHint? string
 
---- Nearest first.
+--- Nearest folder first.
 ---@class (exact) oh.protocol.SkillListResult
 ---@field skills oh.protocol.SkillInfo[]
 
@@ -1377,7 +1377,7 @@
 ---@field available boolean
 ---@field reason? string
 
---- Sums over all calls, also those for titles and summaries; deleted conversations are gone.
+--- Sums over all calls, including titles and summaries, but not deleted conversations.
 ---@class (exact) oh.protocol.UsageReadResult
 ---@field usage oh.protocol.Usage
 ---@field byModel oh.protocol.ModelUsage[]
@@ -1391,7 +1391,7 @@
 ---@field day string
 ---@field usage oh.protocol.Usage
 
---- Effective settings; `sources` names where each value came from. Keys show as `***`.
+--- The settings in force; `sources` names the source of each. Keys are shown as `***`.
 ---@class (exact) oh.protocol.ConfigReadResult
 ---@field value table<string, any>
 ---@field sources table<string, string>
@@ -1400,16 +1400,16 @@
 ---@class (exact) oh.protocol.ConfigValidateResult
 ---@field problems string[]
 
---- Never the values.
+--- The names of lent keys and secrets, never their values.
 ---@class (exact) oh.protocol.SecretNames
 ---@field names string[]
 ---@field forCommands string[]
 
---- All of them, by name.
+--- All MCP servers with their current state, by name.
 ---@class (exact) oh.protocol.McpServers
 ---@field servers oh.protocol.McpServerInfo[]
 
---- One server as it stands.
+--- The current state of one server.
 ---@class (exact) oh.protocol.McpServerInfo
 ---@field name string
 ---@field status oh.protocol.McpStatus
@@ -1417,7 +1417,7 @@
 ---@field leftOut string[]
 ---@field error? string
 
---- Where the user signs in; the server comes to `running` once they have.
+--- Where the user signs in; the server's status becomes `running` once they have.
 ---@class (exact) oh.protocol.McpAuthenticateResult
 ---@field url? string
 ---@field opened boolean
@@ -1443,7 +1443,7 @@
 ---@field folder string
 ---@field trusted oh.protocol.Trust
 
---- A durable event: a record of the log, byte for byte, with two fields in front.
+--- A durable event: a record of the log, byte for byte, with two more fields in front.
 ---@class (exact) oh.protocol.EventParams
 ---@field v 1
 ---@field seq integer
@@ -1455,7 +1455,7 @@
 ---@field conversationId string
 ---@field epoch string
 
---- Streamed text, never logged.
+--- A piece of streamed text, never logged.
 ---@class (exact) oh.protocol.DeltaParams
 ---@field conversationId string
 ---@field turnId string
@@ -1464,39 +1464,39 @@
 ---@field offset integer
 ---@field text string
 
---- For lists: created, updated or deleted.
+--- A conversation was created, updated or deleted; for lists of conversations.
 ---@class (exact) oh.protocol.ChangedParams
 ---@field conversation oh.protocol.ConversationInfo
 ---@field change "created" | "updated" | "deleted"
 
---- Events that this client was too slow for; `conversation/events` has them.
+--- This client was too slow and missed events; `conversation/events` has them.
 ---@class (exact) oh.protocol.GapParams
 ---@field conversationId string
 ---@field fromSeq integer
 ---@field toSeq integer
 
---- What a user should know about the daemon itself.
+--- Something that the user should know about the daemon itself.
 ---@class (exact) oh.protocol.DaemonStatusChangedParams
 ---@field kind "normal" | "warning" | "error"
 ---@field message string
 ---@field conversationId? string
 ---@field error? oh.protocol.ErrorInfo
 
---- Apply as one undo step; feature `applyEdit2`, else `workspace/applyEdit`.
+--- Apply an edit as one undo step; feature `applyEdit2`, else `workspace/applyEdit`.
 ---@class (exact) oh.protocol.ApplyEditParams
 ---@field label string
 ---@field edit table<string, any>
 ---@field save "ifWasClean" | "never"
 
---- What the client shows, when it does not tell of an edit it made; feature `readDocument`.
+--- Return a document's text, asked when the daemon lost track of it; feature `readDocument`.
 ---@class (exact) oh.protocol.ReadDocumentParams
 ---@field uri string
 
---- Save documents; feature `saveDocument`, else the user is told.
+--- Save documents; feature `saveDocument`, else the agent is told that they are unsaved.
 ---@class (exact) oh.protocol.SaveDocumentParams
 ---@field uris string[]
 
---- What the language servers report; feature `diagnostics`. Without `uris` all that is known.
+--- Return the diagnostics of `uris`, or all that are known; feature `diagnostics`.
 ---@class (exact) oh.protocol.DiagnosticsParams
 ---@field uris? string[]
 ---@field minSeverity integer
@@ -1509,12 +1509,12 @@
 ---@field newUri string
 ---@field title string
 
---- Ask the user's language servers; feature `languageRequests`. `params` are those of LSP.
+--- Ask the user's language servers, with LSP's `params`; feature `languageRequests`.
 ---@class (exact) oh.protocol.LanguageRequestParams
 ---@field method "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/prepareRename" | "textDocument/rename" | "workspace/symbol"
 ---@field params table<string, any>
 
---- Ask the user; feature `approvalRequests`, else `window/showMessageRequest`.
+--- Ask the user to approve an action; `approvalRequests`, else `window/showMessageRequest`.
 ---@class (exact) oh.protocol.ApprovalRequestParams
 ---@field id string
 ---@field digest string
@@ -1530,7 +1530,7 @@
 ---@field editable boolean
 ---@field createdAt string
 
---- Ask the user; feature `inputRequests`, else `window/showMessageRequest` for choices.
+--- Ask the user a question; `inputRequests`, else `window/showMessageRequest` for choices.
 ---@class (exact) oh.protocol.InputRequestParams
 ---@field id string
 ---@field conversationId string
@@ -1541,7 +1541,7 @@
 ---@field choices? string[]
 ---@field createdAt string
 
---- Run a tool that this client gave with `clientTools`.
+--- Run a tool that this client provided in `clientTools`.
 ---@class (exact) oh.protocol.ToolCallParams
 ---@field conversationId string
 ---@field itemId string
