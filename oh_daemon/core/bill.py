@@ -1,4 +1,4 @@
-"""What a model call took, as the log has it; and sums by model and by day, a fold over any logs."""
+"""Usage of a model call, as the log keeps it, and its sums by model and day over any logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oh_daemon.core.state import add_usage
 def billed(
     model: Model, request: ModelRequest, progress: Progress, clock: Clock
 ) -> tuple[ModelAnswer, UsageUpdated]:
-    """The answer and what it took; only a step says how full the context is."""
+    """Return the answer and its usage; only a step's usage says how full the context is."""
     started = clock.monotonic()
     answer = model.complete(request, progress)
     is_step = request.purpose is None
@@ -27,10 +27,10 @@ def billed(
 
 
 class Bill:
-    """Counts each call once, also when a branch has it in its own log too."""
+    """Sums up usage; counts each call once, even if the log of a branch has a copy of it."""
 
     def __init__(self, since: str = "") -> None:
-        """`since` is the beginning of a time in ISO 8601, UTC; earlier calls do not count."""
+        """Leave out calls before `since`, a time in ISO 8601, UTC, or the start of one."""
         self._since = since
         self._seen: set[str] = set()
         self._total: Json = {}
@@ -38,7 +38,7 @@ class Bill:
         self._by_day: dict[str, Json] = {}
 
     def add(self, record: Json) -> None:
-        """Take in one record of a log."""
+        """Add one record of a log."""
         event, ts = record["event"], str(record["ts"])
         if event["type"] != "usage.updated" or ts < self._since:
             return
@@ -52,7 +52,7 @@ class Bill:
         self._by_day[day] = add_usage(self._by_day.get(day, {}), usage)
 
     def rendered(self) -> Json:
-        """By its wire names: the dearest model in tokens first, the newest day first."""
+        """Return the sums by wire names: most input tokens first among models, newest day first."""
         models = sorted(self._by_model.items(), key=lambda pair: -pair[1].get("inputTokens", 0))
         days = sorted(self._by_day.items(), reverse=True)
         return {

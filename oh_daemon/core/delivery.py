@@ -1,4 +1,4 @@
-"""What becomes of a message that comes now, and what may be resumed: pure decisions."""
+"""Pure decisions: how a message that arrives now is delivered, and what may be resumed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Disposition = Literal["started", "steered", "queued", "interruptedAndStarted"]
 def plan_delivery(
     state: State, delivery: Delivery, *, run: bool, has_options: bool = False
 ) -> Disposition:
-    """What becomes of a message that comes now.
+    """Decide how a message that arrives now is delivered.
 
-    Raises `OverloadedError` when the queue is full, and `InvalidStateError` for one with options
-    of its own that would join another turn.
+    Raises `OverloadedError` when the queue is full, and `InvalidStateError` for a message with
+    options of its own that would join another turn.
     """
     if has_options and (not run or _plan(state, delivery, run=run) == "steered"):
         raise InvalidStateError(
@@ -53,18 +53,18 @@ DELIVERED: dict[Disposition, Delivery] = {"steered": "steer", "interruptedAndSta
 
 
 def may_resume(state: State) -> bool:
-    """A turn is on hold, or the last one ended early."""
+    """Return whether a turn is paused, or the last one ended early."""
     ended_early = (state.last_turn or {}).get("status") in {"interrupted", "failed"}
     return state.status == "paused" or (state.status in {"idle", "error"} and ended_early)
 
 
 def title_of(content: Sequence[Part], mask: Callable[[str], str] = str) -> str:
-    """The first line of a first message, shortened; masked first, or half a secret would stay."""
+    """Return a message's first line, shortened; masked before, or half a secret would stay."""
     return clipped(mask(first_line("\n".join(map(_typed, content)))), MAX_TITLE)
 
 
 def _typed(part: Part) -> str:
-    """What the user typed."""
+    """Return what the user typed."""
     if isinstance(part, CommandPart | SkillPart):
         return f"/{part.name} {part.args or ''}"
     return part.text if part.type == "text" else ""

@@ -1,7 +1,7 @@
-"""A branch of a conversation: the records that its log begins with. Pure.
+"""Makes the records with which the log of a branch of a conversation begins. Pure.
 
-Invariant: what comes out folds to a conversation at rest in which every tool call has its result,
-wherever the cut is and whatever runs in the original.
+Invariant: the records fold to a conversation at rest in which every tool call has its result,
+wherever the cut is and whatever is running in the original.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from oh_daemon.core.state import ENDED, State, fold
 from oh_daemon.core.timeline import standing
 
 _TOLD = {"turn.started", "turn.completed", "changes.updated", "changes.reviewed"}
-"""What a branch has beside items. Waiting messages, approvals, requests and costs stay behind."""
+"""Copied besides items; queued messages, approvals, requests and costs stay behind."""
 
 
 def fork_records(records: Sequence[Json], params: ForkParams, now: str) -> list[Json]:
-    """The records up to an item (included; without one, all), as the beginning of another log.
+    """Return the records up to and including an item (without one, all) as the start of a new log.
 
     Items that have not ended are left out. Raises `InvalidParamsError` for an unknown item.
     """
@@ -49,7 +49,10 @@ def fork_records(records: Sequence[Json], params: ForkParams, now: str) -> list[
 
 
 def _end(records: Sequence[Json], at_item_id: str | None, kept_ids: set[str]) -> int:
-    """The seq of the last event that can belong to the branch: those right after the item do."""
+    """Return the seq of the last event that can belong to the branch.
+
+    Events directly after the item belong to the branch too, up to the next turn or item.
+    """
     passed = at_item_id is None
     for place, record in enumerate(records):
         event, item_id = record["event"], record.get("itemId")
@@ -70,7 +73,7 @@ def _is_told(record: Json, kept_ids: set[str], end: int) -> bool:
 
 
 def _creation(first: Json, state: State, origin: ForkOrigin, now: str) -> Json:
-    """The agent and the options are those of now; what was granted is not passed on."""
+    """Return the first record: agent and options as they are now; grants are not passed on."""
     created = ConversationCreated.model_validate(
         {
             **first["event"],
@@ -79,7 +82,7 @@ def _creation(first: Json, state: State, origin: ForkOrigin, now: str) -> Json:
             "options": state.options,
             "metadata": state.metadata,
             "forkedFrom": origin,
-            # The branch of a sub-agent works for nobody, so lists have it.
+            # The branch of a sub-agent has no parent, so that lists show it.
             "parentId": None,
         }
     )
@@ -87,7 +90,7 @@ def _creation(first: Json, state: State, origin: ForkOrigin, now: str) -> Json:
 
 
 def _closing(conversation_id: str, records: Iterable[Json], now: str) -> list[Json]:
-    """The end of a turn that the cut goes through, so that it can be resumed."""
+    """Return the end of a turn that the cut goes through, so that the turn can be resumed."""
     state = fold(conversation_id, _numbered(records))
     if state.turn is None:
         return []
@@ -100,7 +103,7 @@ def _record(event: Contract, now: str) -> Json:
 
 
 def _numbered(records: Iterable[Json]) -> list[Json]:
-    """As log lines of their own. A repeated request to the original is none to the branch."""
+    """Number the records anew, without causes: a request to the original is none to the branch."""
     kept = ("ts", "turnId", "itemId", "event")
     return [
         {"v": LOG_VERSION, "seq": seq, **{key: record[key] for key in kept if key in record}}

@@ -1,4 +1,4 @@
-"""The head of a Markdown file, between two lines of `---`: YAML of which all is text."""
+"""Reads the head of a Markdown file, YAML between two `---` lines, with every value as text."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]*(.*?)[ \t\r]*$", re.MULTILINE)
 
 
 def split_front_matter(text: str) -> tuple[str | None, str]:
-    """The head, None without one, and what comes after it."""
+    """Return the head (None without one) and what comes after it."""
     head = _HEAD.match(text)
     return (None, text) if head is None else (head[1], text[head.end() :])
 
 
 def load_head(head: str) -> object:
-    """Raises `yaml.YAMLError`, `ValueError` and `RecursionError`."""
+    """Parse a head. Raises `yaml.YAMLError`, `ValueError` and `RecursionError`."""
     import yaml  # noqa: PLC0415 - `initialize` has no need of it.
 
-    # It makes text of everything, so a word such as `on` or a date stays what it is.
+    # This loader reads every scalar as text, so a word such as `on` or a date stays as written.
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     return yaml.load(head, Loader=loader)  # noqa: S506 - see above.
 
 
 def parse_front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:
-    """The texts and lists of texts in the head (none without one), and what comes after it."""
+    """Return the texts and lists of texts in the head, if any, and what comes after it."""
     head, body = split_front_matter(text)
     return ({}, text) if head is None else (_values(head), body.strip("\r\n"))
 
@@ -38,7 +38,7 @@ def _values(head: str) -> dict[str, str | list[str]]:
     except (YAMLError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        # Descriptions with a colon in them are common and no YAML; other programs take the line.
+        # Descriptions often contain a colon and are then not YAML; other programs read the line.
         return {line[1]: line[2] for line in _LINE.finditer(head)}
     values = cast("dict[object, object]", found).items()
     return {str(key): known for key, value in values if (known := _known(value)) is not None}

@@ -1,7 +1,7 @@
-"""Where hooks come in: on each message, round each call, before a condensation, before the rest.
+"""Runs hooks on each message, around each call, before a condensation and at the end of a turn.
 
-What a hook adds or refuses becomes a notice or a decision in the log. Only `after_tool` may be
-called from other threads than the conversation's worker.
+What a hook adds or refuses becomes a notice or a decision in the log. All methods but `after_tool`
+are called only on the thread of the conversation's worker.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _ENDS_BY_ITSELF = {"endTurn", "finished"}
 
 
 class HookPoints:
-    """For one conversation."""
+    """The hook points of one conversation."""
 
     def __init__(self, conversation: Conversation, hooks: Hooks) -> None:
         self._conversation = conversation
         self._hooks = hooks
         self._seen = {item["id"] for item in conversation.state.items}
-        """By their ids, since a rollback takes items away."""
+        """Ids of the items that were shown; a count would not do, as a rollback removes items."""
         self._has_begun = False
         self._continued_turn = ""
-        """The turn that a hook kept from resting."""
+        """The turn that a hook last kept from ending."""
         self._asked: dict[str, set[str]] = {}
-        """Which hooks have seen an action, by its id: planned anew it is the same action."""
+        """Hooks that have seen an action, by its id: planned again, it is still the same action."""
         self.rulings: dict[str, Ruling] = {}
-        """What hooks said about actions, by their ids."""
+        """What hooks decided about actions, by the actions' ids."""
 
     def take_messages(self, cancel: CancelToken) -> Rest | None:
-        """Show the new messages to hooks; a refused one ends the turn, and no model gets it."""
+        """Show new messages to hooks; a refused message ends the turn and never reaches a model."""
         messages = (i for i in self._conversation.state.items if i["kind"] == "userMessage")
         new = [item for item in messages if item["id"] not in self._seen]
         if not self._has_begun:
@@ -60,7 +60,7 @@ class HookPoints:
         return None
 
     def lets_rest(self, rest: Rest, cancel: CancelToken) -> bool:
-        """False when a hook wants the agent to go on."""
+        """Return False when a hook wants the agent to go on."""
         state = self._conversation.state
         turn_id = (state.turn or {})["id"]
         if rest.stop_reason not in _ENDS_BY_ITSELF:
@@ -79,7 +79,7 @@ class HookPoints:
         return False
 
     def before_condensing(self, cancel: CancelToken) -> bool:
-        """False when a hook wants the older steps kept as they are."""
+        """Return False when a hook wants the older steps kept as they are."""
         wanted = self._conversation.state.condense_requested
         trigger = "auto" if wanted is None else "manual"
         asked = (wanted or {}).get("instructions") or ""
@@ -91,7 +91,7 @@ class HookPoints:
         return False
 
     def before_tool(self, item: Json, tool: Tool, cancel: CancelToken) -> Outcome:
-        """What hooks say about an action, each asked once; rewritten arguments are in the log."""
+        """Return what hooks say about an action, each asked once; log arguments they rewrite."""
         names = tool_names(tool.spec.name, item["args"])
         seen = self._asked.setdefault(item["id"], set())
         fields = {"tool_name": names[0], "tool_input": tool_input(item["args"])}
@@ -130,7 +130,7 @@ class HookPoints:
     def after_tool(
         self, item: Json, result: ToolResult, cancel: CancelToken
     ) -> tuple[ToolResult, str | None]:
-        """The result with what hooks add to it, and why the turn must end."""
+        """Return the result with what hooks add to it, and why the turn must end, if it must."""
         names = tool_names(item["tool"], item["args"])
         text = "\n".join(part.get("text", "") for part in result.content)
         fields = {
@@ -155,7 +155,7 @@ class HookPoints:
         seen: set[str] | None = None,
         notes: bool = True,
     ) -> Outcome:
-        """Run the hooks of an event that have not `seen` it, and log what they add."""
+        """Run the hooks of an event whose commands are not in `seen`, and log what they add."""
         seen = set() if seen is None else seen
         found = self._hooks.matching(event, *names)
         hooks = [hook for hook in found if hook[0].command not in seen]

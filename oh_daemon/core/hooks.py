@@ -1,6 +1,6 @@
 """What hooks are told and what their answers mean, in Claude's format.
 
-Running them is a port. Invariant: a hook of a project may deny, ask and rewrite, never allow.
+A port runs them. Invariant: a project's hook may deny, ask and rewrite, but never allow.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CLAUDE_MODES = {"plan": "plan", "autoEdit": "acceptEdits", "full": "bypassPermi
 
 @dataclass(frozen=True, slots=True)
 class HookRun:
-    """How one hook ended; `exit_code` None: it took too long or could not be started."""
+    """How one hook ended; `exit_code` is None if it took too long or could not be started."""
 
     command: str
     exit_code: int | None
@@ -50,7 +50,7 @@ class HookRun:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What all hooks of one event say together: the strictest decision, all that they add."""
+    """The combined answer of an event's hooks: the strictest decision, and all that they add."""
 
     decision: Decision = ""
     reason: str = ""
@@ -78,7 +78,7 @@ class Outcome:
 NOTHING = Outcome()
 Hook = tuple[HookCommand, Literal["user", "project"]]
 RunHooks = Callable[[Sequence[HookCommand], str, CancelToken], Sequence[HookRun]]
-"""Runs commands side by side with a text on their stdin. Raises `Cancelled`."""
+"""Runs commands in parallel, each with the text on its stdin. Raises `Cancelled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Hooks:
     cwd: str = ""
 
     def matching(self, event: HookEvent, *names: str) -> tuple[Hook, ...]:
-        """Hooks for this event and a thing of these names; without any, matchers do not count."""
+        """Return the hooks whose matcher fits a name; without names, matchers do not count."""
         groups = self.table().get(event, ())
         fitting = (
             group
@@ -109,7 +109,7 @@ class Hooks:
         fields: Mapping[str, object],
         cancel: CancelToken,
     ) -> Outcome:
-        """Run them and say what they decided together."""
+        """Run the hooks and return their combined outcome."""
         if not hooks:
             return NOTHING
         told = {
@@ -132,7 +132,7 @@ class Hooks:
 
 
 def read_outcome(event: HookEvent, run: HookRun) -> Outcome:
-    """What the exit code and the output of one hook mean."""
+    """Return what the exit code and the output of one hook mean."""
     if run.exit_code == _BLOCKED:
         return Outcome("deny", run.stderr.strip() or f"the hook {run.command!r} says no")
     if run.exit_code != 0:
@@ -168,9 +168,9 @@ def _read_answer(answer: Json) -> Outcome:
 
 
 def tool_names(tool: str, args: Json) -> tuple[str, ...]:
-    """The names under which hooks know a call: first the one that they are told."""
+    """Return the names by which matchers know a call, the one that hooks are told first."""
     if tool == "apply_patch":
-        # It does not have the fields of an edit, so it is not told as one.
+        # It lacks the fields of an edit, so hooks are not told that it is one.
         return (tool, "Edit", "Write", "MultiEdit", "edit")
     if tool == "edit":
         return (_EDIT_COMMANDS.get(args.get("command", ""), "Edit"), tool)
@@ -180,12 +180,12 @@ def tool_names(tool: str, args: Json) -> tuple[str, ...]:
 
 
 def tool_input(args: Json) -> Json:
-    """The arguments, also under the names that Claude gives them."""
+    """Return the arguments, also under the names that Claude gives them."""
     return {**args, **{_CLAUDE_FIELDS[key]: args[key] for key in _CLAUDE_FIELDS if key in args}}
 
 
 def rewritten(args: Json, updated: Json, known: Sequence[str]) -> Json:
-    """Our arguments after a hook replaced them, under either of their names."""
+    """Return our arguments after a hook replaced them, under either of their names."""
     shown = tool_input(args)
     result: dict[str, Any] = {key: updated[key] for key in known if key in updated}
     for ours, theirs in _CLAUDE_FIELDS.items():

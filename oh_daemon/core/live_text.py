@@ -1,4 +1,4 @@
-"""Text of an item under way as clients get it: masked, numbered in code points, never logged."""
+"""Streams the text of an item to clients: masked, with offsets in code points, never logged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LiveText:
         self._publish(self._masked.feed(text))
 
     def close(self) -> None:
-        """Let go of what might have become a secret."""
+        """Publish the text that was held back because it might have become a secret."""
         self._publish(self._masked.flush())
 
     def _publish(self, text: str) -> None:

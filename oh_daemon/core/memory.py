@@ -1,7 +1,7 @@
-"""Long-term memory: notes under dated headings in Markdown, what a prompt has of them, the search.
+"""Long-term memory: notes under dated headings in Markdown, their part of a prompt, their search.
 
-Files belong to the user, who may write them in any form. All of it is pure; the disk is for
-`store/notes`.
+The files belong to the user, who may write them in any form. All of this is pure; `store/notes`
+reads and writes the files.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ in another conversation and that the project does not say, never secrets."""
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What stands under one heading; `file` says whose it is and where."""
+    """The text under one heading; `file` says whose note it is and where."""
 
     file: str
     text: str
 
     @property
     def date(self) -> str:
-        """Later than any date where there is none: what the user wrote by hand always counts."""
+        """The heading's date; none, as in what users write by hand, counts as later than any."""
         found = _DATE.match(self.text)
         return found[1] if found else "~"
 
@@ -42,13 +42,13 @@ def parse_notes(file: str, text: str) -> list[Note]:
 
 
 def render_note(text: str, conversation_id: str, date: str) -> str:
-    """A new entry; headings inside it are made smaller, so it stays one."""
+    """Render a new entry; headings in the text are lowered, so that it stays a single note."""
     body = re.sub(r"^(#{1,2}) ", r"###\1 ", text.strip(), flags=re.MULTILINE)
     return f"## {date} (conversation {conversation_id})\n\n{body}\n"
 
 
 def memory_section(notes: Sequence[Note]) -> str:
-    """What the system prompt has of them: as many whole notes as there is room for."""
+    """Return the section of the system prompt: as many whole notes as there is room for."""
     shown = _within(_newest_first(notes), MAX_PROMPT_CHARS)
     rows = [_INTRO, *map(_render, shown)]
     if len(shown) < len(notes):
@@ -58,7 +58,7 @@ def memory_section(notes: Sequence[Note]) -> str:
 
 
 def search_notes(notes: Sequence[Note], query: str) -> str:
-    """Those that have most of the words, newest first among equals."""
+    """Render the notes that contain the most words of the query, newest first among equals."""
     words = set(query.casefold().split())
     ranked = [
         (-sum(word in note.text.casefold() for word in words), note)
@@ -73,7 +73,7 @@ def search_notes(notes: Sequence[Note], query: str) -> str:
 
 
 def _newest_first(notes: Iterable[Note]) -> list[Note]:
-    """Of one day the later in the file first."""
+    """Sort by date; of one day, the later note in the file comes first."""
     newest = list(notes)[::-1]
     newest.sort(key=lambda note: note.date, reverse=True)
     return newest

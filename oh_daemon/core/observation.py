@@ -1,7 +1,7 @@
-"""What a tool gave or raised, as the log, the wire and the model can take it.
+"""Turns what a tool returned or raised into content that the log, the wire and the model accept.
 
-Tools of users return anything. What enters the log is read again for every later request, so a part
-of the wrong form or of many megabytes would end each turn from then on.
+Tools of users may return anything. What is logged goes into every later request, so a part of the
+wrong form, or of many megabytes, would end each turn from then on.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _IMAGE_HEADS = {
     "R0lGOD": "image/gif",
     "UklGR": "image/webp",
 }
-"""How base64 of these kinds begins."""
+"""How the base64 of an image begins, and its kind."""
 _MAX_SEEN_CHARS = 5 << 20
-"""Anthropic's limit of an image, the smallest."""
+"""The smallest limit of a provider on one image, Anthropic's."""
 _MAX_INLINE_CHARS = 32 << 10
-"""Longer base64 is a blob: each line of the log is read for every request."""
+"""Longer base64 is stored as a blob, since each line of the log is read for every request."""
 
 
 def presentable(result: ToolResult) -> ToolResult:
-    """The same result with content that is JSON of MCP's form, and not too long."""
+    """Return the result with content that is JSON in MCP's form and not too long."""
     content: Iterable[object] = result.content
     meta: Any = json.loads(_rendered(result.meta))
     parts = tuple(_part(part) for part in content)
@@ -40,7 +40,7 @@ def presentable(result: ToolResult) -> ToolResult:
 
 
 def with_blobs(result: ToolResult, put_blob: Callable[[bytes], str]) -> ToolResult:
-    """The same result, whose large images, sounds and files lie beside the log."""
+    """Return the result with its large images, sounds and files stored beside the log."""
     return replace(result, content=tuple(_kept(part, put_blob) for part in result.content))
 
 
@@ -62,7 +62,7 @@ def _without(part: Json, key: str) -> Json:
 
 
 def with_context(result: ToolResult, files: Sequence[ContextFile]) -> ToolResult:
-    """The same result, and after it what the project says about the place that it is about."""
+    """Return the result, followed by what the project says to agents about the places in it."""
     if not files:
         return result
     told = [{"type": "text", "text": render_context_file(file)} for file in files]
@@ -101,7 +101,10 @@ def _part(part: object) -> Json:
 
 
 def _image(part: Json, data: str) -> Json:
-    """As it is, for it would be refused with each request: what it claims may not be so."""
+    """Check an image by its data, not its claims: providers would refuse each request with it.
+
+    One that no provider takes is for the user only.
+    """
     kind = next((kind for head, kind in _IMAGE_HEADS.items() if data.startswith(head)), None)
     if kind is None or len(data) > _MAX_SEEN_CHARS:
         return {**part, "annotations": {"audience": ["user"]}}
@@ -109,7 +112,7 @@ def _image(part: Json, data: str) -> Json:
 
 
 def _is_bearable(data: str) -> bool:
-    """Whether it is base64 of a size that a log can have."""
+    """Return whether this is base64, of a size that a log can hold."""
     try:
         return len(data) <= _MAX_PART_CHARS and bool(b64decode(data, validate=True))
     except ValueError:

@@ -1,10 +1,10 @@
-"""Text as every reader can take it: not too long, and without halves of characters."""
+"""Makes text fit for every reader: not too long, and without halves of characters."""
 
 from __future__ import annotations
 
 
 def shorten(text: str, limit: int) -> str:
-    """Head and tail of a text that has more than `limit` characters, and how many lie between."""
+    """Cut the middle out of a text of more than `limit` characters, and say how many were cut."""
     cut = len(text) - limit
     if cut <= 0:
         return text
@@ -13,15 +13,15 @@ def shorten(text: str, limit: int) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that has something in it."""
+    """Return the first line that is not blank, stripped."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def clipped(line: str, limit: int) -> str:
-    """The beginning of a line, at most `limit` characters with the sign that it was cut."""
+    """Return the start of a line, at most `limit` characters including the mark of the cut."""
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def well_formed(text: str) -> str:
-    """The same text; each lone half of a surrogate pair, which is no Unicode, is U+FFFD."""
+    """Return the text with U+FFFD for each lone surrogate, which is not valid Unicode."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

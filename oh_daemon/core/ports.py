@@ -1,7 +1,7 @@
 """What the core needs from outside, as Protocols, and the plain values that pass through them.
 
-Adapters (`model`, `tools`, `store`, `workspace`, `fronts`) implement these; the core imports none.
-`Json` values are what JSON Schema, providers and MCP define; they are not ours to model.
+Adapters (`model`, `tools`, `store`, `workspace`, `fronts`) implement these; the core imports none
+of them. JSON Schema, providers and MCP define what `Json` values hold, so we do not model them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ModelRequest:
     tool_choice: Literal["auto", "required", "none"] = "auto"
     cache_key: str | None = None
     purpose: Purpose | None = None
-    """What it is for, when it is no step of a turn."""
+    """What the call is for, unless it is a step of a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ModelDelta:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """A whole answer. Without a `finish_reason` the stream broke and nothing in it may run."""
+    """A whole answer. Without a `finish_reason` the stream broke off, and no call in it may run."""
 
     text: str = ""
     reasoning: str = ""
@@ -63,7 +63,7 @@ class ModelAnswer:
     usage: Usage = field(default_factory=Usage)
     response_id: str | None = None
     model: str | None = None
-    """The name of the model that answered: of a router, the one that it chose."""
+    """The name of the model that answered; for a router, the one that it chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +75,17 @@ class Retry:
     delay_s: float
     error: ModelError
     model: str | None = None
-    """Set when it is another model that is tried."""
+    """Set when the next attempt uses another model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is heard of a call under way, on any thread, and what ends it from outside."""
+    """Callbacks from a call under way, on any thread, and the token that cancels it."""
 
     cancel: CancelToken
     on_delta: Callable[[ModelDelta], None] = lambda _delta: None
     on_retry: Callable[[Retry], None] = lambda _retry: None
-    """From here on the deltas so far do not count."""
+    """Called before another attempt; all deltas so far are void."""
 
 
 class Model(Protocol):
@@ -96,7 +96,7 @@ class Model(Protocol):
 
     @property
     def label(self) -> str:
-        """The name for people; says so when no AI is behind it."""
+        """The name for people; it says so when no AI answers."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class Model(Protocol):
 
     @property
     def edits_by_patch(self) -> bool:
-        """Whether it changes files by `apply_patch` rather than by `edit`; known at once."""
+        """Whether it changes files by `apply_patch`, not `edit`; must not wait."""
         ...
 
     @property
@@ -126,7 +126,7 @@ class Model(Protocol):
 
 
 class LikeModel:
-    """All of a `Model` that stands before another one, but for `complete`."""
+    """All of a `Model` that wraps another one, except `complete`."""
 
     def __init__(self, other: Model, label: str) -> None:
         self._other = other
@@ -164,11 +164,11 @@ class ToolSpec:
     read_only: bool = False
     """Never asks under `askRisky` and may run beside other read-only calls."""
     counts_as: str | None = None
-    """Another tool: filters and rules that name that one hold for this one too."""
+    """The name of another tool; filters and rules for that one apply to this one too."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that filters and rules may call it."""
+        """All names by which filters and rules may mean this tool."""
         return (self.name,) if self.counts_as is None else (self.name, self.counts_as)
 
 
@@ -180,7 +180,7 @@ class Footprint:
     paths: frozenset[str] | None = None
     """Absolute paths, or None for anything."""
     comes_last: bool = False
-    """Waits for all calls before it, and those after it wait too."""
+    """Whether it waits for all calls before it, and all calls after it wait for it."""
     terminal: str | None = None
     """Calls on one terminal never run side by side."""
 
@@ -198,7 +198,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the agent wants to know; the choices are proposals."""
+    """A question of the agent to the user; the choices are only suggestions."""
 
     prompt: str
     choices: tuple[str, ...] = ()
@@ -214,31 +214,31 @@ class Intent:
     reasons: tuple[str, ...] = ()
     footprint: Footprint = field(default_factory=Footprint)
     digest_material: tuple[str, ...] = ()
-    """More that must not change between approval and run: hashes of scripts, real paths."""
+    """What else must not change between approval and run: hashes of scripts, real paths."""
     editable: bool = False
     locations: tuple[Location, ...] = ()
     item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """`kind` and the fields of that item kind, by their Python names."""
+    """The item's `kind` and the fields of that kind, by their Python names."""
     question: Question | None = None
-    """Put to the user, whose answer is the observation; it runs only when nobody can answer."""
+    """Put to the user, whose answer is the observation; the tool runs if nobody can answer."""
     segments: tuple[tuple[str, ...], ...] = ()
-    """A command's parts as their words, which rules are about."""
+    """The parts of a command, each as its words, to which rules apply."""
     outside_floor: bool = False
-    """Asks even under askNever and saved grants: protected paths, paths outside the folders."""
+    """Needs an answer even under askNever and saved grants: protected or outside paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome in MCP's shape. `item_fields` are laid over the item, by their Python names."""
+    """The outcome in MCP's shape. `item_fields` replace fields of the item, by Python names."""
 
     content: tuple[Json, ...] = ()
     is_error: bool = False
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     ends_turn: StopReason | None = None
-    """Set when the turn is over with this result, which is then its final text."""
+    """Set when this result ends the turn; its text is then the turn's final text."""
     value: Any = None
-    """What the turn gives beside its text."""
+    """The turn's result beside its final text."""
 
     @staticmethod
     def of(text: str, *, is_error: bool = False, **item_fields: Any) -> ToolResult:
@@ -256,20 +256,20 @@ class ToolContext:
 
 
 class Tool(Protocol):
-    """One thing the model may ask for. `plan` decides, `run` acts."""
+    """Something that the model may call. `plan` decides, `run` acts."""
 
     @property
     def spec(self) -> ToolSpec: ...
 
     def plan(self, args: Json) -> Intent:
-        """Say what `args` (already valid against the schema) would do; changes nothing.
+        """Say what `args` (already valid against the schema) would do; change nothing.
 
-        Raises `ToolError` when the call cannot work, with the way out for the model.
+        Raises `ToolError` when the call cannot work; its text tells the model what to do instead.
         """
         ...
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        """Do it. Raises `ToolError`; returns early with what it has when cancelled."""
+        """Carry out the call. Raises `ToolError`; returns early with what it has when cancelled."""
         ...
 
 
@@ -277,11 +277,11 @@ class Tool(Protocol):
 
 
 RiskAnalyzer = Callable[[ToolSpec, Intent], Risk]
-"""Rates actions in place of the tools' own rating; whatever it raises counts as high."""
+"""Rates actions in place of the tools' own ratings; when it raises, the risk counts as high."""
 ApprovalPolicy = Callable[[ToolSpec, Intent], Literal["allow", "ask", "reject"] | None]
-"""Decides before mode and approval option do; None leaves an action to them.
+"""Decides before the options mode and approval do; None leaves the decision to them.
 
-Rules, hooks and protected places still hold. When it raises, the user is asked.
+Rules, hooks and protected places still apply. When it raises, the user is asked.
 """
 
 
@@ -292,7 +292,7 @@ class EventLog(Protocol):
     """One conversation's lines on disk (or in memory). All methods are safe from any thread."""
 
     def append(self, lines: bytes) -> None:
-        """Write whole lines in one piece. Raises `StorageError` and leaves no part of them."""
+        """Write whole lines in one piece. Raises `StorageError`, with no part of them written."""
         ...
 
     def sync(self) -> None:
@@ -304,11 +304,11 @@ class EventLog(Protocol):
         ...
 
     def put_blob(self, data: bytes) -> str:
-        """Store bytes by their SHA-256 (hex), durable with the next sync."""
+        """Store bytes under their SHA-256 (hex), which is returned; durable with the next sync."""
         ...
 
     def put_blob_file(self, path: Path) -> str:
-        """Take over a finished file as a blob; it is gone from `path` afterwards."""
+        """Move a finished file into the blobs; it is gone from `path` afterwards."""
         ...
 
     def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
@@ -316,17 +316,17 @@ class EventLog(Protocol):
     def blob_size(self, sha256: str) -> int: ...
 
     def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
-        """The lines of these events, without newlines."""
+        """Return the lines of these events, without newlines."""
         ...
 
     def close(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Time as a port, so that tests can fix it."""
+    """Time as a port, so that tests can control it."""
 
     def now(self) -> str:
-        """Wall time as ISO 8601 UTC with milliseconds, only ever shown or logged."""
+        """Return wall time as ISO 8601 UTC with milliseconds; only ever shown or logged."""
         ...
 
     def monotonic(self) -> float: ...

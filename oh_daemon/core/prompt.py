@@ -1,7 +1,7 @@
 """The system prompt: a packaged text, then what is particular to this conversation.
 
-The static part comes first and is the same to the byte for every conversation, so providers can
-cache it; the whole of it is in the log.
+The static part comes first and is byte for byte the same in every conversation, so that providers
+can cache it. The log has the whole prompt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STATIC = Path(__file__).with_name("system_prompt.md").read_text("utf-8")
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """A text of the project for its agents, by the name that the model can view it under."""
+    """A text that the project has for agents; the model can view it under `name`."""
 
     name: str
     text: str
@@ -30,7 +30,7 @@ def render_system_prompt(
     sections: Sequence[str] = (),
     instructions: str | None = None,
 ) -> str:
-    """The whole prompt. `instructions` come from the user and are last, where they weigh most."""
+    """Return the whole prompt; the user's `instructions` come last, where they weigh most."""
     places = "\n".join(f"- {folder}" for folder in folders) or "- none: there is no workspace"
     here = f"Platform: {platform}. Folders, the first is the default:\n{places}"
     parts = [STATIC, f"# This workspace\n{here}"]
@@ -44,7 +44,7 @@ def render_system_prompt(
 
 
 def capped(text: str) -> str:
-    """At most so much of a file, and at its end what was cut."""
+    """Return at most `MAX_CHARS` characters of a file, then a note of what was cut."""
     if len(text) <= MAX_CHARS:
         return text
     cut = f"\n[cut after {MAX_CHARS:,} of {len(text):,} characters; view the file for the rest]"

@@ -1,7 +1,7 @@
-"""Where bash takes text for a number: a command that stands there, in an index, would run.
+"""Finds where bash evaluates a text as a number, and so runs a command in an array index in it.
 
-After `x=$(cat f)`, `$((x))` runs what f holds when that is `a[$(command)]`; and what an earlier
-command left in a variable nobody knows. So only what the script itself says counts as a number.
+After `x=$(cat f)`, `$((x))` runs the command if f contains `a[$(command)]`. Nobody knows what an
+earlier command left in a variable, so only what the script itself assigns counts as a number.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _OPERATIONS = frozenset(
 
 
 def evaluated_texts(script: Node) -> Iterator[str]:
-    """What bash would evaluate in this script although nobody knows what it holds."""
+    """Yield what bash would evaluate as a number in this script although its value is unknown."""
     yield from _evaluated(script, _numeric_names(script), frozenset())
 
 
 def _evaluated(node: Node, numeric: frozenset[str], known: frozenset[str]) -> Iterator[str]:
-    """`known` are the names that hold numbers by now."""
+    """Yield the same for a node; `known` are the names that hold numbers at this point."""
     known |= _loop_names(node) & numeric
     read = _EVALUATED[node.type](node) if node.type in _EVALUATED else ()
     yield from (text_of(part) for part in read if not _is_number(part, known))
     after = (*(child.type for child in node.children[1:]), "")
     for child, next_type in zip(node.children, after, strict=False):
         yield from _evaluated(child, numeric, known)
-        # What runs in the background sets nothing here.
+        # What runs in the background sets no variable of this shell.
         if node.type in _BLOCKS and next_type != "&":
             known |= (_assigned(child) | _loop_names(child)) & numeric
 
 
 def _numeric_names(script: Node) -> frozenset[str]:
-    """The names that get nothing but numbers, wherever that is."""
+    """Return the names to which the script assigns only numbers, in all places."""
     if _SETS_NAMES.search(text_of(script)):
         return frozenset()
     numeric: set[str] = set()
@@ -68,7 +68,7 @@ def _numeric_names(script: Node) -> frozenset[str]:
 
 
 def _loop_names(node: Node) -> frozenset[str]:
-    """What a loop gives a value before its body runs."""
+    """Return the names that a loop sets before its body runs."""
     if node.type == "for_statement":
         return frozenset({text_of(node.named_children[0])})
     if node.type != "c_style_for_statement":
@@ -81,7 +81,7 @@ def _inside(node: Node) -> Sequence[Node]:
 
 
 def _arithmetic_command(node: Node) -> Sequence[Node]:
-    """`((…))`; where the grammar takes it for subshells, bash tries to read a number first."""
+    """Read `((…))`: where the grammar sees subshells, bash first tries to read arithmetic."""
     return node.named_children if re.match(r"\$?\(\(", text_of(node)) else ()
 
 
@@ -98,7 +98,7 @@ def _indices(node: Node) -> Sequence[Node]:
 
 
 def _offsets(node: Node) -> Sequence[Node]:
-    """Those of `${name:offset:length}`; and `${name@P}` does to its text what a prompt does."""
+    """Read those of `${name:offset:length}`, and `${name@P}`, which expands as a prompt does."""
     signs = [text_of(child) for child in node.children if not child.is_named]
     if signs[-3:-1] == ["@", "P"]:
         return [node]
@@ -106,7 +106,7 @@ def _offsets(node: Node) -> Sequence[Node]:
 
 
 def _compared(node: Node) -> Sequence[Node]:
-    """Within `[[ ]]`; `[ ]` takes numbers only."""
+    """Read the operands of a comparison in `[[ ]]`; `[ ]` accepts only plain numbers."""
     if not any(text_of(child) in _COMPARES for child in node.children):
         return ()
     test = node
@@ -116,7 +116,7 @@ def _compared(node: Node) -> Sequence[Node]:
 
 
 def _tested(node: Node) -> Sequence[Node]:
-    """`-v` takes a name, which may have an index."""
+    """Read the operand of `-v`, a name that may have an index."""
     operator, *operands = node.named_children
     if text_of(operator) != "-v":
         return ()
@@ -135,7 +135,7 @@ _EVALUATED: dict[str, Callable[[Node], Sequence[Node]]] = {
     "binary_expression": _compared,
     "unary_expression": _tested,
 }
-"""What of a node bash reads as a number."""
+"""By the type of a node: the parts of it that bash evaluates as a number."""
 
 
 def _is_number(node: Node, known: frozenset[str]) -> bool:
@@ -152,7 +152,7 @@ def _is_number(node: Node, known: frozenset[str]) -> bool:
 
 
 def _is_value(node: Node) -> bool:
-    # What stands in an expansion is looked at by itself, and the result is a number.
+    # The text inside an expansion is checked separately; its result is a number.
     return node.type == "arithmetic_expansion" or _NUMBER.fullmatch(text_of(node)) is not None
 
 

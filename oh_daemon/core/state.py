@@ -1,7 +1,7 @@
-"""What a conversation is now: a fold over its records, and nothing else.
+"""The current state of a conversation: a fold over its records, and nothing else.
 
-Records are the plain dicts that orjson gives (100,000 of them fold in a tenth of a second), so a
-live conversation and a replayed one run through the same code on the same values.
+Records are the plain dicts that orjson returns (100,000 of them fold in a tenth of a second), so
+a live conversation and a replayed one run through the same code with the same values.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ TOOL_KINDS = frozenset({"toolCall", "command", "fileChange", "plan"})
 
 @dataclass(slots=True)
 class State:
-    """Changed only by `apply`. Whoever reads it holds the conversation's lock."""
+    """A conversation's state. Only `apply` changes it; readers hold the conversation's lock."""
 
     conversation_id: str
     seq: int = 0
     title: str = ""
     parent_id: str | None = None
-    """Of a sub-agent: the conversation that it works for."""
+    """For a sub-agent, the conversation that it works for."""
     archived: bool = False
     tags: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -43,20 +43,20 @@ class State:
     """The open turn {id, cause, startedAt, nSteps, usage, paused, options?}, or None."""
     last_turn: Json | None = None
     items: list[Json] = field(default_factory=list[Json])
-    """All items in the order they began; an ended item never changes again."""
+    """All items in the order in which they started; an item that has ended never changes."""
     positions: dict[str, int] = field(default_factory=dict[str, int])
     open_items: dict[str, None] = field(default_factory=dict[str, None])
     call_ids: set[str] = field(default_factory=set[str])
-    """Ids of all tool calls so far; some providers begin again at `call_0`."""
+    """Ids of all tool calls so far, since some providers start again at `call_0`."""
     queue: list[Json] = field(default_factory=list[Json])
     approvals: dict[str, Json] = field(default_factory=dict[str, Json])
-    """Pending ones by id, oldest first."""
+    """Pending approvals by id, oldest first."""
     questions: dict[str, Json] = field(default_factory=dict[str, Json])
-    """What the agent asked and nobody has answered, by id."""
+    """Questions of the agent that nobody has answered yet, by id."""
     decisions: dict[str, dict[str, Json]] = field(default_factory=dict[str, dict[str, Json]])
-    """What was decided about each open item, by item id and digest."""
+    """Decisions about each open item, by item id and digest."""
     resolutions: dict[str, Json] = field(default_factory=dict[str, Json])
-    """Every answered approval and question by its id."""
+    """Every resolution of an approval or a question, by the id of what it resolved."""
     grants: set[str] = field(default_factory=set[str])
     turn_grants: set[str] = field(default_factory=set[str])
     pause_requested: str | None = None
@@ -64,28 +64,28 @@ class State:
     changes: dict[str, Json] = field(default_factory=dict[str, Json])
     """The open turn's files by URI, each with its first and last hash."""
     turn_changes: dict[str, dict[str, Json]] = field(default_factory=dict[str, "dict[str, Json]"])
-    """The same of every turn that changed some, by its id."""
+    """The changed files of every turn that changed any, by turn id."""
     reviews: dict[str, Json] = field(default_factory=dict[str, Json])
-    """Changed files by URI, by hashes: `base` is accepted, `now` the agent's, and in the `gaps`
-    between its edits somebody else changed the file."""
+    """Changed files by URI, as hashes: `base` was accepted, `now` is the agent's latest; `gaps` are
+    changes by somebody else between its edits, each (before, after)."""
     usage: Json = field(default_factory=dict[str, object])
     """Sum over the conversation; empty before the first model call."""
     known_cost_usd: float = 0.0
-    """Of the calls that have a known price, for limits."""
+    """Cost of the calls whose price is known; limits count this."""
     turn_known_cost_usd: float = 0.0
-    """The same of the open turn."""
+    """The same for the open turn."""
     context: Json = field(default_factory=dict[str, object])
     message_count: int = 0
     causes: dict[tuple[str, str], Json] = field(default_factory=dict[tuple[str, str], Json])
 
     @property
     def options_now(self) -> dict[str, str]:
-        """With what the open turn has of its own."""
+        """The options, overridden by those of the open turn."""
         return {**self.options, **(self.turn or {}).get("options", {})}
 
     @property
     def cache_key(self) -> str:
-        """A sub-agent shares the start of the prompt with its parent."""
+        """The parent's id for a sub-agent, whose prompt starts like its parent's; else the own."""
         return self.parent_id or self.conversation_id
 
     def item(self, item_id: str) -> Json:
@@ -93,17 +93,17 @@ class State:
 
     @property
     def pending(self) -> dict[str, Json]:
-        """All that waits for the user, by id."""
+        """Everything that waits for the user, by id."""
         return {**self.approvals, **self.questions}
 
     def open_tool_items(self) -> list[Json]:
-        """Actions without an observation, in the order the model asked for them."""
+        """Return the actions without an observation, in the order the model asked for them."""
         found = (self.item(item_id) for item_id in self.open_items)
         return [item for item in found if item["kind"] in TOOL_KINDS]
 
 
 def fold(conversation_id: str, records: Iterable[Json]) -> State:
-    """Replay a log."""
+    """Replay a log and return the state at its end."""
     state = State(conversation_id)
     for record in records:
         apply(state, record)
@@ -111,7 +111,7 @@ def fold(conversation_id: str, records: Iterable[Json]) -> State:
 
 
 def apply(state: State, record: Json) -> None:
-    """Add one record. Events of an unknown type only move `seq`."""
+    """Fold in one record. An event of an unknown type changes only what all records change."""
     state.seq = record["seq"]
     state.updated_at = record["ts"]
     cause = record.get("cause")
@@ -279,7 +279,7 @@ def _rolled_back(state: State, event: Json, _record: Json) -> None:
     del state.items[start:]
     state.message_count = sum(map(_is_message, state.items))
     state.turn = state.last_turn = state.condense_requested = None
-    # Nobody has counted what is left; the next step does.
+    # The size of what is left is unknown until the next step.
     state.context = {**state.context, "used": 0} if state.context else {}
 
 
@@ -305,7 +305,7 @@ def _approval_resolved(state: State, event: Json, _record: Json) -> None:
         "asked": approval,
     }
     decision = event["decision"]
-    # Who edits a command allows that one version, and surely not the one that they changed.
+    # Whoever edits a command allows only the edited version, not the one that was shown.
     lasts = decision["scope"] != "once" and event.get("editedSubject") is None
     if decision["effect"] == "allow" and lasts:
         grants = state.turn_grants if decision["scope"] == "turn" else state.grants
@@ -346,7 +346,7 @@ def _usage(state: State, event: Json, _record: Json) -> None:
 
 
 def add_usage(total: Json, usage: Json) -> Json:
-    """Sum two usages; the cost stays absent once any part of it was unknown."""
+    """Sum two usages; the sum has no cost if one of them has an unknown cost."""
     if not total:
         return usage
     keys = (total.keys() | usage.keys()) - {"cost"}

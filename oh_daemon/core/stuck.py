@@ -1,7 +1,7 @@
-"""Whether the agent goes in circles: patterns over the items since the user's last word.
+"""Detects an agent that goes in circles, by patterns in the items since the user's last message.
 
-Pure. Items outlive a condensation, so does what is found here. A stop leaves a notice that later
-looks do not reach behind, so that `resume` gives another chance.
+Pure. A condensation keeps all items, so it hides no circle. A stop leaves a notice, and later
+searches end at it, so that `resume` gives the agent another chance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oh_daemon.core.ports import Json
 STOPPED = "stuck"
 """The `reason` of a notice that ended a turn."""
 _TIME = re.compile(r"\d+(\.\d+)? s\b")
-"""How long something took makes no other result of it."""
+"""Durations in results; two results that differ only in them count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Circle:
 
     pattern: StuckPattern
     length: int
-    """Answers of the model; what it calls several times in one answer, it does without knowing."""
+    """Counted in answers: the model makes the calls of one answer before it knows any result."""
     holds: Callable[[Sequence[Json]], bool]
     title: str
     advice: str
@@ -36,7 +36,7 @@ class Circle:
     is_nudged_first: bool = False
 
     def notice(self, item_id: str, *, stops: bool) -> NoticeItem:
-        """What the user reads, and what the model reads when it goes on."""
+        """Return the notice, which the user reads, and the model too when it goes on."""
         end = "; it was stopped" if stops else " and was told to try another way"
         return NoticeItem(
             id=item_id,
@@ -49,15 +49,15 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """What to do about a circle now."""
+    """A circle that was found, and what to do about it."""
 
     circle: Circle
     stops: bool
-    """False when the model is told once before the turn is stopped."""
+    """False when the model is only warned; the turn is stopped if it goes on after that."""
 
 
 def find_stuck(items: Sequence[Json]) -> Stuck | None:
-    """The circle that the agent is in after its last step, or None."""
+    """Return the circle that the agent is in after its last step, or None."""
     said = list(islice(_since_last_word(items), _MAX_LOOK))
     calls = [item for item in said if item.get("call") and not _is_poll(item)]
     entries = [item for item in said if item.get("call") or item["kind"] == "agentMessage"]
@@ -71,7 +71,7 @@ def find_stuck(items: Sequence[Json]) -> Stuck | None:
 
 
 def _what_to_do(circle: Circle, said: Sequence[Json], recent: Sequence[Json]) -> Stuck | None:
-    """Nudge, stop, or nothing when the model has not answered the nudge yet."""
+    """Decide to nudge or to stop; return None when the model has not answered the nudge yet."""
     if not circle.is_nudged_first:
         return Stuck(circle, stops=True)
     newest, oldest = said.index(recent[0]), said.index(recent[-1])
@@ -82,11 +82,11 @@ def _what_to_do(circle: Circle, said: Sequence[Json], recent: Sequence[Json]) ->
 
 
 _MAX_LOOK = 64
-"""Items looked at: the longest pattern, with text, reasoning and polls in between."""
+"""Items to look at: enough for the longest pattern with text, reasoning and polls in between."""
 
 
 def _since_last_word(items: Sequence[Json]) -> Iterator[Json]:
-    """Newest first."""
+    """Yield the items since the user's last message or the last stop, newest first."""
     for item in reversed(items):
         is_stop = item["kind"] == "notice" and item.get("reason") == STOPPED
         if item["kind"] == "userMessage" or is_stop:
@@ -95,7 +95,7 @@ def _since_last_word(items: Sequence[Json]) -> Iterator[Json]:
 
 
 def _is_poll(item: Json) -> bool:
-    """Waiting for a command that goes on is no repetition, whatever it shows."""
+    """Return whether a call only waits for a running command, which is never a repetition."""
     args = item["args"]
     is_wait = bool(args.get("is_input")) and not args.get("command")
     return is_wait and item["kind"] == "command" and item["status"] == "completed"
@@ -179,4 +179,4 @@ _CIRCLES = (
         "You talked three times in a row without a tool call. Act, or say what keeps you from it.",
     ),
 )
-"""The first that holds counts."""
+"""In order of precedence: the first one that holds counts."""

@@ -1,4 +1,4 @@
-"""What of a log still counts: its records without those that a rollback took back."""
+"""Reads what still counts in a log: its records without those that a rollback undid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oh_daemon.core.ports import Json
 
 
 def standing(records: Iterable[Json]) -> list[Json]:
-    """The records that no later `conversation.rolledBack` has taken back."""
+    """Return the records that no later `conversation.rolledBack` has undone."""
     kept: list[Json] = []
     for record in records:
         if record["event"]["type"] == "conversation.rolledBack":
@@ -20,7 +20,7 @@ def standing(records: Iterable[Json]) -> list[Json]:
 
 
 def told(records: Iterable[Json]) -> Iterator[tuple[Literal["item", "turn"], Json]]:
-    """Items as they ended and turns as they ended, in order, without what was tried again."""
+    """Yield the ended items and turns in order, without items of attempts that were retried."""
     for record in standing(records):
         event = record["event"]
         if event["type"] == "turn.completed":
@@ -30,7 +30,10 @@ def told(records: Iterable[Json]) -> Iterator[tuple[Literal["item", "turn"], Jso
 
 
 def begin_of_message(records: Iterable[Json], item_id: str) -> int:
-    """The seq of the last event before a message, and before the turn if the message started it."""
+    """Return the seq of the last event before a message, or before the turn that it started.
+
+    Raises `LookupError` for an unknown message.
+    """
     begin = 0
     for record in records:
         kind = record["event"]["type"]
@@ -44,5 +47,5 @@ def begin_of_message(records: Iterable[Json], item_id: str) -> int:
 
 
 def begin_of_item(records: Iterable[Json], item_id: str) -> int:
-    """The seq of the last event before an item."""
+    """Return the seq of the last event before an item."""
     return next(r["seq"] - 1 for r in records if r.get("itemId") == item_id)
