@@ -1,7 +1,7 @@
-"""Futures of one connection: chained, on a thread of their own, or in turn by conversation.
+"""Futures of one connection: chained, run on their own thread, or run in turn by conversation.
 
-Invariant of `InTurn`: what is done to one conversation as a whole, and each request that came
-meanwhile, happens in the order in which it came.
+Invariant of `InTurn`: work on a conversation as a whole, and each request that arrives meanwhile,
+runs in the order of arrival.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A piece of work, and what follows from it; without one, from the work before."""
+    """Work to run, and `act` on its outcome; without work, on the outcome of the last one."""
 
     work: Callable[[], Any] | None
     act: Callable[[Future[Any]], Any]
@@ -33,20 +33,20 @@ class InTurn:
         self._workers = workers
         self._lock = threading.Lock()
         self._steps: dict[str, deque[_Step]] = {}
-        """What is still to be done, by id of each conversation that something is under way for."""
+        """The waiting steps, by the id of each conversation that has any under way."""
         self._threads: dict[str, int] = {}
 
     def ids(self) -> list[str]:
-        """The conversations that something is under way for, the newest last."""
+        """Return the conversations that have a step under way, the newest last."""
         with self._lock:
             return list(self._steps)
 
     def run(
         self, conversation_id: str, work: Callable[[], T], act: Callable[[T], Any] | None = None
     ) -> Future[Any]:
-        """Open, change or close it on a worker thread, then `act` on the result there.
+        """Do `work` that opens, changes or closes it on a worker thread, then `act` on the result.
 
-        Called from an `act`, it comes before all that waits.
+        A step that an `act` asks for comes before all that are waiting.
         """
         step = _Step(work, lambda ended: act(ended.result()) if act else ended.result())
         with self._lock:
@@ -63,9 +63,9 @@ class InTurn:
     def wait(
         self, conversation_id: str, act: Callable[[BaseException | None], Any]
     ) -> Future[Any] | None:
-        """`act` after all that is under way, on what the last work failed of, if it did.
+        """Call `act` after all steps under way, with the exception of the last work, or None.
 
-        None when nothing is under way.
+        Return None when nothing is under way.
         """
         step = _Step(None, lambda ended: act(ended.exception()))
         with self._lock:
@@ -94,14 +94,17 @@ class InTurn:
 
 
 def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
-    """`act` on the result of a future, on the thread that completes it; futures are followed."""
+    """Call `act` on the result of `first`, on the thread that completes it.
+
+    When `act` returns a future, its result becomes the result.
+    """
     done: Future[Any] = Future()
     first.add_done_callback(lambda finished: settle(done, lambda: act(finished.result())))
     return done
 
 
 def on_own_thread(name: str, compute: Callable[[], Any]) -> Future[Any]:
-    """For what may take as long as a model's answer: the workers stay free."""
+    """Compute something that may take as long as a model's answer, without holding a worker."""
     done: Future[Any] = Future()
     threading.Thread(target=settle, args=(done, compute), name=name, daemon=True).start()
     return done

@@ -1,6 +1,6 @@
 """The user's language servers as the core sees them: asked through the client, with a deadline.
 
-Late, missing and malformed answers are errors that the agent can read; what the answers mean is
+Late, missing and malformed answers become errors that the agent can read. What an answer means is
 left to the tools.
 """
 
@@ -41,7 +41,7 @@ class ClientServers:
         timeout_s: float = ANSWER_DEADLINE_S,
         cancel: CancelToken,
     ) -> list[tuple[str, tuple[Diagnostic, ...]]]:
-        """The client may send more than was asked for; the rest does not count."""
+        """Ask for diagnostics; drop what the client sends beyond what was asked for."""
         params: Json = {"minSeverity": min_severity}
         if paths is not None:
             params["uris"] = [self._synced.uri_of(path) for path in paths]
@@ -67,7 +67,7 @@ class ClientServers:
         return self._ask("editor/languageRequest", asked, wanted, timeout_s, cancel).result
 
     def offsets(self, text: str) -> Offsets:
-        # pygls takes 0.3 s to import, which only those pay who ask.
+        # pygls takes 0.3 s to import, so it is loaded only when needed.
         from oh_daemon.fronts.lsp.positions import Offsets as Counted  # noqa: PLC0415
 
         return Counted(text, self._synced.encoding)

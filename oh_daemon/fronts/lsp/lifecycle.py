@@ -1,7 +1,7 @@
 """From start to exit: `initialize`, which methods are allowed when, the main loop, the stop.
 
-Invariant: `initialize` is answered before anything slow is imported, and however the end comes
-(exit, end of input, signal, editor gone) the same stop runs once and takes at most two seconds.
+Invariant: `initialize` is answered before anything slow is imported. Whatever causes the end
+(exit, end of input, signal, editor gone), the same stop runs once and takes at most two seconds.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ class _Stop:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What the client talks to once it has said who it is. All is called on the main thread."""
+    """Serves the client after `initialize`. All but `mask` is called on the main thread only."""
 
     methods: Mapping[str, Method]
     notifications: Mapping[str, Notification]
     on_lost_frame: Callable[[bytes], None]
     """A message was too large to read; this is its beginning."""
     stop: Callable[[float], None]
-    """End everything within so many seconds."""
+    """End everything within this many seconds."""
     cancel: Callable[[], object] = lambda: None
-    """Let nobody who is at work go on; does not wait."""
+    """Cancel all running work, without waiting for its end."""
     mask: Callable[[str], str] = str
-    """Hides secrets in what is answered to requests that fail."""
+    """Hides secrets in error answers and in the recording."""
 
 
 class Server:
@@ -79,10 +79,10 @@ class Server:
         make_service: Callable[[Server, ClientFacts], Service],
         recording: Recording | None = None,
     ) -> None:
-        """`stdio` comes from `claim_stdio`; the service is made when `initialize` is answered."""
+        """`stdio` comes from `claim_stdio`; the service is made after `initialize` is answered."""
         inbound, outbound = stdio
         self._inbox: SimpleQueue[Frame | _Stop] = SimpleQueue()
-        # A client that writes faster than we handle waits in its pipe, not in our memory.
+        # Messages that come faster than we handle them wait in the pipe, not in our memory.
         self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
         self._reader = FrameReader(inbound, recording.received if recording else unrecorded)
         self._make_service = make_service
@@ -102,8 +102,8 @@ class Server:
         self._dispatcher.notifications["exit"] = self._exit
 
     def run(self) -> int:
-        """Serve until the end; returns the exit code. The caller exits at once with it."""
-        # With the default of 5 ms, eight busy threads delay an answer by a quarter of a second.
+        """Serve until the end; return the exit code, with which the caller exits at once."""
+        # With Python's default of 5 ms, eight busy threads delay an answer by 0.25 s.
         sys.setswitchinterval(0.0005)
         threading.Thread(target=self._await_signal, args=(_signals(),), daemon=True).start()
         threading.Thread(target=self._read_frames, name="reader", daemon=True).start()
@@ -116,7 +116,7 @@ class Server:
         return entry.exit_code
 
     def stop(self, reason: str, exit_code: int = EXIT_CLEAN) -> None:
-        """End the main loop after what was received so far; from any thread."""
+        """End the main loop once what was received so far is handled. Any thread may call this."""
         self._inbox.put(_Stop(reason, exit_code))
 
     def _await_signal(self, descriptor: int) -> None:
@@ -135,7 +135,7 @@ class Server:
             self.stop(f"input: {error}")
         else:
             self.stop("end of input")
-        # Whatever hangs on the main loop, a daemon without its editor must not stay.
+        # Even if something hangs on the main loop, a daemon without its editor must not live on.
         if not self._has_stopped.wait(_HANG_DEADLINE_S):
             os._exit(EXIT_CLEAN)
 
@@ -167,7 +167,7 @@ class Server:
         }
 
     def _begin(self, facts: ClientFacts) -> None:
-        """What `initialize` starts but does not wait for."""
+        """Start what the answer to `initialize` does not wait for."""
         if facts.process_id is not None:
             _watch_parent(facts.process_id, lambda: self.stop("the editor is gone"))
         try:
@@ -199,7 +199,7 @@ class Server:
         try:
             if self._service is not None:
                 self._service.cancel()
-            # After that, or an agent would tell its model what became of the request.
+            # Only after all work is cancelled, or an agent would tell its model of the failure.
             self.client.on_gone()
             if self._service is not None:
                 self._service.stop(deadline - time.monotonic())
@@ -211,10 +211,10 @@ class Server:
 
 
 def _signals() -> int:
-    """A descriptor that gets the number of each signal that asks us to stop.
+    """Return a descriptor that gets the number of each signal that asks us to stop.
 
-    A Python handler would not do: one that comes right before the main thread waits is seen only
-    when something else wakes it.
+    A Python handler would not do: if the signal comes right before the main thread waits, the
+    handler runs only when something else wakes that thread.
     """
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
@@ -249,11 +249,11 @@ def _server_capabilities(version: str, position_encoding: str) -> Json:
 
 
 def _watch_parent(process_id: int, on_end: Callable[[], None]) -> None:
-    """Call back when that process ends. Where this cannot be known, the end of input must do."""
+    """Call back when the process ends. If it cannot be watched, the end of input must do."""
     try:
         descriptor = os.pidfd_open(process_id)
     except (AttributeError, OSError) as error:
-        # An editor in another container has a number that means nothing here.
+        # The process id of an editor in another container means nothing here.
         log.info("process %d cannot be watched: %s", process_id, error)
         return
 

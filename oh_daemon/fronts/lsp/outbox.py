@@ -1,7 +1,7 @@
 """Frames out: one queue of ready bytes and the only thread that writes to the client.
 
 Answers and our own requests are never dropped. Text deltas are merged while the client is slow and
-dropped when it is very slow; events are dropped only when it stalls, and then it is told the gap.
+dropped when it is very slow. Events are dropped only when it stalls; then it is told the gap.
 Invariant: within a conversation events keep their order, and no delta follows its item's end.
 """
 
@@ -24,11 +24,11 @@ MERGE_ABOVE_BYTES = 1 << 20
 DROP_ABOVE_BYTES = 4 << 20
 STALL_ABOVE_BYTES = 8 << 20
 REFUSE_ABOVE_BYTES = 16 << 20
-"""Only answers reach this; whoever wants more of them must read some first."""
+"""Only what is never dropped reaches this; then no more input is read until the client reads."""
 _WRITE_BYTES = 256 * 1024
 _DELTA_INTERVAL_S = 0.033
 _MAX_DELTAS_PER_S = 60
-"""Over all conversations: an editor's main loop gets no more, however many of them stream."""
+"""For all conversations together: an editor's main loop gets no more, however many stream."""
 _DELTA_LIMIT_CHARS = 16 * 1024
 
 
@@ -59,10 +59,10 @@ class Outbox:
         on_gone: Callable[[], None] = lambda: None,
         on_frame: Callable[[bytes], object] = unrecorded,
     ) -> None:
-        """Both are called from the writer thread.
+        """Start the writer thread, which makes both callbacks.
 
-        `on_gone` once, when the client stopped listening; `on_frame` with each frame right before
-        it is written.
+        It calls `on_gone` once, when the client has stopped listening, and `on_frame` with each
+        frame right before writing it.
         """
         self._descriptor = descriptor
         self._on_gone = on_gone
@@ -102,21 +102,21 @@ class Outbox:
         self._put(_notification(b"$/cancelRequest", b'{"id":%d}' % request_id))
 
     def notify(self, method: str, params: bytes) -> None:
-        """Something the client can ask for again: not sent while the client is stalled."""
+        """Send what the client can ask for again; it is dropped while the client is stalled."""
         with self._changed:
             if not self._is_stalled:
                 self._enqueue(_notification(method.encode(), params))
 
     def event(self, conversation_id: str, seq: int, params: bytes) -> None:
-        """A durable event, after all deltas of its conversation so far."""
+        """Send a durable event, after all deltas of its conversation so far."""
         self.in_order(conversation_id, lambda: self._event(conversation_id, seq, params))
 
     def delta(self, stream: DeltaStream, offset: int, text: str) -> None:
-        """Streamed text; `offset` counts the code points sent on this stream before."""
+        """Send streamed text; `offset` counts the code points sent on this stream before."""
         self.in_order(stream.conversation_id, lambda: self._delta(stream, offset, text))
 
     def in_order(self, conversation_id: str, send: Callable[[], None]) -> None:
-        """Call `send` after the events so far: now, or when this conversation is not held back."""
+        """Call `send` after the events so far: now, or once this conversation is released."""
         with self._changed:
             if self._holders[conversation_id] > 0:
                 self._held[conversation_id].append(send)
@@ -124,9 +124,9 @@ class Outbox:
                 send()
 
     def hold(self, conversation_id: str) -> Callable[[], None]:
-        """Keep this conversation's events and deltas back until the result is called (once).
+        """Hold this conversation's events and deltas back until the returned function is called.
 
-        Whoever handles a request holds before the first event it causes, and releases when the
+        A request's handler holds before the first event it causes and releases, once, when the
         answer is queued. Holds are counted.
         """
         with self._changed:
@@ -134,12 +134,12 @@ class Outbox:
         return lambda: self._release(conversation_id)
 
     def wait_for_room(self) -> None:
-        """Return when the client is not so far behind that it should get more answers."""
+        """Wait while the client is too far behind to be given more answers."""
         with self._changed:
             self._changed.wait_for(lambda: self._queued_bytes < REFUSE_ABOVE_BYTES)
 
     def close(self, deadline_s: float) -> bool:
-        """Send what is queued, then stop; false when the client did not take it in time."""
+        """Send what is queued, then stop; return false when the client did not take it in time."""
         with self._changed:
             for conversation_id in list(self._held):
                 self._send_held(conversation_id)
@@ -240,7 +240,7 @@ class Outbox:
             self._changed.notify_all()
 
     def _next_frames(self) -> list[bytes]:
-        """Wait for frames and take them all; nothing when there will be no more."""
+        """Wait for frames and return them all; an empty list when there will be no more."""
         with self._changed:
             while True:
                 wait_s = self._flush_due_deltas()
@@ -256,7 +256,7 @@ class Outbox:
                     self._changed.wait(wait_s)
 
     def _flush_due_deltas(self) -> float | None:
-        """Queue the text that has waited enough; returns the seconds until more is due."""
+        """Queue the text that has waited long enough; return the seconds until more is due."""
         if not self._pending or self._queued_bytes > MERGE_ABOVE_BYTES:
             return None
         now = time.monotonic()
@@ -269,7 +269,7 @@ class Outbox:
         return None
 
     def _tell_gaps(self) -> None:
-        """The client has caught up: say which events it must ask for."""
+        """Tell a client that has caught up which events it must ask for."""
         self._is_stalled = False
         for conversation_id, (first, last) in self._gaps.items():
             params = {"conversationId": conversation_id, "fromSeq": first, "toSeq": last}

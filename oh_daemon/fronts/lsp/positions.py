@@ -1,7 +1,7 @@
-"""pygls' document and position codec, with the line ends of LSP and its rule for long columns.
+"""pygls' document and position codec, with LSP's line ends and LSP's rule for long columns.
 
-The only module that imports pygls, which takes 0.3 s: import it inside functions, after
-`initialize` is answered.
+This is the only module that imports pygls, which takes 0.3 s: import this module inside functions,
+after `initialize` is answered.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Lines with their ends. Unlike str.splitlines, \f, \v and U+2028 end no line."""
+    r"""Return the lines with their ends. Unlike in str.splitlines, \f, \v, U+2028 end no line."""
     return _LINE.findall(text)
 
 
 class Codec(PositionCodec):
-    """Columns in the negotiated encoding to code points."""
+    """Converts columns in the negotiated encoding to code points."""
 
     def position_from_client_units(
         self, lines: Sequence[str], position: types.Position
     ) -> ServerTextPosition:
-        """Clamp as LSP says: to the end of the line before its line end, or of the text.
+        """Clamp as LSP says: to right before the line end, or to the end of the text.
 
         pygls clamps a long column one short of the end, or between CR and LF.
         """
@@ -52,7 +52,7 @@ class _Text(TextDocument):
 
 
 def changed(text: str, changes: Sequence[dict[str, Any]], encoding: str) -> str:
-    """The text after `contentChanges`; one without a range replaces everything."""
+    """Return the text after `contentChanges`; a change without a range replaces everything."""
     document = _Text("", text, position_codec=Codec(encoding))
     for change in changes:
         if change.get("range") is None:
@@ -67,7 +67,10 @@ def changed(text: str, changes: Sequence[dict[str, Any]], encoding: str) -> str:
 
 
 class Offsets:
-    """Offsets in one text to positions of the client, and back: `core.editor_ports.Offsets`."""
+    """Converts offsets in one text to the client's positions, and back.
+
+    Implements `core.editor_ports.Offsets`.
+    """
 
     def __init__(self, text: str, encoding: str) -> None:
         self._text = text
@@ -89,5 +92,5 @@ class Offsets:
         return self._starts[place.line] + place.character
 
     def is_inside_line_end(self, offset: int) -> bool:
-        """Between CR and LF, where no position can point."""
+        """Return whether the offset is between CR and LF, where no position can point."""
         return self._text[offset - 1 : offset + 1] == "\r\n"

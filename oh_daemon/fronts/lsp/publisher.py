@@ -1,7 +1,7 @@
 """Tells the client what happens in conversations: events, deltas, lists and progress.
 
-A listener of every conversation; it runs under their locks, so it only puts into the outbox. Text
-is built from the log's own bytes, once. What waits for the user is asked by `asker`.
+`Publisher` listens to every conversation and runs under their locks, so it only puts messages into
+the outbox. An event is sent as the log's own bytes, not encoded again. `asker` asks the user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LISTED = {
 
 
 class Publisher:
-    """One client's view. `subscribed` is changed on the main loop and under conversation locks."""
+    """One client's view. Any thread may change `subscribed`, one atomic set operation at a time."""
 
     def __init__(self, outbox: Outbox, client: Client, facts: ClientFacts) -> None:
         self._outbox = outbox
@@ -41,27 +41,27 @@ class Publisher:
         self._progress = _Progress(outbox, client)
 
     def subscribe(self, journal: Journal) -> None:
-        """From now on the client gets its events, and is asked what waits for an answer."""
+        """Send the client its events from now on, and ask for the answers it waits for."""
         self.subscribed.add(journal.id)
         for request in journal.state.pending.values() if isinstance(journal, Conversation) else ():
             self.asker.ask(journal, request)
 
     def is_watched(self, conversation_id: str) -> bool:
-        """Whether it was opened by its own id."""
+        """Return whether the client subscribed to this very conversation, not just its parent."""
         return conversation_id in self.subscribed
 
     def unsubscribe(self, journal: Journal) -> None:
-        """It was closed: it sends no more, and its questions are withdrawn."""
+        """Send no more of a conversation that was closed, and withdraw its questions."""
         self.subscribed.discard(journal.id)
         self.asker.withdraw(journal.state.pending)
 
     def on_over(self, journal: Journal) -> None:
-        """The process that had it open is done with it, so it can be opened here."""
+        """Tell the client that the other process is done with it, so it can be opened here."""
         self.subscribed.discard(journal.id)
         self._tell_lists(journal, "updated")
 
     def on_forked(self, journal: Journal) -> None:
-        """It has begun, with the first part of another one."""
+        """Subscribe to a fork that was just made, and tell the client's lists of it."""
         self.subscribe(journal)
         self._tell_lists(journal, "created")
 
@@ -77,7 +77,7 @@ class Publisher:
             if kind not in self._facts.opted_out:
                 head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
                 self._outbox.event(journal.id, record["seq"], head[:-1] + b"," + line[1:])
-            # Another process asks about its conversations itself, and stops them.
+            # A followed conversation is another process's, which asks its user and can stop it.
             if isinstance(journal, Conversation):
                 self.asker.on_record(journal, record)
                 if self._facts.is_plain and kind == "turn.completed":
@@ -88,7 +88,7 @@ class Publisher:
             self._tell_lists(journal, _LISTED[kind])
 
     def _show_end(self, turn: Json) -> None:
-        """What a turn came to, for a client that shows nothing of ours."""
+        """Show how a turn ended to a client that understands none of our notifications."""
         error = turn.get("error")
         told = error["message"] if error else turn.get("finalText")
         if told:
@@ -109,12 +109,12 @@ class Publisher:
         self._tell_lists(journal, "updated")
 
     def _is_heard(self, journal: Journal) -> bool:
-        """Whoever hears a conversation hears its sub-agents, and is asked what they ask."""
+        """Return whether it or its parent is subscribed: sub-agents are heard, and ask, too."""
         return not self.subscribed.isdisjoint((journal.id, journal.state.parent_id))
 
     def _tell_lists(self, journal: Journal, change: str) -> None:
         if journal.state.parent_id is not None:
-            return  # No list has it, unless it is asked for.
+            return  # Lists leave sub-agents out unless the client asks for them.
         body = encode({"conversation": describe(journal), "change": change})
         self._outbox.in_order(journal.id, lambda: self._outbox.notify("conversation/changed", body))
 
@@ -126,7 +126,7 @@ class _Progress:
         self._outbox = outbox
         self._client = client
         self._begun: set[str] = set()
-        """Tokens that the client has accepted; each is changed under its conversation's lock."""
+        """Tokens that the client accepted; each is changed under its conversation's lock."""
 
     def on_record(self, journal: Journal, record: Json) -> None:
         event = record["event"]
@@ -158,6 +158,6 @@ class _Progress:
 
 
 def conversation_of(token: object) -> str:
-    """Whose turn a cancelled progress token stands for; empty for a token that is not ours."""
+    """Return the conversation that a progress token stands for; empty if it is not ours."""
     parts = str(token).split("/")
     return parts[1] if parts[0] == "oh-daemon" and len(parts) > 1 else ""

@@ -1,7 +1,7 @@
 """The file of `--record`: each message in and out as a line of JSON, for people who look for a bug.
 
-Invariant: what is written holds no secret that the protocol names or that the masker knows, and
-whatever becomes of the file, the stream goes on.
+Invariant: what is written holds no secret that the protocol names or that the masker knows. If
+writing the file fails, the stream goes on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oh_daemon.store.private_files import open_private, write_all
 log = logging.getLogger(__name__)
 
 _CHARS = r'(?:[^"\\]++|\\.)*+'
-"""What stands between the quotes of a string; the last quote is missing where a frame was cut."""
+"""The inside of a JSON string; its closing quote may be missing where a frame was cut off."""
 _NAMES = r"(?:api_?key|passw(?:or)?d|secret|(?:access|auth|refresh)_?token)"
 _FIELD = re.compile(rf'(?is)(?P<kept>"[\w-]*{_NAMES}"\s*:\s*"){_CHARS}')
 _VARIABLES = re.compile(
@@ -40,20 +40,20 @@ class Recording:
     """Safe from any thread."""
 
     def __init__(self, path: Path) -> None:
-        """Lines are added to what the file holds. Raises `ReadOnlyError` and `OSError`."""
+        """Open the file to append lines to it. Raises `ReadOnlyError` and `OSError`."""
         self._path = path
         self._file = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._lock = threading.Lock()
         self._is_over = False
         self.mask: Callable[[str], str] = Masker().mask
-        """Hides secrets by value or form; the one that knows the user's own comes later."""
+        """Hides secrets by value or form; replaced later by one that knows the user's own."""
 
     def received(self, body: bytes, problem: str = "") -> None:
-        """A body as it came; with a problem it could not be read, and may be only a part."""
+        """Record a body as it came; one with a `problem` was unreadable and may be incomplete."""
         self._note("client", body, problem)
 
     def sent(self, frame: bytes) -> None:
-        """What is about to be written to the client."""
+        """Record a frame that is about to be written to the client."""
         self._note("daemon", frame.partition(b"\r\n\r\n")[2])
 
     def _note(self, sender: str, body: bytes, problem: str = "") -> None:
@@ -64,11 +64,11 @@ class Recording:
         if problem:
             line = orjson.dumps({**head, "problem": problem, "raw": text}, option=_UTC)
         else:
-            # Not parsed and written anew: a reader wants it as it was.
+            # Not parsed and encoded again: the reader wants the message as it was.
             message = text.removeprefix("\ufeff").translate(_ONE_LINE)
             line = b'%b,"message":%b}' % (orjson.dumps(head, option=_UTC)[:-1], message.encode())
         try:
-            # In one call, so lines of two threads or daemons do not mix.
+            # In one call, so that lines of several threads or daemons do not mix.
             write_all(self._file, line + b"\n")
         except OSError as exc:
             self._give_up(exc)
@@ -81,7 +81,7 @@ class Recording:
 
 
 def _without_fields(text: str) -> str:
-    """Without the values whose place in a message says that they are secret."""
+    """Hide the values that are secret by their place in a message."""
     text = _FIELD.sub(_HIDDEN, text)
     text = _VARIABLES.sub(lambda found: _VARIABLE.sub(_HIDDEN, found[0]), text)
     return _LENT.sub(_HIDDEN, text) if _LENDING.search(text) else text

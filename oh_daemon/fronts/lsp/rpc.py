@@ -1,8 +1,8 @@
 """JSON-RPC without gaps: every request whose id can be read gets exactly one answer.
 
-Finds the handler, turns results and exceptions into answers, routes the client's answers to
-`client`. Runs on the main loop; a handler that needs longer returns a `Future`. What methods do is
-left to the handlers, and which are allowed now to `lifecycle`.
+`Dispatcher` finds the handler, turns results and exceptions into answers, and routes the client's
+answers to `client`. It runs on the main loop; a handler that needs longer returns a `Future`. The
+handlers know what methods do, `lifecycle` which are allowed now.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ URGENT = frozenset(
         *("approval/respond", "input/respond"),
     }
 )
-"""Served even when too many other requests are open: those that make room."""
+"""Served even when too many other requests are open, since these make room."""
 _RETRY_AFTER_MS = 200
 _MAX_FIELD_ERRORS = 20
 
@@ -57,11 +57,11 @@ class RequestContext:
     _after_answer: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def hold(self, conversation_id: str) -> None:
-        """Write this conversation's events from now on only after the answer (rule O3)."""
+        """Hold this conversation's events back from now on until the answer is queued (rule O3)."""
         self.after_answer(self._outbox.hold(conversation_id))
 
     def after_answer(self, callback: Callable[[], None]) -> None:
-        """Call back once the answer is queued, on the thread that queued it."""
+        """Call back as soon as the answer is queued, on the thread that queued it."""
         self._after_answer.append(callback)
 
     def answered(self) -> None:
@@ -84,7 +84,7 @@ class Dispatcher:
     gate: Callable[[str], e.UserError | None]
     """Says why a method may not be used now."""
     methods: dict[str, Method] = field(default_factory=dict[str, Method])
-    """Looked up at each message, so it may grow later; `notifications` too."""
+    """Looked up for each message, so more can be added later; `notifications` too."""
     notifications: dict[str, Notification] = field(default_factory=dict[str, Notification])
     mask: Callable[[str], str] = str
     """Hides secrets in errors, which may quote a provider or a server."""
@@ -109,7 +109,7 @@ class Dispatcher:
                 self._refuse(frame.id, e.PayloadTooLargeError(text))
 
     def abandon(self) -> None:
-        """Answer whatever is still open: the daemon stops."""
+        """Answer all open requests with an error, since the daemon is stopping."""
         with self._lock:
             open_requests = list(self._in_flight.values())
         for context in open_requests:
@@ -207,7 +207,7 @@ class Dispatcher:
         self.outbox.error(request_id, encode(describe_error(error, "")))
 
     def _take(self, context: RequestContext) -> bool:
-        """Whether the caller is the one that answers."""
+        """Close the request; return whether it was open, so that only one caller answers it."""
         with self._lock:
             if self._in_flight.get(context.id) is not context:
                 return False
@@ -216,7 +216,7 @@ class Dispatcher:
 
 
 def describe_error(error: BaseException, method: str) -> Json:
-    """The JSON-RPC error for an exception. Bugs go to the log; the client gets a reference."""
+    """Return the JSON-RPC error for an exception. A bug is logged; the client gets a reference."""
     if isinstance(error, e.DaemonError):
         return {"code": error.code, "message": error.message, "data": _error_data(error)}
     if isinstance(error, ValueError) and (errors := _field_errors(error)) is not None:
@@ -246,7 +246,7 @@ def _error_data(error: e.DaemonError) -> Json:
 
 
 def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
-    """What is wrong with which field, never the value itself; None when pydantic did not say it."""
+    """List what is wrong with which field, never its value; None if it is no pydantic error."""
     # pydantic costs 160 ms to import, and `initialize` is answered without it.
     from pydantic import ValidationError  # noqa: PLC0415
 
@@ -265,7 +265,7 @@ def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
 
 
 def _run_unanswered(what: str, handler: Callable[[], None]) -> None:
-    """Nobody waits for an answer, so the log is the only place to say what broke."""
+    """Run `handler` and log what broke: with no answer, the log is the only place to say it."""
     try:
         handler()
     except (Exception, SystemExit):

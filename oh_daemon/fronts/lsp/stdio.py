@@ -1,7 +1,7 @@
 """Frames in: takes over descriptors 0 and 1, finds messages in the byte stream, parses them.
 
-Invariant: bytes that are not a message cost an error answer or end the daemon, never a wrong one.
-What a message means is left to `rpc`; frames out are `outbox`.
+Invariant: bytes that are not a message lead to an error answer or end the daemon; they are never
+taken for a message. `rpc` knows what messages mean; `outbox` writes the frames out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RequestId = str | int | float
 
 
 class FramingLost(Exception):  # noqa: N818 - a fact about the stream; it ends the daemon (code 3).
-    """Nobody can tell any more where the next message starts."""
+    """It is no longer possible to tell where the next message starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """A body that was skipped. `head` is its beginning, `id` what could be read from there."""
+    """A body that was skipped. `head` is its beginning, `id` its id if that stands in `head`."""
 
     size_bytes: int
     id: RequestId | None
@@ -75,7 +75,7 @@ def claim_stdio() -> tuple[int, int]:
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     inbound, outbound = os.dup(0), os.dup(1)
-    # Some parents hand over pipes in non-blocking mode; both our threads want to wait.
+    # Some parents hand over pipes in non-blocking mode; our reader and writer need to block.
     os.set_blocking(inbound, True)
     os.set_blocking(outbound, True)
     nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -86,23 +86,23 @@ def claim_stdio() -> tuple[int, int]:
 
 
 def unrecorded(*_traffic: object) -> None:
-    """Nobody wants to keep what goes over the wire."""
+    """Keep nothing of what goes over the wire."""
 
 
 class FrameReader:
-    """Frames of one stream. For one thread."""
+    """Iterates over the frames of one stream. For use by one thread."""
 
     def __init__(
         self, descriptor: int, on_body: Callable[[bytes, str], object] = unrecorded
     ) -> None:
-        """`on_body` gets each body as it came, and why it cannot be read, before its frame."""
+        """`on_body` gets each body as it came, and why it is unreadable, ahead of its frame."""
         self._stream = os.fdopen(descriptor, "rb", buffering=64 * 1024)
         self._on_body = on_body
         self._header = b""
         self._in_sync = True
 
     def __iter__(self) -> Iterator[Frame]:
-        """Frames until the end of the stream. Raises `FramingLost` when there is no going on."""
+        """Yield frames until the stream ends. Raises `FramingLost` if the next cannot be found."""
         try:
             yield from self._frames()
         except FramingLost as lost:
@@ -114,12 +114,12 @@ class FrameReader:
             frame = header if isinstance(header, Malformed) else self._read_body(header)
             if frame is None:
                 return
-            # A body that is no JSON often means a wrong length: look for the next header then.
+            # A body that is not JSON often means a wrong length, so search for the next header.
             self._in_sync = not isinstance(frame, Malformed)
             yield frame
 
     def _read_header(self) -> int | Malformed | None:
-        """The length of the next body, or None at the end of the stream."""
+        """Return the length of the next body, or None at the end of the stream."""
         length: int | None = None
         self._header = b""
         header_started = False
@@ -140,11 +140,11 @@ class FrameReader:
         return None
 
     def _parse_header_line(self, text: bytes, length: int | None) -> int | None:
-        """The content length known after this line."""
+        """Return the content length known after this line."""
         is_header = _HEADER.match(text) is not None
         if self._in_sync and not is_header:
             raise FramingLost(f"expected a Content-Length header, got {text[:40]!r}")
-        # Out of step, the header may follow the rest of a body on the same line.
+        # Out of sync, the header may follow the rest of a body on the same line.
         found = _LENGTH.match(text) if self._in_sync else _LENGTH.search(text)
         if found is not None:
             digits = found[1].lstrip(b"0") or b"0"
@@ -177,13 +177,13 @@ class FrameReader:
 
 
 def parse(body: bytes) -> Message | Malformed:
-    """JSON, strictly, but for half surrogate pairs: JavaScript sends them, they become U+FFFD."""
+    """Parse strict JSON, but turn lone surrogates, which JavaScript sends, into U+FFFD."""
     body = body.removeprefix(_BOM)
     try:
         return Message(orjson.loads(body))
     except orjson.JSONDecodeError as error:
         repaired = _ESCAPE.sub(_without_lone_surrogate, body)
-        # The message of the parser quotes nothing of the body.
+        # The parser's message quotes nothing of the body.
         return Malformed(str(error)) if repaired == body else parse(repaired)
 
 
@@ -192,7 +192,7 @@ def _without_lone_surrogate(escape: re.Match[bytes]) -> bytes:
 
 
 def _peek_id(head: bytes) -> RequestId | None:
-    """The message's own id, if it stands in `head`; ids of nested objects do not count."""
+    """Return the message's own id, if it stands in `head`; ids of nested objects do not count."""
     depth = 0
     for token in _TOKEN.finditer(head):
         if token[0] in b"[{":
@@ -207,19 +207,20 @@ def _peek_id(head: bytes) -> RequestId | None:
 
 
 def encode(value: Any) -> bytes:
-    """JSON of plain data and pydantic models (absent instead of null); NaN becomes null.
+    """Encode plain data and pydantic models as JSON; NaN becomes null.
 
-    Raises `TypeError` for anything else. `Any`: what handlers return is checked by this alone.
+    Fields of a model that are None are left out. Raises `TypeError` for anything else: nothing
+    but this checks what handlers return, hence `Any`.
     """
     try:
         return orjson.dumps(value, default=_plain)
     except TypeError:
-        # File names and program output may hold half surrogate pairs, which are not JSON.
+        # File names and program output may hold lone surrogates, which are not JSON.
         return orjson.dumps(_valid_text(value), default=lambda model: _valid_text(_plain(model)))
 
 
 def _plain(value: object) -> object:
-    # pydantic costs 160 ms to import; whoever made a model has paid that already.
+    # pydantic costs 160 ms to import; if `value` is a model, it is loaded already.
     from pydantic import BaseModel  # noqa: PLC0415
 
     if isinstance(value, BaseModel):

@@ -1,8 +1,8 @@
 """The client's open documents and folders, kept by LSP's text synchronisation.
 
 The main loop changes them in arrival order; any thread may read frozen snapshots and wait for a
-text. Documents above 5 MiB are not kept: they count as not open, so the disk is used. Who has the
-truth, buffer or disk, is decided in `workspace/documents`.
+text. Documents above 5 MiB are not kept: they count as not open, so the disk is used.
+`workspace/documents` decides whether buffer or disk has the truth.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class Documents:
         self.encoding = encoding
         self._changed = threading.Condition()
         self._open: dict[str, tuple[str, OpenDocument]] = {}
-        """Real path and text, by the URI under which the client opened it, letter by letter."""
+        """Real path and document, by URI exactly as the client wrote it on opening."""
         self._lost: dict[str, str] = {}
-        """URI by real path of open documents whose text we missed."""
+        """URI, by real path, of open documents whose text we lost track of."""
         self._adopted: dict[str, int] = {}
-        """Versions that the client told us when asked, by URI."""
+        """Versions of texts that the client sent when asked, by URI; older changes are skipped."""
         self._folder_uris = list(folder_uris)
         self._notes: list[dict[Path, str]] = []
-        """What was saved since each `note_saves` that has not ended."""
+        """One per `note_saves` that has not ended: the texts saved since then."""
         self._is_warm = False
 
     def notifications(self) -> dict[str, Callable[[Json], None]]:
-        """The handlers to register with the dispatcher."""
+        """Return the handlers to register with the dispatcher."""
         return {
             "textDocument/didOpen": self._did_open,
             "textDocument/didChange": self._did_change,
@@ -59,13 +59,13 @@ class Documents:
         }
 
     def folders(self) -> tuple[Path, ...]:
-        """The workspace folders on this machine, in the client's order."""
+        """Return the workspace folders on this machine, in the client's order."""
         with self._changed:
             paths = [path_from_uri(uri) for uri in self._folder_uris]
         return tuple(path for path in paths if path is not None)
 
     def document(self, path: Path) -> OpenDocument | None:
-        """The newest text of an open document, under whatever name the client opened it."""
+        """Return the newest state of an open document, under whatever name it was opened."""
         found = self._find(os.path.realpath(path))
         return found[1] if found else None
 
@@ -74,7 +74,10 @@ class Documents:
             return tuple(document for _, document in self._open.values())
 
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
-        """Note what the client saves from now on; the result ends that and tells, by real path."""
+        """Note what the client saves from now on.
+
+        The returned function ends that and returns the saved texts by real path.
+        """
         noted: dict[Path, str] = {}
         with self._changed:
             self._notes.append(noted)
@@ -87,19 +90,19 @@ class Documents:
         return ended
 
     def uri_of(self, path: Path) -> str:
-        """As the client opened this document, letter by letter, else as it would be named."""
+        """Return the URI exactly as the client opened this document, else the usual one."""
         found = self._find(os.path.realpath(path))
         return found[0] if found else uri_from_path(path)
 
     def lost_uri(self, path: Path) -> str | None:
-        """The URI of a document that is open, but whose text we do not know any more."""
+        """Return the URI of a document that is open, but whose text we no longer know."""
         with self._changed:
             return self._lost.get(os.path.realpath(path))
 
     def wait_for_text(
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
     ) -> OpenDocument | None:
-        """Wait until the text has this hash; None when it did not come to that in time.
+        """Wait until the text has this hash; return None when that did not happen in time.
 
         Raises `Cancelled`.
         """
@@ -115,7 +118,7 @@ class Documents:
             return arrived()
 
     def on_lost_frame(self, head: bytes) -> None:
-        """A message was too large to read: the text of the document it names is unknown now."""
+        """Stop following the document named in a message too large to read, or else all."""
         named = _URI.search(head)
         uri = named[1].decode("utf-8", "replace").replace("\\/", "/") if named else ""
         for lost in [uri] if uri in self._open else list(self._open):
@@ -123,7 +126,7 @@ class Documents:
             self._lose(lost)
 
     def follow(self, uri: str, version: int, text: str | None) -> None:
-        """Follow the document from this text; without one, or with one too large, not any more."""
+        """Follow the document from this text on; stop following if `text` is None or too large."""
         path = path_from_uri(uri)
         with self._changed:
             self._lost = {real: lost for real, lost in self._lost.items() if lost != uri}
@@ -135,7 +138,7 @@ class Documents:
             self._changed.notify_all()
 
     def adopt(self, uri: str, text: str, version: int) -> None:
-        """Take what the client says it shows; its late news of older versions is passed over."""
+        """Take what the client says it shows; late changes to older versions are then skipped."""
         with self._changed:
             if uri in self._open and version > self._open[uri][1].version:
                 self._adopted[uri] = version
@@ -148,7 +151,7 @@ class Documents:
             self._changed.notify_all()
 
     def _find(self, real_path: str) -> tuple[str, OpenDocument] | None:
-        """URI and text; of the latest one, when a file is open under several names."""
+        """Return URI and document; the latest one when a file is open under several names."""
         with self._changed:
             for uri, (real, document) in reversed(self._open.items()):
                 if real == real_path:
@@ -157,7 +160,7 @@ class Documents:
 
     def _did_open(self, params: Json) -> None:
         if not self._is_warm:
-            # pygls takes 0.3 s and 15 MB; a window without documents never pays.
+            # pygls takes 0.3 s and 15 MB, which a window without documents never pays for.
             self._is_warm = True
             needed = ("oh_daemon.fronts.lsp.positions",)
             threading.Thread(target=import_module, args=needed, name="warm-up", daemon=True).start()
@@ -177,7 +180,7 @@ class Documents:
         try:
             text = changed(before.text, params["contentChanges"], self.encoding)
         except Exception:
-            # Half a change leaves a text that nobody sees.
+            # A change that was only half applied would leave a text that nobody sees.
             self._lose(uri)
             raise
         self.follow(uri, before.version if version is None else version, text)
@@ -198,7 +201,7 @@ class Documents:
 
 
 def _is_too_large(text: str) -> bool:
-    # No character takes more than four bytes, so most texts need not be encoded to know.
+    # No character takes more than four bytes, so most texts need not be encoded to find out.
     if len(text) * 4 <= MAX_DOCUMENT_BYTES:
         return False
     return len(text.encode("utf-8", "surrogatepass")) > MAX_DOCUMENT_BYTES
