@@ -1,6 +1,6 @@
-"""The command line: every command with its options. Parses, then calls.
+"""The command line: every command with its options, parsed here and run elsewhere.
 
-A command's result is the exit code of the process; what is wrong is said in one line.
+A command returns the exit code of the process; an error is reported in one line.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def serve(
     ] = None,
 ) -> None:
     """A software agent inside your own editor. Without a command: serve an editor on stdio."""
-    # Whoever only serves never comes here.
+    # `__main__` handles a plain `--stdio` or `--record`; here they came before a command.
     if stdio or record is not None:
         raise InvalidParamsError("--stdio and --record FILE serve an editor, so no command follows")
 

@@ -1,7 +1,7 @@
-"""`oh-daemon demo`: the main job, for real, on a small project with a failing test.
+"""`oh-daemon demo`: the real agent at work on a small project with a failing test.
 
-Everything is what an editor's user gets: a daemon on stdio, open buffers, real commands. Only when
-no model is set up does a script answer in its place, and then every surface says so.
+All of it is what an editor's user gets: a daemon on stdio, open buffers, real commands. Only if no
+model is set up does a script answer in its place, and then every surface says so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OLD_RULE, _NEW_RULE = "10 % off", "15 % off"
 
 
 def run_demo(keep: Path | None) -> int:
-    """0 when the test is green in the end and both buffers are as they should be."""
+    """Return 0 when in the end the test is green and both buffers are as they should be."""
     console = Console(highlight=False)
     folder = (keep or Path(tempfile.mkdtemp(prefix="oh-daemon-demo-")) / "shop").absolute()
     _copy_project(folder)
@@ -121,7 +121,7 @@ def _say_where(console: Console, folder: Path, conversation: str, turn: Json) ->
 
 
 def _program() -> list[str]:
-    """How this program was started, for any folder."""
+    """Return the command that starts this program again, from any folder."""
     script = Path(sys.argv[0]).absolute()
     if script.name != "oh-daemon":
         return [sys.executable, "-m", "oh_daemon"]

@@ -35,7 +35,7 @@ class Buffer:
 
 
 class DemoEditor:
-    """Speaks to one daemon. For one thread."""
+    """Speaks to one daemon. For use by one thread."""
 
     def __init__(self, folder: Path, spawner: Spawner, environment: Mapping[str, str]) -> None:
         """Start the daemon as a child process in `folder`."""
@@ -74,7 +74,7 @@ class DemoEditor:
         self.notify("initialized", {})
 
     def open(self, path: Path, text: str | None = None) -> Buffer:
-        """Open a file; with `text`, as if the user had typed it over without saving."""
+        """Open a file; with `text`, as if the user had then replaced its text without saving."""
         uri = uri_from_path(path)
         buffer = self.buffers[uri] = Buffer(path, path.read_text("utf-8"))
         opened = {"uri": uri, "languageId": "text", "version": 1, "text": buffer.text}
@@ -96,7 +96,7 @@ class DemoEditor:
         raise RuntimeError("the daemon ended; its log file says why")
 
     def messages(self) -> Iterator[Json]:
-        """Everything the daemon sends; its requests are answered."""
+        """Yield everything the daemon sends, and answer its requests."""
         for frame in self._frames:
             if not isinstance(frame, Message):
                 continue
@@ -109,7 +109,7 @@ class DemoEditor:
         self._send({"method": method, "params": params})
 
     def stop(self) -> int | None:
-        """Shut the daemon down; its exit code, or None when it did not end in time."""
+        """Shut the daemon down; return its exit code, or None when it did not end in time."""
         self.request("shutdown", {})
         self.notify("exit", {})
         os.close(self._out)

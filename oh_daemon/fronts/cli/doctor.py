@@ -1,4 +1,4 @@
-"""`oh-daemon doctor`: whether this machine has what the daemon needs, by trying it."""
+"""`oh-daemon doctor`: tries whether this machine has what the daemon needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STYLES = {"✓": "green", "!": "yellow", "✗": "red"}
 
 
 def run_doctor(folder: Path, *, tries_model: bool) -> int:
-    """Print each finding; 1 when something that is needed does not work."""
+    """Print each finding; return 1 when something that is needed does not work."""
     console = Console(highlight=False)
     findings = list(_findings(folder, tries_model=tries_model))
     for mark, text in findings:
@@ -38,7 +38,7 @@ def run_doctor(folder: Path, *, tries_model: bool) -> int:
 
 
 def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
-    """(mark, what was found)."""
+    """Yield (mark, what was found)."""
     yield "✓", f"oh-daemon {version('oh-daemon')}, Python {platform.python_version()}"
     if platform.system() != "Linux":
         yield "!", f"{platform.system()} is untested; Linux is what is tested"
@@ -83,13 +83,13 @@ def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     merged = SettingsSources(os.environ, settings_file).merged(folder)
     for problem in merged.problems:
         yield "!", f"settings: {problem}"
-    # Whoever asks the doctor does not want to wait for what may pass.
+    # Give up early: nobody runs the doctor to wait for a passing problem to end.
     llm = {"firstTokenTimeoutS": _PATIENCE_S, **merged.settings.llm, "maxAttempts": 1}
     yield _model(merged.settings.model_copy(update={"llm": llm}), is_tried=tries_model)
 
 
 def _model(settings: Settings, *, is_tried: bool) -> tuple[str, str]:
-    """By asking it for a word, which costs a little."""
+    """Check the model; if `is_tried`, ask it for a word, which costs a little."""
     models, said = Models(lambda: settings, os.environ), ""
     try:
         name = models.require_default()

@@ -1,6 +1,7 @@
 """`oh-daemon run`: one task, no editor; progress for people, or the log's own lines for programs.
 
-stdout carries the result only: pure JSONL under `--json`. Everything else goes to stderr.
+stdout carries what happens in the conversation, as pure JSONL with `--json`. What the command has
+to say about itself goes to stderr.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from oh_daemon.fronts.wiring import Live, Recipe
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
 _OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
-"""What people are shown of their events; the parent says how they end."""
+"""The events of sub-agents that people are shown; the parent's events say how they end."""
 _LIMITS = frozenset({"maxSteps", *LIMITS})
 
 
@@ -58,14 +59,14 @@ class Request:
     result_schema: Path | None = None
     as_json: bool = False
     secrets: tuple[str, ...] = ()
-    """Variables of this process that a command gets when it names them."""
+    """Environment variables of this process that a command gets when it names them."""
 
 
 Heard = tuple[Journal, bytes, Json] | StorageError
 
 
 class Watcher(Listener):
-    """Hears everything in order; the main thread prints it."""
+    """Queues everything it hears, in order, for the main thread to print."""
 
     def __init__(self) -> None:
         self.heard: SimpleQueue[Heard] = SimpleQueue()
@@ -79,7 +80,7 @@ class Watcher(Listener):
 
 
 def run_headless(request: Request) -> int:
-    """Work until the turn ends; the result is the exit code."""
+    """Work until the turn ends; return the exit code."""
     watcher = Watcher()
     conversations, recipe = _compose(request, os.environ, watcher)
     live = _open(request, conversations, recipe)
@@ -101,7 +102,7 @@ def _interrupt(live: Live) -> None:
 def _compose(
     request: Request, environment: Mapping[str, str], watcher: Watcher
 ) -> tuple[Conversations, Recipe]:
-    """The same composition as the editor's daemon, for one folder that the caller trusts."""
+    """Compose the same parts as the editor's daemon, for one folder that the caller trusts."""
     places = Places.of_user(environment)
     sources = SettingsSources(
         environment, request.settings_file or places.settings_file, command_line=request.options
@@ -112,7 +113,7 @@ def _compose(
 
     lent = _secrets_of(request, environment)
     shared, _ = share_for_user(sources, places, {request.workspace: True})
-    # Nobody looks on: better late than without a tool that the task may need.
+    # Nobody is watching: better to start late than without a tool that the task may need.
     shared.mcp.wait_s = threading.TIMEOUT_MAX
     for value in lent.values():
         shared.masker.add(value)
@@ -138,7 +139,7 @@ def _compose(
 
 
 def _secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:
-    """Raises `InvalidParamsError`."""
+    """Return the named variables. Raises `InvalidParamsError` for one missing or too short."""
     for name in request.secrets:
         if len(environment.get(name, "")) < MIN_LENGTH:
             raise InvalidParamsError(
@@ -148,7 +149,7 @@ def _secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, s
 
 
 def _read_schema(file: Path | None) -> Json | None:
-    """Raises `InvalidParamsError`."""
+    """Return the schema, if a file is named. Raises `InvalidParamsError`."""
     if file is None:
         return None
     try:
@@ -161,7 +162,7 @@ def _read_schema(file: Path | None) -> Json | None:
 
 
 def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Live:
-    """The conversation to work in; says where it works and what that may cost."""
+    """Start or open the conversation to work in; say where it works and that it costs money."""
     folders, resumed = [request.workspace], request.resume
     ids = [summary["id"] for summary in conversations.listed(folders)]
     if resumed is None and request.autoresume:
@@ -183,7 +184,10 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Liv
 
 
 def _changed_options(request: Request) -> dict[str, str]:
-    """What the command line changes in a conversation that goes on."""
+    """Return the options that the command line changes in a resumed conversation.
+
+    Raises `InvalidParamsError` for a limit, which only a new conversation takes.
+    """
     fixed = {"maxSteps": "--max-steps", "maxCostUsd": "--max-cost"}
     if found := [name for key, name in fixed.items() if key in request.options]:
         raise InvalidParamsError(f"{found[0]} is for new conversations; this one keeps its limits")
@@ -198,7 +202,7 @@ def _send(request: Request, live: Live) -> None:
 
 
 def _watch(live: Live, heard: SimpleQueue[Heard], request: Request) -> int:
-    """Show what happens until the turn rests; the result is the exit code."""
+    """Show what happens until the turn ends or pauses; return the exit code."""
     console = Console(highlight=False)
     last_refused = False
     while True:
@@ -229,7 +233,7 @@ def _print_line(journal: Journal, line: bytes) -> None:
 
 
 def _refused_last(event: Json, *, before: bool) -> bool:
-    """Whether the last action was refused because there was nobody to ask."""
+    """Return whether the last action was refused because there was nobody to ask."""
     if event["type"] == "approval.resolved":
         return event["by"] == "noClient"
     if event["type"] == "item.completed" and event["item"].get("call"):
@@ -282,7 +286,7 @@ def _ask(live: Live, journal: Journal, approval: Json, console: Console) -> None
 
 
 def _ask_question(live: Live, question: Json, console: Console) -> None:
-    """Take the number of a choice or any text; nothing typed is no answer."""
+    """Take the number of a choice, or any text as the answer; an empty line declines."""
     typed = _typed(live, console)
     if typed is None:
         return
@@ -292,8 +296,8 @@ def _ask_question(live: Live, question: Json, console: Console) -> None:
 
 
 def _typed(live: Live, console: Console, choices: list[str] | None = None) -> str | None:
-    """What the user types, empty at the end of input; None when they interrupted the turn."""
-    # Our own handler would let the prompt go on waiting after Ctrl-C.
+    """Return what the user types: empty at the end of input, None if they interrupt the turn."""
+    # With our own handler the prompt would go on waiting after Ctrl-C.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return Prompt.ask("  Your answer", choices=choices, console=console).strip()

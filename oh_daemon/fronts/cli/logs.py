@@ -1,4 +1,4 @@
-"""`oh-daemon log`, `list`, `usage`, `export` and `fork`: what lies in a folder's logs."""
+"""`oh-daemon log`, `list`, `usage`, `export` and `fork`: they work on the logs of a folder."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
 
 
 def print_list(folder: Path, *, as_json: bool) -> None:
-    """One conversation per line, newest first."""
+    """Print one conversation per line, newest first."""
     listed = [summary for catalog in catalogs_of(folder) for summary in catalog.summaries()]
     found = [summary for summary in listed if summary.get("parentId") is None]
     if as_json:
@@ -87,7 +87,7 @@ def print_list(folder: Path, *, as_json: bool) -> None:
 
 
 def print_usage(folder: Path, since: str, *, as_json: bool) -> None:
-    """What model calls took, by model and by day; as JSON it is the result of `usage/read`."""
+    """Print what model calls used, by model and day; as JSON, in the form of `usage/read`."""
     bill = Bill(since)
     for record in (r for catalog in catalogs_of(folder) for r in catalog.usage_records()):
         bill.add(record)
@@ -117,9 +117,9 @@ def _print_json(value: Json) -> None:
 
 
 def _follow(place: Path) -> Iterator[Json]:
-    # Ctrl-C ends it also where it was started by a shell that ignores that for its jobs.
+    # Ctrl-C must end this even if a shell started it as a job that ignores Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # `tail` waits for the system's word that the file has grown; nothing here polls.
+    # `tail` waits until the system tells it that the file has grown; nothing here polls.
     output, written = os.pipe()
     spawner = Spawner()
     argv = ["tail", "-n", "+1", "-f", str(place / LOG_NAME)]
@@ -129,7 +129,7 @@ def _follow(place: Path) -> Iterator[Json]:
         os.close(written)
         with open(output, "rb") as lines:  # noqa: PTH123 - a descriptor has no path.
             for line in lines:
-                # A line that a crash has torn is no record.
+                # A line that a crash cut off is no record.
                 with suppress(orjson.JSONDecodeError):
                     record = orjson.loads(line)
                     if record.get("seq", 0) > last_seq:
@@ -144,7 +144,7 @@ def catalogs_of(folder: Path) -> list[Catalog]:
 
 
 def _find(folder: Path, start_of_id: str) -> Path:
-    """The folder of the log, by an id or the start of one."""
+    """Return the folder of the log with this id, or the only one that begins like this."""
     catalogs = catalogs_of(folder)
     ids = [summary["id"] for catalog in catalogs for summary in catalog.summaries()]
     name = find_id(ids, start_of_id, folder)
@@ -152,7 +152,7 @@ def _find(folder: Path, start_of_id: str) -> Path:
 
 
 def find_id(ids: list[str], start: str, folder: Path) -> str:
-    """The one id that begins like this. Raises `InvalidParamsError`."""
+    """Return this id, or the only one that begins like this. Raises `InvalidParamsError`."""
     found = {name for name in ids if name.startswith(start)}
     if start in found:
         return start

@@ -1,6 +1,6 @@
 """`oh-daemon mcp`: our tools for other agents, over stdio.
 
-With a daemon of an editor that shares its tools this is a pipe to it; else it works on the disk.
+If an editor's daemon shares its tools, this is a pipe to that daemon; else it works on the disk.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def serve_mcp(folder: Path) -> int:
 
 
 def _pass_on(peer: socket.socket, inbound: int, outbound: int) -> None:
-    """Bytes both ways until either side has ended."""
+    """Pass bytes both ways until either side has ended."""
 
     def send() -> None:
         while data := os.read(inbound, _AT_ONCE):

@@ -32,7 +32,7 @@ _ENDS = {
 
 
 def print_record(record: Json, console: Console) -> None:
-    """Print what a record has to say; on a terminal, words wrap below their own indentation."""
+    """Print what a record has to say; on a terminal, wrapped lines keep their indentation."""
     for text in render_record(record):
         plain = text.plain.lstrip("\n")
         indent = " " * (len(plain) - len(plain.lstrip()))
@@ -47,13 +47,13 @@ def print_record(record: Json, console: Console) -> None:
 
 
 def print_lines(text: str, console: Console) -> None:
-    """Print a command or a patch as it is, below what it belongs to."""
+    """Print a command or a patch unchanged, below what it belongs to."""
     for line in text.splitlines():
         console.print(_text(f"  {line}", _DIFF_STYLES.get(line[:1], "")), soft_wrap=True)
 
 
 def render_record(record: Json) -> Iterator[Text]:
-    """The lines for one record; most kinds of events have none."""
+    """Yield the lines for one record; most kinds of events have none."""
     event = record["event"]
     kind = event["item"]["kind"] if event["type"] == "item.completed" else event["type"]
     render = _RENDERERS.get(kind)
@@ -111,7 +111,7 @@ def _command(item: Json) -> Iterator[Text]:
     if item["status"] != "completed":
         yield _text(f"  {_failure(item)}", "red")
         return
-    # The last line is how the command stands, in brackets.
+    # The last line holds the state of the command, in brackets.
     *lines, state = _content(item).splitlines() or [""]
     if len(lines) > _MAX_OUTPUT_LINES:
         half = _MAX_OUTPUT_LINES // 2
@@ -207,7 +207,7 @@ def _retrying(event: Json) -> Iterator[Text]:
 
 
 def render_usage(turn: Json) -> str:
-    """Steps, tokens and cost of a turn; an unknown cost is said to be unknown."""
+    """Return steps, tokens and cost of a turn; an unknown cost is shown as such."""
     usage: Json = turn.get("usage") or {}
     read, cached = usage.get("inputTokens", 0), render_cached(usage)
     tokens = f"{read:,} tokens in{cached and f' ({cached} cached)'}"
@@ -219,7 +219,7 @@ def render_usage(turn: Json) -> str:
 
 
 def render_cached(usage: Json) -> str:
-    """The share of the prompts that the provider had in its cache; empty for none."""
+    """Return the share of the prompts that the provider had in its cache; empty for none."""
     share = usage.get("cacheReadTokens", 0) / max(usage.get("inputTokens", 0), 1)
     return f"{min(share, 1):.0%}" if share else ""
 
@@ -247,4 +247,4 @@ _RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
     "conversation.rolledBack": _rolled_back,
     "retry.scheduled": _retrying,
 }
-"""By the kind of an item that has ended, or the type of another event."""
+"""By the kind of a completed item, or by the type of any other event."""

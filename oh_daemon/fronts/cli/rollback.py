@@ -1,7 +1,7 @@
-"""`oh-daemon rollback`: a conversation goes back to before a message, and its files with it.
+"""`oh-daemon rollback`: takes a conversation, and its files, back to before a message.
 
-Whoever works without an editor takes back what the agent did by this; what somebody changed since
-stays and is named.
+With this, people who work without an editor undo what the agent did. Files that somebody changed
+since then stay as they are and are named.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DONE, LEFT_SOME = 0, 1
 def run_rollback(
     folder: Path, start_of_id: str, to_item: str | None, *, keep_files: bool, is_dry: bool
 ) -> int:
-    """Take back the last message, or `to_item`, and all after it; the result is the exit code."""
+    """Take back the last message, or `to_item`, and all after it; return the exit code."""
     places = Places.of_user(os.environ)
     sources = SettingsSources(os.environ, places.settings_file)
     shared, _ = share_for_user(sources, places, {folder: True})
@@ -58,7 +58,7 @@ def run_rollback(
 
 
 def _message(live: Live, item_id: str | None) -> Json:
-    """The message to go back to. Raises `InvalidParamsError`."""
+    """Return the message to go back to. Raises `InvalidParamsError`."""
     messages = [item for item in live.conversation.state.items if item["kind"] == "userMessage"]
     found = [item for item in messages if item_id in {None, item["id"]}]
     if not found:
