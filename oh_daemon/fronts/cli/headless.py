@@ -95,7 +95,7 @@ def run_headless(request: Request) -> int:
 
 
 def _interrupt(live: Live) -> None:
-    # On a thread of its own: the signal may have come while this one held the conversation's lock.
+    # On a thread of its own: when the signal came, this one may have held the conversation's lock.
     threading.Thread(target=live.conversation.interrupt, daemon=True).start()
 
 

@@ -22,7 +22,7 @@ class ClientFacts:
     protocol_major: int | None = None
     """None when the client does not say."""
     is_plain: bool = True
-    """It did not send our block: a plain LSP client that understands none of our notifications."""
+    """It sent no `ohDaemon` block: a plain LSP client, which knows none of our notifications."""
     name: str = ""
     is_panel: bool = False
     """The client shows approvals itself when it receives their events."""
@@ -38,7 +38,7 @@ class ClientFacts:
     folder_uris: tuple[str, ...] = ()
     position_encoding: str = "utf-16"
     capabilities: Json = field(default_factory=dict[str, Any])
-    """LSP's ClientCapabilities; ask `offers`."""
+    """LSP's ClientCapabilities; query them with `offers`."""
 
     def offers(self, *path: str) -> bool:
         """Return whether the value at this path in `capabilities` is present and not false."""

@@ -157,7 +157,7 @@ def on_worker(handler: Callable[[Daemon, Any, list[Path]], Any]) -> Handler:
 
 
 def documents_of(live: Live) -> Documents:
-    """Return its documents. Raises `InvalidParamsError` for a conversation without a folder."""
+    """Return the conversation's documents. Raises `InvalidParamsError` if it has no folder."""
     if not live.workbench.folders.folders:
         raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
     return live.workbench.documents

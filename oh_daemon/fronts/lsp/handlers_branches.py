@@ -19,7 +19,7 @@ from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.wiring import Live
 
 _MAX_EXPORT_CHARS = 32 << 20
-"""A client holds an answer in memory, several times while it parses it."""
+"""A client holds the whole answer in memory, in several copies while it parses it."""
 
 
 def export(daemon: Daemon, params: m.ExportParams, folders: list[Path]) -> m.ExportResult:

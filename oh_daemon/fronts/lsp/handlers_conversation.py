@@ -47,7 +47,7 @@ MakeCause = Callable[[Json], e.Cause | None]
 
 
 def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any:
-    """Start one, whose id derives from `clientRequestId`: a repeated start finds it again."""
+    """Start one. Its id derives from `clientRequestId`, so a repeated start finds the first one."""
     check_options(params.options)
     folders, conversations = daemon.folders(params.folders), daemon.conversations
     request_id, made = params.client_request_id, list[str]()
@@ -185,7 +185,7 @@ def _finished(turn: Json, sent: Json, context: RequestContext) -> Json:
 
 
 def _once(act: Callable[[Daemon, Live, Any, MakeCause], Any]) -> Handler:
-    """A handler that acts on an open conversation once per `clientRequestId`."""
+    """Make a handler that acts on an open conversation once per `clientRequestId`."""
 
     @on_open
     def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Future[Json]:

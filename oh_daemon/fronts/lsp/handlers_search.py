@@ -1,4 +1,4 @@
-"""`context/search`: files, symbols, conversations and commands that a message can mention.
+"""`context/search`: files, symbols, conversations, commands and skills that a message can mention.
 
 Runs on a worker thread and does not wait for a slow language server.
 """

@@ -99,7 +99,7 @@ def _act(
 
 
 def _place_part(daemon: Daemon, chosen: ChosenAction, path: Path | None) -> Json:
-    """Return the selected text as the editor shows it, or a link to the place without a text."""
+    """Return the selected text as the editor shows it, or a link to the place if it is unknown."""
     span = chosen.range.model_dump(mode="json")
     document, servers = daemon.documents.document(path) if path else None, daemon.shared.servers
     text = ""

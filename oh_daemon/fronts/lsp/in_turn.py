@@ -63,7 +63,7 @@ class InTurn:
     def wait(
         self, conversation_id: str, act: Callable[[BaseException | None], Any]
     ) -> Future[Any] | None:
-        """Call `act` after all steps under way, with the exception of the last work, or None.
+        """Call `act` after all steps under way, with what the last work raised, if it failed.
 
         Return None when nothing is under way.
         """

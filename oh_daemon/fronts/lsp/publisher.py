@@ -109,7 +109,7 @@ class Publisher:
         self._tell_lists(journal, "updated")
 
     def _is_heard(self, journal: Journal) -> bool:
-        """Return whether it or its parent is subscribed: sub-agents are heard, and ask, too."""
+        """Return whether the client subscribed to it or, if it is a sub-agent's, to its parent."""
         return not self.subscribed.isdisjoint((journal.id, journal.state.parent_id))
 
     def _tell_lists(self, journal: Journal, change: str) -> None:

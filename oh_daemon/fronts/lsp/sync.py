@@ -118,7 +118,7 @@ class Documents:
             return arrived()
 
     def on_lost_frame(self, head: bytes) -> None:
-        """Stop following the document named in a message too large to read, or else all."""
+        """Lose the document named in a message that was too large, or all if none is named."""
         named = _URI.search(head)
         uri = named[1].decode("utf-8", "replace").replace("\\/", "/") if named else ""
         for lost in [uri] if uri in self._open else list(self._open):
