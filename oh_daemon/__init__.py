@@ -1,6 +1,6 @@
-"""oh-daemon: a software agent inside your own editor. This is its Python API.
+"""The Python API of oh-daemon, a software agent for your own editor and programs.
 
-Names are loaded when they are first used, so importing a part of the package stays cheap.
+Each name is loaded on its first use, so importing a part of the package stays cheap.
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Only public names get here, and each is checked where it is defined.
+    # Only public names get here, and type checkers see each of them above.
     if name == "__version__":
         return import_module("importlib.metadata").version("oh-daemon")
     if name not in _HOMES:

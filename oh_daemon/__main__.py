@@ -1,7 +1,7 @@
 """The entry point: `oh-daemon` without a command serves an editor on stdio.
 
-That way imports nothing but the base layer before `initialize` is answered; all commands for people
-live in `fronts/cli`.
+Serving imports only the base layer until `initialize` is answered. Commands for people live in
+`fronts/cli`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CANNOT_START = 4
 
 
 def main() -> None:
-    """Run the command line. Ends the process itself."""
+    """Run the command line; does not return, but ends the process."""
     record = _parse_serving([word for word in sys.argv[1:] if word != "--stdio"])
     if record is not None:
         _serve(record)
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _parse_serving(words: list[str]) -> str | None:
-    """The file to record to, empty for none; None when this is a command for people."""
+    """Return the file to record to, empty for none, or None for a command for people."""
     match words:
         case []:
             return ""
@@ -54,13 +54,13 @@ def _serve(record: str) -> None:
 
     try:
         stdio = claim_stdio()
-        from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415 - the streams are safe.
+        from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415 - streams are safe now.
 
         exit_code = Server(stdio, _compose, _open_recording(record)).run()
     except (OSError, DaemonError) as exc:
         sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
         exit_code = _CANNOT_START
-    # Threads that hang in foreign code must not keep the process: everything is flushed by now.
+    # Threads stuck in foreign code must not keep the process alive; everything is flushed by now.
     sys.stderr.flush()
     os._exit(exit_code)
 
@@ -70,7 +70,7 @@ def _open_recording(path: str) -> Recording | None:
         return None
     from oh_daemon.fronts.lsp.recording import Recording  # noqa: PLC0415 - 20 ms, not for all.
 
-    # An editor gives its arguments as they are; no shell has put in the home.
+    # Editors pass arguments as they are: no shell has expanded `~`.
     return Recording(Path(path).expanduser())
 
 

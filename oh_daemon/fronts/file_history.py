@@ -1,7 +1,7 @@
-"""What the agent did to files since some event, and how a file gets back to before that.
+"""Finds what the agent did to files since some event, and restores a file to before it.
 
-From the log alone: edits keep their texts as blobs, commands the folders around them. What somebody
-else changed in between, or since, is theirs: it stays, and where it is in the way nothing is done.
+Works from the log's folder alone, which keeps texts of edits, and folders as commands changed them.
+Changes that others made in between or since stay; where they are in the way, nothing is done.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXECUTABLE = "100755"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A file as it was: its text if it is one, its very bytes and its mode if they were kept."""
+    """One state of a file: its text if it is text, its exact bytes and mode if they were kept."""
 
     text: str | None
     raw: bytes | None = None
@@ -42,20 +42,20 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """One file: how the agent left it, and how it was, with what others changed in between."""
+    """One file: `now` as the agent left it; `target` as it was, with what others changed since."""
 
     now: Version | None
     target: Version | None
 
 
 Change = tuple[Path, Version | None, Version | None]
-"""Of one file: how it was before and after."""
+"""One change of a file: its path, and the file before and after."""
 
 
 def pasts_of(
     records: Iterable[Json], documents: Documents, checkpoints: Checkpoints | None
 ) -> dict[Path, Past]:
-    """By real path. Raises `ToolError` when what was kept cannot be read."""
+    """Return changed files by real path. Raises `ToolError` when a kept text cannot be read."""
     found: dict[Path, Past] = {}
     for path, before, after in _steps(records, documents, checkpoints):
         past = found.get(path)
@@ -73,7 +73,7 @@ def _same(one: Version | None, other: Version | None) -> bool:
 
 
 def _with_gap(past: Past, later: Version | None) -> Version | None:
-    """How it was, with what somebody changed from `past.now` to `later`."""
+    """Return `past.target` with what somebody else changed from `past.now` to `later`."""
     texts = [version.text if version else "" for version in (past.now, past.target, later)]
     if later is None or any(text is None for text in texts):
         return later
@@ -84,7 +84,7 @@ def _with_gap(past: Past, later: Version | None) -> Version | None:
 def _steps(
     records: Iterable[Json], documents: Documents, checkpoints: Checkpoints | None
 ) -> Iterator[Change]:
-    """Each change of a file by the agent, or by the user who took back one, oldest first."""
+    """Yield each change of a file by the agent, and each that the user reverted, oldest first."""
     latest: dict[Path, Version | None] = {}
     for record in records:
         for path, before, after in _changes_in(record["event"], documents, checkpoints, latest):
@@ -118,7 +118,7 @@ def _changes_in(
 
 
 def _edits_in(event: Json) -> Sequence[Json]:
-    """What a tool of the agent changed, or one of its sub-agents."""
+    """The changes of files by a tool of the agent, or by a sub-agent."""
     item: Json = event.get("item", {"status": "completed", "changes": event.get("bySubagent")})
     return item.get("changes") or () if item["status"] == "completed" else ()
 
@@ -144,20 +144,20 @@ def _versions(
         return Version(None if is_link else text(kept.oid), contents.get(kept.oid), kept.mode)
 
     for each in differences:
-        # Of a link the folder counts, not what it leads to.
+        # Resolve the folder only: a link stands for itself, not for its target.
         path = real_path(each.path.parent) / each.path.name
         before = version(each.before)
         if theirs := saved.get(uri_from_path(each.path)):
-            # Up to this text it was the user, whatever the command had done to the file by then.
-            # It is not known by its bytes: the disk may have it in another encoding.
+            # The user saved this text while the command ran, so the command's change starts from
+            # it. Its bytes are unknown: the file on disk may have another encoding.
             before = Version(text(theirs), mode=before and before.mode)
         yield path, before, version(each.after)
 
 
 def restore(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:
-    """Bring the file back, around what the user changed since; False when it is so already.
+    """Restore the file and keep the user's later changes; return False if it is restored already.
 
-    Raises `ToolError` with the reason when it stays as it is.
+    Raises `ToolError` with the reason when the file has to stay as it is.
     """
     documents.folders.resolve(str(path), writing=True)
     now, target = past.now, past.target
@@ -177,7 +177,7 @@ def restore(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bo
 def _put_bytes(
     documents: Documents, path: Path, disk: bytes | None, target: Version | None
 ) -> bool:
-    """Nobody has changed it since, so it becomes to the byte what it was."""
+    """Restore the exact bytes of a file that nobody has changed since."""
     raw = target.raw if target else None
     if raw is None:
         documents.files.delete(path, sha256_of(disk or b""))
@@ -222,11 +222,14 @@ def _restore_text(documents: Documents, path: Path, past: Past, *, is_dry: bool)
 def _change(
     documents: Documents, path: Path, now: Version | None, target: Version | None
 ) -> Create | Rewrite | None:
-    """None when there is nothing to do. Raises `EditRejectedError` when the user was faster."""
+    """Return the change to make, or None if there is none.
+
+    Raises `EditRejectedError` when the user has removed the file, or made a new one, since.
+    """
     look = documents.look(path)
     text, wanted = look.text, target.text or "" if target else None
     if now is None and wanted is not None and look.file is None:
-        # An editor may show it still; that does not bring it back to the disk.
+        # An editor may still show the file, but it is no longer on disk.
         return documents.history.recreating(path, wanted)
     if text is None:
         if wanted is None:

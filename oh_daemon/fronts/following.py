@@ -1,7 +1,7 @@
-"""A conversation that another process works on, read from its log as that grows.
+"""Follows a conversation that another process works on, by reading its log as the log grows.
 
-Nothing here changes it. The following ends when the writer is done with the log or is gone, or when
-the log is: then whoever wants it opens it again.
+Nothing here changes the conversation. Following ends when the writer releases the log or dies, or
+when the log is removed. A client that still wants the conversation then opens it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Followed(Journal):
-    """Events come on its own thread, through the listeners that all conversations have."""
+    """Reads on a thread of its own, and tells the listeners that all conversations have."""
 
     def __init__(self, place: Path, owner: Json, shared: Shared) -> None:
         """`owner` is what the lock says about its holder. Raises like `follow_log`."""
@@ -42,12 +42,12 @@ class Followed(Journal):
         )
         self.listeners.extend(shared.listeners)
         self.repaired: tuple[str, ...] = ()
-        """Who only reads repairs nothing."""
+        """Always empty: a reader repairs nothing."""
         self._is_left = False
         self._thread: threading.Thread | None = None
 
     def start(self, on_over: Callable[[], object]) -> None:
-        """Follow from what has been read. `on_over` is called on the thread, unless it is left."""
+        """Begin to follow. At the end the thread calls `on_over`, unless `leave` was called."""
         if self._watch is not None:
             args = (self._watch, on_over)
             name = f"follow-{self.id[:8]}"
@@ -56,11 +56,11 @@ class Followed(Journal):
 
     @property
     def is_live(self) -> bool:
-        """More may come; otherwise what was read stays as it was."""
+        """Whether more events may come; otherwise the state stays as it was read."""
         return self._thread is not None and not self._is_left
 
     def leave(self) -> None:
-        """No more of its events come."""
+        """Stop following: listeners get no more events."""
         with self.changed:
             if self._is_left:
                 return
@@ -74,7 +74,7 @@ class Followed(Journal):
         try:
             while self._read_on() and watch.wait():
                 pass
-            self._read_on()  # What it wrote right before its end.
+            self._read_on()  # What the writer wrote just before it ended.
         finally:
             with self.changed:
                 is_left, self._is_left = self._is_left, True
@@ -89,7 +89,7 @@ class Followed(Journal):
             self._watch.close()
 
     def _read_on(self) -> bool:
-        """Take in what is new; False when no more will come."""
+        """Apply new records; return False when no more will come."""
         lines, goes_on = self._file.read_on()
         with self.changed:
             for line in () if self._is_left else lines:

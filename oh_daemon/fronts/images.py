@@ -1,6 +1,6 @@
-"""Images of messages: uploaded in pieces, checked before a message is taken, kept as blobs.
+"""Images of messages: uploaded in pieces, checked before a message is accepted, stored as blobs.
 
-What is uploaded lives in memory until a message uses it; the oldest goes when too much does not.
+Uploads stay in memory; when they take too much there, the oldest are dropped.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class _Upload:
 
 
 class Attachments:
-    """What the client has uploaded. Safe from any thread."""
+    """The uploads of a client. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._uploads: dict[str, _Upload] = {}
 
     def put(self, params: AttachmentPutParams) -> AttachmentPutResult:
-        """Take a piece. Raises `InvalidParamsError`, or `PayloadTooLargeError`."""
+        """Store one piece. Raises `InvalidParamsError` or `PayloadTooLargeError`."""
         piece = _decoded(params.data, "data")
         with self._lock:
             upload_id, upload = self._upload_for(params)
@@ -95,7 +95,7 @@ class Attachments:
             del self._uploads[next(iter(self._uploads))]
 
     def read(self, upload_id: str, path: str) -> bytes:
-        """The whole of one. Raises `InvalidParamsError` about the field `path`."""
+        """Return a complete upload. Raises `InvalidParamsError` about the field `path`."""
         with self._lock:
             upload = self._uploads.get(upload_id)
             if upload is None:
@@ -122,7 +122,7 @@ def _check_upload(upload: _Upload, sha256: str | None) -> None:
 
 
 def require_sight(content: Sequence[Part], model: Model) -> None:
-    """Raises `InvalidParamsError` for images that the model cannot see."""
+    """Raises `InvalidParamsError` when there are images and the model cannot see them."""
     has_images = any(isinstance(part, ImagePart) for part in content)
     if has_images and not model.sees_images:
         raise InvalidParamsError.at(
@@ -134,9 +134,9 @@ def require_sight(content: Sequence[Part], model: Model) -> None:
 def stored_images(
     content: Sequence[Part], attachments: Attachments, log: EventLog
 ) -> tuple[Part, ...]:
-    """The content with what was uploaded as blobs of the conversation. Writes to the disk.
+    """Return the content with uploaded images stored as the conversation's blobs. Writes to disk.
 
-    Raises `InvalidParamsError` about the first that cannot be taken; then nothing is written.
+    Raises `InvalidParamsError` about the first image that is unusable; then nothing is written.
     """
     images = {n: part for n, part in enumerate(content) if isinstance(part, ImagePart)}
     if len(images) > MAX_IMAGES:
@@ -151,7 +151,7 @@ def stored_images(
 
 
 def _upload_of(part: ImagePart, path: str, attachments: Attachments, log: EventLog) -> bytes | None:
-    """What was uploaded for it; None for one that is here already."""
+    """Return the uploaded bytes; None if the message or the log has the image already."""
     if sum(each is not None for each in (part.data, part.attachment_id, part.output_ref)) != 1:
         raise InvalidParamsError.at(path, "an image has either data, attachmentId or outputRef")
     if part.output_ref is not None:

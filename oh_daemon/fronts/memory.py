@@ -1,4 +1,4 @@
-"""The long-term memory of one conversation: whose notes it has, and only where all is trusted."""
+"""The long-term memory of one conversation: whose notes it uses, and whether it may use any."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PROJECT = Path(".openhands") / "memory"
 
 
 class Memory:
-    """Notes of the first open folder's project, then of the user.
+    """The notes of the first open folder's project, then those of the user.
 
-    There are none where the setting says so, where there is no user, or a folder is not trusted:
-    its notes may be anybody's, and so may what it taught.
+    There are none when the setting is off, when there is no user, or when a folder is not trusted:
+    anybody may have written its notes, or may have planted what the agent would note down.
     """
 
     def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
@@ -37,7 +37,7 @@ class Memory:
         return [self._tool] if self._is_allowed() else []
 
     def sections(self, offered: Container[str]) -> list[str]:
-        """What the prompt has of it: nothing without the tool."""
+        """The prompt's section about memory; none unless the tool is offered."""
         return [memory_section(self._notes.read())] if TOOL in offered else []
 
     def _is_allowed(self) -> bool:
@@ -50,6 +50,6 @@ class Memory:
         return search_notes(self._notes.read(), query)
 
     def _write(self, scope: str, topic: str, text: str, conversation_id: str) -> str:
-        """Its file. The disk sees a note as every log does: masked."""
+        """Store a note, masked like everything on disk, and return the path of its file."""
         masked, today = self._shared.masker.mask(text), self._shared.clock.now()[:10]
         return str(self._notes.add(scope, topic, render_note(masked, conversation_id, today)))

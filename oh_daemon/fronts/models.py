@@ -1,6 +1,7 @@
-"""Which models there are and how one is reached: the demo script, or litellm with retries.
+"""Which models there are and how each is reached: the demo script, or litellm with retries.
 
-A provider's key in the environment is enough: then its default model is used, and said to cost.
+A provider's key in the environment is enough: its default model is then used, and the user is told
+that this costs money.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PROVIDERS: Mapping[str, str] = {
     "XAI_API_KEY": "xai/grok-4",
     "GROQ_API_KEY": "groq/moonshotai/kimi-k2-instruct-0905",
 }
-"""A provider's variable and the model that is used when nothing but the key is set."""
+"""By the variable of a provider's key, the model to use when only that key is set."""
 DEMO = DemoModel()
 
 
@@ -47,29 +48,29 @@ class Models:
         on_key: Callable[[str], None] = lambda _key: None,
         own: Mapping[str, LLMSettings] | None = None,
     ) -> None:
-        """`on_key` hears each key before it is used, wherever it came from.
+        """`on_key` is called with each key before its use, wherever the key came from.
 
-        With `own` these are all models that there are, and no key is looked for.
+        If `own` is given, there are no other models, and no keys are looked up.
         """
         self._settings = settings
         self._on_key = on_key
         self._own = own
         self.secrets: dict[str, str] = {}
-        """What the editor has lent, by variable; held here and by the masker only."""
+        """Secrets that the editor has lent, by variable; only this and the masker hold them."""
         self.variables: Mapping[str, str] = ChainMap(self.secrets, dict(environment))
-        """The environment, under what the editor has lent."""
+        """The environment, overridden by what the editor has lent."""
         self._lock = threading.Lock()
         self._made: dict[str, tuple[object, Model]] = {}
 
     def default_name(self) -> str | None:
-        """The model of the settings, or of the first provider whose key is there."""
+        """Return the model of the settings, or that of the first provider with a key, or None."""
         chosen = self._settings().model
         if chosen:
             return chosen
         return next((m for key, m in PROVIDERS.items() if self.variables.get(key)), None)
 
     def require_default(self) -> str:
-        """Raises `AuthRequiredError` when there is no model to use."""
+        """Return `default_name()`. Raises `AuthRequiredError` when it is None."""
         name = self.default_name()
         if name is None:
             raise AuthRequiredError(
@@ -80,10 +81,10 @@ class Models:
         return name
 
     def model_for(self, name: str) -> Model:
-        """The model, profile or router of this name under the present settings.
+        """Return the model, profile or router of this name under the present settings.
 
-        Raises `ModelUnavailableError` for profiles and routers that lead back to themselves, and
-        for a name that a program did not give.
+        Raises `ModelUnavailableError` for a profile or router that leads back to itself, and for
+        a name that is not among the models of a program.
         """
         return self._find(name, ())
 
@@ -107,7 +108,7 @@ class Models:
         return self._kept(f"profile {name}", models, lambda: WithFallbacks(name, models))
 
     def _reach(self, name: str) -> Model:
-        """The one model behind a profile's or its own name."""
+        """Return the one model behind the name of a model or a profile, without fallbacks."""
         settings = self._llm_of(name)
         if settings.api_key is not None:
             self._on_key(settings.api_key.get_secret_value())
@@ -115,7 +116,7 @@ class Models:
         return self._kept(name, settings, lambda: connect(settings, finds_key=self._own is None))
 
     def _kept(self, name: str, made_of: object, make: Callable[[], Model]) -> Model:
-        """The same one as long as it is made of the same."""
+        """Return the earlier model as long as `made_of` is equal; otherwise make a new one."""
         with self._lock:
             if name not in self._made or self._made[name][0] != made_of:
                 self._made[name] = (made_of, make())
@@ -130,7 +131,7 @@ class Models:
             return self._with_key(llm_settings(settings, name))
         llm = profile.llm_over(settings.llm)
         if self.variables.get(_variable_of(llm)):
-            # The key of the setting `llm` is for the other models.
+            # This provider has a key of its own; that of the setting `llm` is for other models.
             llm = llm.model_copy(update={"api_key": None})
         return self._with_key(llm)
 
@@ -153,9 +154,9 @@ class Models:
         return Routed(name, router, models, price)
 
     def _with_key(self, settings: LLMSettings) -> LLMSettings:
-        """With the provider's own key when the settings have none.
+        """Add the provider's own key when the settings have none.
 
-        litellm looks into the environment only, where a key from an editor's secret store is not.
+        litellm reads only the environment, which lacks keys from the editor's secret store.
         """
         names = (_variable_of(settings), "OH_DAEMON_API_KEY")
         key = next(filter(None, map(self.variables.get, names)), None)
@@ -164,7 +165,7 @@ class Models:
         return settings.model_copy(update={"api_key": SecretStr(key)})
 
     def listed(self) -> tuple[ModelInfo, ...]:
-        """What can be chosen: the user's own names first, then models."""
+        """List what can be chosen: the user's profiles and routers first, then models."""
         settings, default = self._settings(), self.default_name()
         own = [default] if default else []
         models = dict.fromkeys([*own, *settings.models, *PROVIDERS.values(), DEMO.name])
@@ -192,13 +193,13 @@ class Models:
 
 
 def _variable_of(settings: LLMSettings) -> str:
-    """Which holds the key of the model's provider."""
+    """The variable that holds the key of the model's provider."""
     provider = settings.custom_llm_provider or settings.model.partition("/")[0]
     return f"{provider.upper()}_API_KEY"
 
 
 def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
-    """A model behind an endpoint. Nothing is imported or sent before its first call."""
+    """Return the model behind an endpoint; it loads litellm and connects on its first call."""
     from oh_daemon.model.client import LiteLLM  # noqa: PLC0415 - keeps `initialize` quick.
 
     return LiteLLM(settings, finds_key=finds_key)

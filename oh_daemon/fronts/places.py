@@ -1,4 +1,4 @@
-"""Where things of the user lie: settings, decisions, logs of conversations without a folder."""
+"""Where the user's files are: settings, decisions, logs of conversations without a folder."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Places:
 
     @property
     def doors(self) -> Path:
-        """Sockets of daemons that share their tools."""
+        """The folder for sockets of daemons that share their tools."""
         return self.state_folder / "doors"
 
     @staticmethod
     def of_user(environment: Mapping[str, str]) -> Places:
-        """The usual places of this system; `OH_DAEMON_HOME` puts all of them under one folder."""
+        """Return this system's usual places; `OH_DAEMON_HOME` puts them all under one folder."""
         home = environment.get("OH_DAEMON_HOME")
         if home:
             return Places.under(Path(home))

@@ -1,6 +1,6 @@
-"""What decides about the actions of one conversation: settings, hooks, grants, who can be asked.
+"""Composes the policy for a conversation's actions from settings, hooks, grants and who can answer.
 
-Before the policy is asked there are gates to pass: trust in the folders, saved buffers.
+Before the policy decides, an action passes gates: trust in the folders, saved buffers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def policy_of(
     shared: Shared, recipe: Recipe, conversation: Conversation, documents: Documents
 ) -> Policy:
-    """Rules, hooks and grants are read anew for every action."""
+    """Return the policy, which rereads rules, hooks and grants for every action."""
     home = next(iter(documents.folders.folders), None)
     policy = partial(
         Policy,
@@ -69,7 +69,7 @@ def _gates(
     spec: ToolSpec,
     intent: Intent,
 ) -> list[Gate]:
-    """Trust in every folder before anything changes it; saved buffers before a command."""
+    """Return the gates: trust in each folder before a change, saved buffers before a command."""
     acts = intent.footprint.writes or spec.kind == "execute"
     if not acts or spec.read_only:
         return []

@@ -1,7 +1,7 @@
-"""A conversation goes back to before a message, its files to before an action.
+"""Takes a conversation back to before a message, and its files back to before an action.
 
-Blocks; the agent must be at rest. Nothing is lost: the log keeps what was taken back, and a file
-that cannot go back without losing somebody's change stays and is named.
+Calls block; the agent must be at rest. Nothing is lost: the log keeps what was rolled back, and a
+file whose restoring would lose somebody's change is left alone and reported.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path
 
 _MAX_NAMED = 20
-"""Files that the model is told by name."""
+"""How many restored files the model is told by name."""
 
 
 def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
-    """Take back a message and all after it.
+    """Roll back a message of the user and everything after it.
 
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
     """
@@ -66,7 +66,7 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
 
 
 def checkpoints(live: Live) -> m.CheckpointListResult:
-    """The moments before the agent changed files, oldest first."""
+    """List the moments before the agent changed files, oldest first."""
     found: dict[str, m.Checkpoint] = {}
     records = standing(_records(live.conversation))
     n_files = {r["itemId"]: r["event"]["nFiles"] for r in records if _is_checkpoint(r)}
@@ -89,7 +89,7 @@ def _is_checkpoint(record: Json) -> bool:
 
 
 def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.RestoreResult:
-    """Take back what the agent did to files from that action on, and tell it.
+    """Undo the agent's changes of files from an action on, and tell the agent.
 
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
     """
@@ -114,7 +114,7 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
 
 
 def _restore(live: Live, records: Sequence[Json], *, is_dry: bool) -> m.RestoreResult:
-    """Each file by itself; those that cannot go back stay and are named."""
+    """Restore each file separately; report those that have to stay as they are."""
     bench, done, conflicts = live.workbench, list[str](), list[Conflict]()
     documents = bench.documents
     pasts = pasts_of(records, documents, bench.checkpoints)
@@ -139,7 +139,7 @@ def _restore(live: Live, records: Sequence[Json], *, is_dry: bool) -> m.RestoreR
 def _reviewed(
     live: Live, documents: Documents, uri: str, past: Past
 ) -> Sequence[e.ChangesReviewed]:
-    """What waits for review is less by what was taken back."""
+    """Return the event that takes what was restored out of the user's review, if it is there."""
     review = live.conversation.state.reviews.get(uri)
     if review is None or (past.target is not None and past.target.text is None):
         return ()
@@ -169,7 +169,7 @@ def _require_rest(conversation: Conversation) -> None:
 
 
 def _ending(conversation: Conversation) -> Sequence[Contract]:
-    """What was on hold ends now: nobody can go on with it."""
+    """Return the events that end what is on hold, because nobody can resume it any more."""
     state, now = conversation.state, conversation.clock.now()
     if state.turn is not None:
         return stopping_events(state, now, is_closing=False)

@@ -1,7 +1,7 @@
-"""The tools that other agents may use: files and language servers, by the rules of our own agent.
+"""Tools that other agents may use: files and language servers, under the rules of our own agent.
 
-There is nobody of ours to ask: their user approves in their client, by the annotations. What would
-be asked about in any case, protected places and rules, is refused.
+We cannot ask anybody: the user approves calls in the other agent's client, by their annotations.
+What our agent would always have to ask about (protected places, rules) is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from oh_daemon.workspace.paths import Folders
 
 
 class ServedTools:
-    """For one client. Calls run one after the other."""
+    """The tools for one client. Calls run one after the other."""
 
     def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
         self._shared = shared
@@ -58,7 +58,7 @@ class ServedTools:
         return [tool.spec for tool in self._tools.values()]
 
     def call(self, name: str, args: Json, cancel: CancelToken) -> ToolResult:
-        """What it gave, masked."""
+        """Run a tool and return its result, masked."""
         parsed = parse_call(ToolCall(new_id(), name, json.dumps(args)), self._tools)
         if parsed.tool is None or parsed.error is not None:
             return ToolResult.of(parsed.error or "", is_error=True)
@@ -97,4 +97,4 @@ class ServedTools:
 
 
 def _pass_over(_text: str) -> None:
-    """Other agents get whole results."""
+    """Ignore partial output: other agents get only whole results."""

@@ -1,7 +1,7 @@
-"""What the conversations of a user's process share, from the user's own files and variables.
+"""Builds what the conversations of a process share from the user's own files and variables.
 
-The editor's daemon and `run` start here, and lay their client over it. The library does not: it
-reads neither files nor variables.
+The editor's daemon and `oh-daemon run` begin with it and add what their client brings. The Python
+API does not: it reads neither files nor variables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from oh_daemon.workspace.spawner import Spawner
 def share_for_user(
     sources: SettingsSources, places: Places, trusted: Mapping[Path, bool]
 ) -> tuple[Shared, Models]:
-    """`trusted` is what the editor or the command line says about folders."""
+    """Return both for one process; `trusted` is the verdict of the editor or command line."""
     user_state = UserState(places.decisions_file)
     trust = TrustBook(user_state, trusted=trusted)
 
@@ -40,7 +40,7 @@ def share_for_user(
     masker = Masker(secret_values(sources.environment))
     models = Models(lambda: settings(None).settings, sources.environment, masker.add)
     spawner = Spawner()
-    # What it reports comes to us as errors too; without a handler it would all be on stderr.
+    # The package also raises what it logs; without a handler, its log would go to stderr.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     keep = KeptSecrets(places.state_folder / "mcp")
     surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), keep)

@@ -1,6 +1,6 @@
-"""The skills of one conversation: found, used, and what they start until it ends.
+"""The skills of one conversation: finds and applies them, and runs what they start until it ends.
 
-Whatever runs because of a skill runs only while every open folder is trusted, and is shown.
+Commands and servers of skills run only while every open folder is trusted, and the user sees them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOT_TRUSTED = "not run, because the folder is not trusted"
 
 
 def skills_in(shared: Shared, folders: Sequence[Path]) -> tuple[Skill, ...]:
-    """All of these folders and of the user, also those that are not used. Reads the disk."""
+    """Return all skills of the folders and of the user, even unusable ones. Reads the disk."""
     return find_skills(folders, shared.home, lambda folder: shared.trust.of(folder) == "full")
 
 
@@ -65,11 +65,11 @@ class Skills:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take in what the files say now, and whom the user trusts."""
+        """Read the files and the trust in the folders again."""
         self.found = skills_in(self._shared, self._folders)
 
     def tools(self) -> list[Tool]:
-        """What the agent loads them with, where there is something to load."""
+        """The tool that loads a skill, if there is any skill to load."""
         if all(skill.kind == "always" for skill in self.usable()):
             return []
         return [self._tool]
@@ -84,7 +84,7 @@ class Skills:
         return {skill.name: skill.kind for skill in self.usable()}
 
     def use_asked_for(self, conversation: Conversation, cancel: CancelToken) -> None:
-        """Put what the latest message calls for into the conversation, for user and model."""
+        """Add the skills that the latest message calls for, visible to the user and the model."""
         items = conversation.state.items
         if not items or items[-1]["kind"] not in {"userMessage", "notice"}:
             return
@@ -96,7 +96,7 @@ class Skills:
         self._use_always_on(conversation, cancel)
 
     def _use_always_on(self, conversation: Conversation, cancel: CancelToken) -> None:
-        """What they start, and the text of those that the prompt has not."""
+        """Start servers of skills that are always on; add the text of those not in the prompt."""
         items = conversation.state.items
         shown_before = {item.get("skill") for item in items}
         in_view_now = {item.get("skill") for item in in_view(items)}
@@ -109,7 +109,7 @@ class Skills:
                 self._show(conversation, skill, "always on", None)
 
     def tell_of_new(self, conversation: Conversation, offered: Container[str]) -> None:
-        """Name those that came after the prompt, for instance because the folder is trusted now."""
+        """Announce skills that the prompt lacks, for instance because a folder is trusted now."""
         if self.found == self._named or TOOL not in offered:
             return
         self._named = self.found
@@ -132,7 +132,7 @@ class Skills:
         conversation.append(e.ItemCompleted(item=notice))
 
     def text_of(self, skill: Skill, cancel: CancelToken, args: str = "") -> str:
-        """What the model is told, with what the commands print now; its servers are wanted."""
+        """Run the skill's commands, return its text for the model, and request its servers."""
         may_start = self._may_start()
 
         def output(command: str) -> str:
@@ -147,7 +147,7 @@ class Skills:
         return render_skill(skill, text)
 
     def on_the_way(self, paths: Iterable[Path], cancel: CancelToken) -> list[ContextFile]:
-        """Texts for files that a call was about, each once."""
+        """Return texts of skills for the files that a call was about, each skill only once."""
         own = [skill for skill in self.usable() if skill.kind == "path"]
         touched = [] if not own else [name for path in paths for name in self._names(path)]
         found: list[ContextFile] = []
@@ -165,7 +165,7 @@ class Skills:
         return [path.relative_to(f) for f in self._folders if path.is_relative_to(f)]
 
     def remember(self, items: Iterable[Json]) -> None:
-        """What was used so far, and nothing else; the servers of these are started again."""
+        """Remember exactly the skills that these items used, and request their servers again."""
         used: set[str] = set()
         self._told.clear()
         self._wanted.clear()
@@ -184,7 +184,7 @@ class Skills:
         return all(self._shared.trust.of(folder) == "full" for folder in self._folders)
 
     def _want(self, skill: Skill) -> None:
-        """Its servers start with the next step; one of the user's settings keeps its name."""
+        """Let its servers start with the next step, unless the user's settings use their names."""
         if not (skill.servers and self._may_start()):
             return
         taken = {info.name for info in self._shared.mcp.infos()}

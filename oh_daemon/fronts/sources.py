@@ -1,6 +1,6 @@
-"""Where settings come from: files, environment, command line, client. `contract.settings` merges.
+"""Collects settings from files, environment, command line and client for `contract.settings`.
 
-The library never comes here; only the fronts read files and variables, and pass values on.
+Only the daemon and the command line read files and variables; the Python API does not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_TEXT = frozenset({"maxSteps", "maxCostUsd", "titles"})
 
 @dataclass(slots=True)
 class SettingsSources:
-    """All sources of one process. `client` changes when the editor's configuration does."""
+    """All sources of a process's settings. `client` changes with the editor's configuration."""
 
     environment: Mapping[str, str]
     user_file: Path
@@ -45,7 +45,7 @@ class SettingsSources:
     client: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def merged(self, folder: Path | None = None, *, is_trusted: bool = True) -> Merged:
-        """The settings in force in `folder`; those of its project count only when it is trusted."""
+        """Return the settings in force in `folder`; its project's count only if it is trusted."""
         problems: list[str] = []
         layers = [
             Layer("client", self.client),
@@ -66,12 +66,12 @@ class SettingsSources:
 
 
 def secret_values(environment: Mapping[str, str]) -> list[str]:
-    """The values of variables whose names say that they are secret; they are masked everywhere."""
+    """Return the values of variables whose names suggest a secret, to be masked everywhere."""
     return [value for name, value in environment.items() if SECRET_NAME.search(name)]
 
 
 def llm_settings(settings: Settings, model: str) -> LLMSettings:
-    """How to reach `model` under these settings."""
+    """Return how to reach `model` under these settings."""
     return LLMSettings.model_validate({**settings.llm, "model": model})
 
 
@@ -89,17 +89,17 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text  # The check of the settings names the variable's key and what it should be.
+        return text  # The check of the settings reports it, with the setting's name and type.
 
 
 def _project_hooks(folder: Path, problems: list[str]) -> list[Layer]:
-    """Hooks that the project keeps in files of their own."""
+    """Return the hooks that the project keeps in separate files."""
     found = [_from_file(folder / name, "project", problems).values for name in HOOK_FILES]
     return [Layer("project", {"hooks": values["hooks"]}) for values in found if "hooks" in values]
 
 
 def _from_file(path: Path, source: Source, problems: list[str]) -> Layer:
-    """A file's values; an unreadable file is a problem, not an end, and stricter defaults hold."""
+    """Return a file's values. An unreadable file is reported, and the stricter defaults apply."""
     try:
         values = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Sub-agents: conversations that work for another one, its parent, while its tool call waits.
+"""Sub-agents: conversations that work for a parent conversation while its tool call waits.
 
-Everything about them is that of any conversation; here they are started, heard, stopped and closed.
-The parent's worker runs all of this and waits on one queue, into which they and the parent put.
+They are ordinary conversations; this module starts, observes, stops and closes them. The parent's
+worker runs all of it, and waits on one queue for events of the parent and of its sub-agents.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _RESULT = "Call `finish` at the end: the other agent gets your report with the `
 
 
 def agents_in(shared: Shared, folders: Sequence[Path]) -> dict[str, NamedAgent]:
-    """By name: those of trusted folders, of the user, and the built-in ones."""
+    """Return by name the agents of trusted folders, those of the user, and the built-in ones."""
     trusted = [folder for folder in folders if shared.trust.of(folder) == "full"]
     return choose_agents(find_agents(trusted, shared.home))
 
 
 def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Conversation]:
-    """Those at work now."""
+    """Return the sub-agents of this parent that are open now."""
     open_ones = (live.conversation for live in conversations.all_live())
     return [each for each in open_ones if each.state.parent_id == parent_id]
 
@@ -72,7 +72,7 @@ def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Conversa
 def equipped(
     conversations: Conversations, parent: Conversation, folders: Sequence[Path], recipe: Recipe
 ) -> Recipe:
-    """The recipe with the tool `delegate`; that of a sub-agent with the tools that it had."""
+    """Add `delegate` to the recipe; limit that of a known sub-agent to the tools that it had."""
     if parent.state.parent_id is not None:
         had = (tool["name"] for tool in parent.state.agent["tools"])
         return replace(recipe, tool_filter=m.ToolFilter(allow=tuple(had)))
@@ -84,24 +84,27 @@ def equipped(
 
 @dataclass(frozen=True, slots=True)
 class SubAgents:
-    """Those of one conversation."""
+    """The sub-agents of one conversation."""
 
     conversations: Conversations
     parent: Conversation
     folders: Sequence[Path]
     recipe: Recipe
-    """The parent's, without `delegate`."""
+    """The parent's recipe, without `delegate`."""
 
     def agents(self) -> Mapping[str, NamedAgent]:
         return agents_in(self.conversations.shared, self.folders)
 
     def run(self, tasks: Sequence[Task], context: ToolContext) -> list[tuple[str, Outcome]]:
-        """Bring all tasks to an end; meanwhile others may have the parent's slot."""
+        """Run all tasks to their end; meanwhile other conversations may use the parent's slot."""
         with self.conversations.shared.slots.lent(context.cancel):
             return _Round(self, tasks, context.cancel).run()
 
     def named(self, task: Task) -> Task:
-        """The task with its agent's name. Raises `DaemonError` when it resumes nothing of ours."""
+        """Return the task with the name of its agent.
+
+        Raises `DaemonError` when it resumes a conversation that is no sub-agent of this one.
+        """
         if task.resume is None:
             return task
         state, _, _ = self.conversations.read(task.resume, self.folders)
@@ -110,7 +113,7 @@ class SubAgents:
         return replace(task, agent=str(state.metadata.get("agent", task.agent)))
 
     def open(self, task: Task, conversation_id: str) -> tuple[Live, bool]:
-        """The conversation for a task, and whether it was opened for it."""
+        """Return the conversation for a task, and whether it was opened for this task."""
         if task.resume is None:
             return self._start(task, conversation_id), True
         conversations = self.conversations
@@ -149,19 +152,19 @@ class SubAgents:
         )
 
     def _tools_for(self, agent: NamedAgent) -> tuple[str, ...]:
-        """Of what the parent is offered."""
+        """Return what the agent may use of the tools that the parent is offered."""
         offered = self.conversations.live(self.parent.id).workbench.tools.keys()
         wanted = offered if agent.tools is None else {*agent.tools, "finish"}
         return tuple(n for n in offered if n in wanted and n not in NOT_FOR_SUB_AGENTS)
 
     def _model(self, agent: NamedAgent) -> str:
-        """A file may choose among the models that the user offers."""
+        """Return the model of the agent's file if the user offers it, otherwise the parent's."""
         options = self.conversations.options_of(self.parent)
         offered = {c.value for option in options if option.id == "model" for c in option.choices}
         return agent.model if agent.model in offered else self.parent.state.options_now["model"]
 
     def align(self, child: Conversation, agent_name: str) -> None:
-        """What the user changed about the parent holds for its sub-agents from their next step."""
+        """Apply the parent's options, which the user may change, from the child's next step on."""
         agent = self.agents().get(agent_name)
         with child.changed:
             own_mode = _mode_of(agent) if agent else child.state.options["mode"]
@@ -170,15 +173,15 @@ class SubAgents:
                 child.append(e.OptionsChanged(values=wanted))
 
     def over_budget(self) -> str | None:
-        """The limit of cost that lets the parent take no further step."""
+        """Return the name of the cost limit that allows the parent no further step, or None."""
         state, live = self.parent.state, self.conversations.find_live(self.parent.id)
-        # One that is being closed stops them anyway.
+        # A parent that is being closed stops its sub-agents anyway.
         beyond_turn = live.budget.rest_before_step(state) if live is not None else None
         rest = beyond_turn or rest_before_step(state)
         return rest.stop_reason if rest is not None and rest.stop_reason != "maxSteps" else None
 
     def close(self, live: Live) -> None:
-        """Free its worker and shells; one that somebody looks at or writes to stays."""
+        """Close a sub-agent, unless a client has it open or has written to it."""
         if not live.conversation.state.queue and not self.conversations.shared.is_watched(live.id):
             with suppress(UserError):  # The user or the daemon closed it.
                 self.conversations.close(live.id)
@@ -201,7 +204,7 @@ class _Child:
 
 
 class _Round(Listener):
-    """The tasks of one call, until all have come to rest. A listener of all who take part."""
+    """Runs the tasks of one call until all are at rest; listens to the parent and all children."""
 
     def __init__(self, host: SubAgents, tasks: Sequence[Task], cancel: CancelToken) -> None:
         self._host = host
@@ -214,7 +217,7 @@ class _Round(Listener):
         self._stopped_by: str | None = None
         self._heard: SimpleQueue[tuple[str, Json]] = SimpleQueue()
 
-    # As a listener: under the lock of whoever tells
+    # As a listener: called under the lock of the conversation that reports
 
     def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
         if record["event"]["type"] in _HEARD:
@@ -242,7 +245,7 @@ class _Round(Listener):
         return [self._ended[position] for position in range(len(self._tasks))]
 
     def _start_waiting(self) -> bool:
-        """Fill the free places; whether anybody is at work."""
+        """Start waiting tasks in free places; return whether any task is at work."""
         while self._waiting and (self._stopped_by or len(self._at_work) < MAX_AT_ONCE):
             position, task = self._waiting.popleft()
             if self._stopped_by:
@@ -267,7 +270,7 @@ class _Round(Listener):
             started_at=parent.clock.now(),
         )
         child = self._at_work[conversation_id] = _Child(position, task, item)
-        # Whatever happens from here on, the log knows the conversation.
+        # From here on, the log names the conversation, whatever happens.
         parent.append(e.ItemStarted(item=item))
         parent.log.sync()
         try:
@@ -289,11 +292,11 @@ class _Round(Listener):
         elif kind == "item.completed":
             self._take_changes(child.live.conversation, event["item"])
         elif child.turn_id is not None and event.get("turnId", child.turn_id) != child.turn_id:
-            return  # Of a turn that was under way when the task came.
+            return  # It belongs to a turn that was under way before the task.
         elif kind in {"turn.completed", "halted"}:
             self._rest(child, event.get("turn", event))
         elif kind == "turn.paused" and (event["reason"] != "user" or self._stopped_by):
-            # One that the user pauses by itself is waited for: they mean to go on with it.
+            # A user who pauses only this sub-agent means to resume it, so the parent waits.
             self._rest(child, event)
 
     def _follow_parent(self, kind: str, event: Json) -> None:
@@ -310,7 +313,7 @@ class _Round(Listener):
                 pass
 
     def _bill(self, event: Json) -> None:
-        """What a sub-agent costs is on the parent's bill, and its budget stops them all."""
+        """Charge a sub-agent's cost to the parent; stop all when the parent reaches a limit."""
         told = e.UsageUpdated.model_validate({**event, "purpose": "subagent"})
         own = {"purpose": "subagent", "context_used": 0, "context_size": None}
         self._parent.append(told.model_copy(update=own))
@@ -319,7 +322,7 @@ class _Round(Listener):
             self._stop(limit)
 
     def _take_changes(self, child: Conversation, item: Json) -> None:
-        """Files that a sub-agent changed are reviewed with the turn that it works for."""
+        """Add files that a sub-agent changed to the review of the parent's turn."""
         if item["status"] != "completed" or not item.get("changes"):
             return
         parent = self._parent
@@ -331,7 +334,7 @@ class _Round(Listener):
             parent.append(e.ChangesUpdated(files=files, by_subagent=changes))
 
     def _stop(self, reason: str, pause: Literal["step", "now"] | None = None) -> None:
-        """Let nobody go on; each tells when it has come to rest."""
+        """Stop all sub-agents; each reports when it has come to rest."""
         self._stopped_by = reason
         for child in list(self._at_work.values()):
             if child.live is None:

@@ -1,4 +1,4 @@
-"""Which tools a conversation's model is offered: pure."""
+"""Chooses the tools that a conversation's model is offered. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from oh_daemon.core.ports import Json, Tool, ToolSpec
 def choose_tools(
     tools: Iterable[Tool], patching: Sequence[Tool], wanted: ToolFilter
 ) -> dict[str, Tool]:
-    """By name; of two with the same one the later.
+    """Return the tools to offer, by name; of two with the same name, the later one.
 
-    `patching` are `apply_patch`, if it is to be offered, and what stands in for others beside it.
+    `patching` is empty, or holds `apply_patch` and then the tools that replace others beside it.
     """
     found = {tool.spec.name: tool for tool in tools}
     if patching and _is_wanted(patching[0].spec, wanted):
@@ -32,7 +32,7 @@ def _is_named(spec: ToolSpec, patterns: Sequence[str]) -> bool:
 
 
 def render_tool_info(spec: ToolSpec) -> Json:
-    """A tool in MCP's shape."""
+    """Describe a tool in MCP's form."""
     return {
         "name": spec.name,
         "description": spec.description,

@@ -1,6 +1,6 @@
-"""What a folder's agent may do: the user's own decisions, and what the editor says about folders.
+"""What an agent may do in a folder: combines the user's decisions with the editor's verdict.
 
-The strictest known word wins; a folder that nobody has judged is read only until somebody does.
+The strictest known verdict wins; a folder is read-only until it has one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oh_daemon.store.user_state import UserState
 
 
 class TrustBook:
-    """Thread-safe. Decisions `for_now` end with the process."""
+    """Trust by folder. Thread-safe. Decisions made `for_now` end with the process."""
 
     def __init__(
         self, user_state: UserState | None = None, *, trusted: Mapping[Path, bool] | None = None
@@ -37,12 +37,12 @@ class TrustBook:
         return decided or ("full" if stated else "readOnly")
 
     def may_ask(self, folder: Path) -> bool:
-        """Whether trust can be asked for: not where the editor itself withholds it."""
+        """Whether the user may be asked for trust: not if the editor itself withholds it."""
         with self._lock:
             return self._stated.get(folder.resolve()) is not False
 
     def decide(self, folder: Path, trust: Trust, *, for_now: bool = False) -> None:
-        """Raises `ReadOnlyError` when a lasting decision cannot be kept."""
+        """Record a decision. Raises `ReadOnlyError` when a lasting one cannot be stored."""
         real = folder.resolve()
         with self._lock:
             self._for_now[real] = trust

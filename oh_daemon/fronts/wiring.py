@@ -1,7 +1,7 @@
 """Composes one conversation from its log: state, workspace, tools, policy, agent.
 
-Every front uses this and nothing else puts adapters and core together. What all conversations of a
-process share is `Shared`; what one is made of is its `Recipe`.
+Every front uses this, and nothing else connects adapters with the core. `Shared` is what all
+conversations of a process have in common; a `Recipe` is what one of them is made of.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class Shared:
     default_model: Callable[[], str]
     trust: TrustBook
     user_folder: Path
-    """Home of conversations that have no folder."""
+    """Where conversations without a folder are stored."""
     mcp: McpServers
     home: Path | None = None
-    """The user's own, where agents and skills may lie; None where nothing of it counts."""
+    """The user's home folder, with agents and skills; None if it must not be used."""
     user_memory: Path | None = None
-    """The folder of the notes that the user's conversations keep."""
+    """The folder with the user's notes; None if there is no long-term memory."""
     client_name: str = ""
     commit: CommitThread = field(default_factory=CommitThread)
     spawner: Spawner = field(default_factory=Spawner)
@@ -98,23 +98,23 @@ class Shared:
     slots: Slots = field(default_factory=Slots)
     clock: SystemClock = field(default_factory=SystemClock)
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the agent's shells start with; names that look like secrets are taken out."""
+    """The environment of the agent's shells; variables with secret-looking names are removed."""
     editor: Editor | None = None
     servers: LanguageServers | None = None
     seen_in_editor: Callable[[Folders], dict[str, str]] = lambda _folders: {}
-    """What of these folders the user looks at, as the model is told."""
+    """What the user is looking at in these folders, in the words for the model."""
     client_tools: Callable[[str], Sequence[Tool]] = lambda _conversation_id: ()
-    """Those that the client runs itself for a conversation."""
+    """The tools that the client itself runs for a conversation."""
     lent: dict[str, SecretSource] = field(default_factory=dict[str, SecretSource])
-    """Secrets that a command of an agent gets when it names them, by variable."""
+    """Secrets by variable; an agent's command gets those that it names."""
     is_watched: Callable[[str], bool] = lambda _conversation_id: False
-    """Whether a client has opened this one by its id."""
+    """Whether a client has opened this conversation by its id."""
     can_ask: Callable[[], bool] = lambda: False
     can_answer: Callable[[Question], bool] = lambda _question: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
     save_grant: Callable[[Path, str], None] = lambda _folder, _key: None
     spend: Callable[[float], float] = lambda _usd: 0.0
-    """Adds to what the user spent today; the sum."""
+    """Adds to what the user spent today, and returns the sum."""
     listeners: Sequence[Listener] = ()
 
 
@@ -130,9 +130,9 @@ class Recipe:
     risk_analyzer: RiskAnalyzer | None = None
     approval_policy: ApprovalPolicy | None = None
     options: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Laid over those of a conversation that is opened again."""
+    """Options that override the logged ones when a conversation is reopened."""
     parent: Conversation | None = None
-    """Of a sub-agent: whom it works for; what that one was allowed, this one is."""
+    """For a sub-agent, the conversation that it works for and whose grants it inherits."""
 
 
 class Workbench:
@@ -148,7 +148,7 @@ class Workbench:
     ) -> None:
         self._cancel = cancel
         self.folders = Folders(tuple(folders))
-        """Without any there are no tools for files and commands."""
+        """If there are none, there are no tools for files and commands either."""
         history = EditHistory(self.folders, log)
         self.documents = Documents(self.folders, shared.editor, history, shared.locks)
         self.context_files = ContextFiles(self.documents)
@@ -168,7 +168,7 @@ class Workbench:
         self.offer_tools((), by_patch=False)
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
-        """Offer these and the own ones; whether anything is new. Some depend on trust."""
+        """Offer these tools and our own, some of which need trust; return whether any changed."""
         noted = [*self.skills.tools(), *self.memory.tools()]
         tools = (*others, *self._own_tools, *noted, *self._more_tools)
         found = choose_tools(tools, self._patching if by_patch else (), self._wanted)
@@ -210,7 +210,7 @@ class Workbench:
         return f"Your edits of {names} are not saved: commands still see the older text on disk."
 
     def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
-        """What the project says about these places and has not said yet."""
+        """Return the project's texts about these places that the agent has not been given yet."""
         found = (path_from_uri(location.uri) for location in locations)
         paths = [path for path in found if path is not None]
         skills = self.skills.on_the_way(map(real_path, paths), self._cancel())
@@ -221,13 +221,13 @@ class Workbench:
         return (self.checkpoints.watch if self.checkpoints else no_watch)(cancel)
 
     def learn_again(self, state: State) -> None:
-        """Forget what a rollback took back: the agent has not seen it and cannot undo it."""
+        """Forget what was rolled back: it counts as unseen, and the agent cannot undo it."""
         self.documents.forget()
         self.context_files.forget()
         self.learn(state)
 
     def learn(self, state: State) -> None:
-        """Take up what an earlier run saw and changed, so that it can be edited and undone."""
+        """Learn what an earlier run saw and changed, so that it can be edited and undone."""
         self.skills.remember(state.items)
         self.context_files.remember(state.agent.get("contextFiles", ()))
         for item in state.items:
@@ -284,7 +284,7 @@ class Live:
 
     @cached_property
     def agent(self) -> Agent:
-        """The worker; its prompt is in the log, so the conversation must have begun."""
+        """The worker. Its prompt comes from the log, so the conversation must have begun."""
         runtime = Runtime(
             model_for=self._model_finder(),
             tools=lambda: self.workbench.tools,
@@ -310,7 +310,7 @@ class Live:
         return lambda name: kept.of(find(name))
 
     def agent_info(self, model: str, earlier: Json | None = None) -> e.AgentInfo:
-        """Who answers, as the log says it; the prompt of `earlier` stays to the byte."""
+        """Describe the agent for the log; the prompt of `earlier` is kept byte for byte."""
         if earlier is None:
             self._offer(model)
         told = earlier or self._new_prompt()
@@ -338,7 +338,7 @@ class Live:
         return {"systemPrompt": prompt, "contextFiles": tuple(file.name for file in files) or None}
 
     def take_up(self) -> None:
-        """Close what a crash left open, and say what is new about the agent."""
+        """Close what a crash left open, and log what is new about the agent."""
         conversation = self.conversation
         state = conversation.state
         self.workbench.learn(state)
@@ -352,7 +352,7 @@ class Live:
         self._log_agent()
 
     def refresh_tools(self, cancel: CancelToken) -> None:
-        """Take in what MCP servers offer now, and tell of those that failed; and of a new model."""
+        """Offer what MCP servers have now, log a new model, and warn of whatever is unusable."""
         state = self.conversation.state
         if state.agent["model"] != state.options["model"]:
             self._log_agent()
@@ -361,7 +361,7 @@ class Live:
         skills.warn_of_broken(self.agent.warn)
         self.budget.warn_of_unknown(state, self.agent.warn)
         skills.servers.begin()
-        # The user's own come last, so none of a skill can stand in for one of them.
+        # The user's own servers come last, so that no skill's tool can replace one of theirs.
         sources = (skills.servers, self._shared.mcp)
         if self._offer(state.options_now["model"], tools_of(sources, cancel)):
             self._log_agent()
@@ -373,7 +373,7 @@ class Live:
             self.agent.warn("From here on commands leave no checkpoints", store.problem)
 
     def _offer(self, model: str, others: Sequence[Tool] = ()) -> bool:
-        """These, what the client brings and the own ones, for this model; whether any is new."""
+        """Offer these tools, the client's and our own to this model; return whether any changed."""
         parent = self._recipe.parent
         parent_id = parent.id if parent else self.conversation.state.parent_id
         others = (*others, *self._shared.client_tools(parent_id or self.id))
@@ -381,7 +381,7 @@ class Live:
         return self.workbench.offer_tools(others, by_patch=by_patch)
 
     def _log_agent(self) -> None:
-        """Say what is new about the agent; the provider may have cached the prompt."""
+        """Log what is new, but keep the prompt, which the provider may have cached."""
         conversation = self.conversation
         state = conversation.state
         agent = self.agent_info(state.options["model"], state.agent)
@@ -389,7 +389,7 @@ class Live:
             conversation.append(e.AgentChanged(agent=agent))
 
     def close(self, deadline_s: float = 1.0) -> None:
-        """End the worker, the shells and the log, in that order. What was under way is recorded."""
+        """End the worker, the shells and the log, in this order; log what was interrupted."""
         self.agent.close(deadline_s)
         self.workbench.shells.close()
         self.conversation.log.close()
