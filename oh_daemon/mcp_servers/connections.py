@@ -1,6 +1,6 @@
-"""How a server is reached: as a process of ours, over streamable HTTP, or over server-sent events.
+"""Connects to a server: as a process of ours, over streamable HTTP or over server-sent events.
 
-What `${NAME}` stands for is put in here, at the last moment, and masked from then on.
+Values replace `${NAME}` only here, at the last moment, and are masked from then on.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from oh_daemon.workspace.spawner import SECRET_NAME, Process, Spawner, clean_env
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _IDLE_S = 86_400.0
-"""A stream of server-sent events may be silent for as long as nobody calls."""
+"""How long a stream of server-sent events may be silent, as it is while nobody calls a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What servers are started with."""
+    """What servers need to start and connect."""
 
     spawner: Spawner
     variables: Mapping[str, str]
-    """For `${NAME}`: the environment and what the editor has lent."""
+    """Values for `${NAME}`: the environment and what the editor has lent."""
     masker: Masker
-    """Hides each value that was put in for a name, or has the name of a secret."""
+    """Masks each value that replaced a `${NAME}`, or whose own name suggests a secret."""
     cwd: Path
     keep: Keep = field(default_factory=dict[str, Json])
-    """For what a server gives who has signed in."""
+    """Where the tokens are kept that a server issues after signing in."""
 
     def sign_in(self, settings: McpServerSettings) -> SignIn:
         return SignIn(settings.url or "", self.keep, self.masker.add)
@@ -50,7 +50,10 @@ class Surroundings:
         said: deque[str],
         on_end: Callable[[], None],
     ) -> AbstractAsyncContextManager[Any]:
-        """A transport of the mcp package; `said` gets a process's stderr, `on_end` its end."""
+        """Return a transport of the mcp package.
+
+        For a process, `said` gets its lines of stderr, and `on_end` is called when it ends.
+        """
         if settings.command is None:
             return self._dialled(settings, sign_in)
         return piped(lambda fds: self._spawned(settings, fds), said, on_end)
@@ -64,7 +67,7 @@ class Surroundings:
 
     @asynccontextmanager
     async def _dialled(self, settings: McpServerSettings, sign_in: SignIn) -> AsyncGenerator[Any]:
-        """Redirects lead nowhere but to the same origin, which the mcp package sees to."""
+        """Connect over HTTP. The mcp package follows redirects only within the same origin."""
         import httpx2  # noqa: PLC0415 - comes with mcp, which takes a second.
         from mcp.client.sse import sse_client  # noqa: PLC0415
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
@@ -81,7 +84,8 @@ class Surroundings:
             timeout: httpx2.Timeout | None = None,
             auth: httpx2.Auth | None = None,
         ) -> httpx2.AsyncClient:
-            # With `auth` a refusal is part of the talk, and it says itself when it needs the user.
+            # With `auth`, a refusal is part of the OAuth flow, which itself reports when it needs
+            # the user.
             hooks = {} if auth else {"response": [look]}
             return httpx2.AsyncClient(
                 headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
@@ -110,13 +114,13 @@ class Surroundings:
         return {name: self._filled(value) for name, value in values.items()}
 
     def _filled(self, text: str) -> str:
-        """With the values of `${NAME}`; one that is not known stays as it is written."""
+        """Replace each `${NAME}` with its value; an unknown name stays as it is written."""
 
         def value(found: re.Match[str]) -> str:
             known = self.variables.get(found[1])
             if known is None:
                 return found[0]
-            # A place such as `${HOME}` is no secret, and masked it would be missed everywhere.
+            # A path such as `${HOME}` is no secret; masking it would make output unreadable.
             if not (known.startswith("/") and Path(known).exists()):
                 self.masker.add(known)
             return known

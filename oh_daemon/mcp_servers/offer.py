@@ -1,7 +1,7 @@
-"""From what a server lists to what the model is offered: pure, and nothing in it is trusted.
+"""Chooses what the model is offered of the tools that a server lists. Pure; trusts nothing listed.
 
-Names get the server's in front, so none can take the place of another tool. A tool that is not as
-it was first offered is left out until a person restarts the server.
+Each name is prefixed with the server's, so no tool can replace another one. A tool that differs
+from how it was first offered is left out until a person restarts the server.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ _MAX_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool of a server, under the name that the model calls it by."""
+    """A tool of a server; its `spec` has the name by which the model calls it."""
 
     spec: ToolSpec
     own_name: str
     digest: str
-    """Of all that the server says of it."""
+    """Hash of everything that the server says about the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What of a server's tools is offered, and why the others are not."""
+    """The tools of a server that are offered, and why the others are not."""
 
     tools: tuple[Offered, ...]
     left_out: tuple[str, ...]
     digests: Mapping[str, str]
-    """How each tool was when it was first seen."""
+    """The digest of each tool from when it was first seen."""
 
 
 def choose_tools(
     server: str, settings: McpServerSettings, listed: Iterable[Json], seen: Mapping[str, str]
 ) -> Offer:
-    """`listed` are tools in MCP's form; `seen` are the digests of an earlier listing."""
+    """Choose from `listed`, tools in MCP's form; `seen` holds the digests of earlier listings."""
     digests = dict(seen)
     tools: dict[str, Offered] = {}
     left_out: list[str] = []
@@ -100,7 +100,7 @@ def _spec(name: str, server: str, tool: Json) -> ToolSpec:
 
 
 def tool_name(server: str, tool: str) -> str:
-    """`server__tool` as providers take names: letters, digits, `_`, `-`, at most 64."""
+    """Return `server__tool` in characters that providers accept (`A-Za-z0-9_-`), at most 64."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}__{tool}")
     if len(name) <= _MAX_NAME:
         return name

@@ -1,7 +1,7 @@
-"""A server that is a process: its pipes as the streams of the mcp package.
+"""Connects the pipes of a server process to the streams of the mcp package.
 
-The process comes from `workspace/spawner`, so it and its children end with the daemon however that
-ends. Lines that are no messages are passed over.
+The process comes from `workspace/spawner`, so it and its children end with the daemon, however the
+daemon ends. Lines that are not messages are ignored.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Spawn = Callable[[Sequence[int]], Process]
 async def piped(
     spawn: Spawn, said: deque[str], on_end: Callable[[], None]
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """Streams of messages from and to the process that `spawn` starts with these descriptors.
+    """Start a process with `spawn`, and yield the streams of messages from and to it.
 
-    `said` gets the lines of its stderr; `on_end` hears that it says or hears nothing more. Raises
-    `ToolError` when it cannot be started.
+    `spawn` gets the descriptors of its three pipes. `said` gets the lines of its stderr; `on_end`
+    is called when it stops reading or writing. Raises `ToolError` when it cannot be started.
     """
     import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
 
@@ -70,7 +70,8 @@ async def _started(spawn: Spawn, descriptors: Sequence[int]) -> Process:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # Until it has started they are in use; closed now, they might soon be those of other files.
+        # The descriptors are in use until the process has started. If they were closed now, other
+        # files might soon get the same numbers.
         with suppress(ToolError):
             process = await starting
             await asyncio.to_thread(process.kill_tree)
@@ -78,7 +79,7 @@ async def _started(spawn: Spawn, descriptors: Sequence[int]) -> Process:
 
 
 def _end(process: Process) -> None:
-    """Its stdin is closed, which asks it to end; its tree goes in any case."""
+    """Wait shortly, since its closed stdin asks it to end; then kill the whole process tree."""
     process.wait(_GRACE_S)
     process.kill_tree()
 
@@ -100,7 +101,7 @@ async def open_writer(descriptor: int) -> asyncio.StreamWriter:
 
 
 async def _lines(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
-    """Its lines; of one that is too long the whole is passed over."""
+    """Yield the lines; a line that is too long is skipped as a whole."""
     is_too_long = False
     while True:
         try:

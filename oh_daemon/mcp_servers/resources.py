@@ -1,4 +1,4 @@
-"""The tool by which the agent reads what servers have to show: files, tables, pages."""
+"""The tool with which the agent reads the resources of servers: files, tables, pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = "mcp_resource"
 
 @dataclass(frozen=True, slots=True)
 class ResourceTool:
-    """Lists the resources of these servers, or reads one; two for the same servers are equal."""
+    """Lists or reads resources of these servers; tools for the same servers compare equal."""
 
     servers: Mapping[str, Server]
     run_on_loop: RunOnLoop

@@ -1,7 +1,7 @@
 """One MCP server from start to end: its process or address, its tools, its calls.
 
-Everything runs on the io loop; `info` and `offered` may be read from any thread. A server is not
-trusted: starting has a deadline, and what it asks of its client is declined.
+Everything runs on the io loop, but any thread may read `info` and `offered`. Servers are not
+trusted: their start has a deadline, and whatever they request of the client is declined.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 2
 MAX_REDIALS = 6
-"""Of a server behind an address, which takes a minute."""
+"""For a server behind a URL; all of these attempts take about a minute."""
 _BACKOFF_S = 1.0
 _MAX_PAGES = 50
 _LIST_CHANGED = "notifications/tools/list_changed"
 _CONNECTION_CLOSED = -32_000
-"""What the mcp package answers for a server that is dead, though its object looks alive."""
+"""The code with which the mcp package reports a dead server whose client object looks alive."""
 
 _SIGN_IN = "it wants you to sign in; mcp/authenticate begins that"
 
@@ -38,13 +38,13 @@ T = TypeVar("T")
 
 
 class RunOnLoop(Protocol):
-    """Runs a coroutine on the io loop and blocks for its result."""
+    """Runs a coroutine on the io loop and waits for its result."""
 
     def __call__(self, coroutine: Coroutine[Any, Any, T], cancel: CancelToken) -> T: ...
 
 
 class Server:
-    """A configured server; `start` begins, `stop` ends it."""
+    """A configured server; `start` connects it, `stop` ends it."""
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class Server:
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
-        """Held by who starts or stops it: of two at once each ends what was begun before."""
+        """Held while it starts or stops, so that each caller ends what an earlier one began."""
         self._ended = asyncio.Event()
         self._has_run = False
         self._seen: dict[str, str] = {}
         self._said: deque[str] = deque(maxlen=20)
 
     async def start(self) -> None:
-        """Begin to connect; `info` tells what becomes of it."""
+        """Begin to connect; `info` shows the progress."""
         async with self._changing:
             await self._stop()
             self._begin()
 
     async def authenticate(self) -> str | None:
-        """Start anew, and let the user sign in; the result is where, or None if nowhere."""
+        """Restart and let the user sign in; return the page for that, or None without one."""
         async with self._changing:
             await self._stop()
             page = self._sign_in.begin()
@@ -94,7 +94,7 @@ class Server:
         self._task = asyncio.create_task(self._live(), name=f"mcp-{self.name}")
 
     async def stop(self) -> None:
-        """End it and whatever it started."""
+        """End the server and whatever it started."""
         async with self._changing:
             await self._stop()
 
@@ -107,15 +107,15 @@ class Server:
         self._say("disabled")
 
     async def call(self, tool: str, args: Json) -> Json:
-        """One call; the result in MCP's form. Raises `ToolError`."""
+        """Call a tool and return its result in MCP's form. Raises `ToolError`."""
         return await self._ask(lambda client: client.call_tool(tool, args))
 
     async def read_resource(self, uri: str) -> Json:
-        """What is at `uri`, in MCP's form. Raises `ToolError`."""
+        """Read the resource at `uri` and return it in MCP's form. Raises `ToolError`."""
         return await self._ask(lambda client: client.read_resource(uri))
 
     async def resources(self) -> list[Json]:
-        """Its resources, then its templates, as far as it lists them. Raises `ToolError`."""
+        """List its resources, then its templates (the first page of each). Raises `ToolError`."""
         listed = await self._ask(lambda client: client.list_resources())
         templates = await self._ask(lambda client: client.list_resource_templates())
         return [*listed["resources"], *templates["resourceTemplates"]]
@@ -145,16 +145,16 @@ class Server:
     def _on_refused(self) -> None:
         self._say("authRequired", _SIGN_IN)
         if self._client is not None:
-            # Where answers come in a stream of events, the refused call would wait for its own.
+            # With server-sent events, the refused call would wait in vain for its answer.
             self._ended.set()
 
     async def _live(self) -> None:
-        """Connect, and again when it breaks, a few times."""
+        """Connect, and reconnect a few times when the connection breaks."""
         error = await self._session()
         is_far = self.settings.url is not None
         has_ever_run = self._has_run
         for n_restart in range(MAX_REDIALS if is_far else MAX_RESTARTS):
-            # What could not start will not start a second later, but a network comes back.
+            # A process that could not start will not start a second later; a network may return.
             is_hopeless = not (has_ever_run if is_far else self._has_run)
             if is_hopeless or self._sign_in.is_needed:
                 break
@@ -169,8 +169,8 @@ class Server:
         self._sign_in.end()
 
     async def _session(self) -> str:
-        """One connection from start to end; why it ended."""
-        # The import takes a second, which the calls of models on this loop must not wait for.
+        """Hold one connection from start to end, and return why it ended."""
+        # The import takes a second, and would delay model calls on this loop.
         await asyncio.to_thread(import_module, "mcp.client")
         from mcp.client import Client  # noqa: PLC0415
 
@@ -195,7 +195,7 @@ class Server:
                 try:
                     await self._ended.wait()
                 finally:
-                    # From here on no call and no step takes it for one that runs.
+                    # From here on, neither calls nor steps regard the server as running.
                     self._client = None
                     if not self._sign_in.is_needed:
                         self._say("starting")
@@ -223,13 +223,13 @@ class Server:
         self.info = self.info.model_copy(update={"tools": names, "left_out": offer.left_out})
 
     async def _on_message(self, message: Any) -> None:
-        """Older servers say here that their tools are others."""
+        """Older servers announce changed tools by this notification."""
         if getattr(message, "method", None) == _LIST_CHANGED and self._client is not None:
-            # Its answer comes through the very stream that waits for this handler.
+            # Not awaited: the answer comes through the stream that waits for this handler.
             self._listing = asyncio.create_task(self._list_again(self._client))
 
     async def _listen(self, client: Any) -> None:
-        """Newer servers say it to who subscribes."""
+        """Newer servers announce changed tools only to subscribers."""
         from mcp.client.subscriptions import (  # noqa: PLC0415 - see `_session`.
             ListenNotSupportedError,
             SubscriptionLost,
@@ -261,7 +261,7 @@ class Server:
 
 
 def _reason(exc: BaseException) -> str:
-    """The first cause in a group of exceptions, which says what happened."""
+    """Return the text of the first cause in a group of exceptions, which says what happened."""
     if isinstance(exc, BaseExceptionGroup):
         causes: tuple[BaseException, ...] = exc.exceptions  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - of any kind.
         return _reason(causes[0])

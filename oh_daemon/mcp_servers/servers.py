@@ -1,4 +1,4 @@
-"""All MCP servers of a process, and their tools as the agent's core takes them. Thread-safe."""
+"""All MCP servers of a process, and their tools in the form for the agent's core. Thread-safe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from oh_daemon.mcp_servers.server import RunOnLoop, Server
 
 
 class McpServers:
-    """Started with the first conversation, and brought in step with the settings then."""
+    """The servers that the settings name, brought up to date whenever a conversation opens."""
 
     def __init__(
         self,
@@ -43,27 +43,27 @@ class McpServers:
         self._servers: dict[str, Server] = {}
         self._switched: dict[str, bool] = {}
         self.on_change: Callable[[], None] = lambda: None
-        """Called from the io loop whenever a server's status or tools are others."""
+        """Called on the io loop whenever the status or tools of a server change."""
         self.open_page: Callable[[str], bool] = lambda _url: False
-        """Shows the user an address in a browser; whether it could."""
+        """Shows the user an address in a browser; returns whether it could."""
         self.wait_s = 10.0
-        """How long a step waits for servers that are starting; their own limit may be shorter."""
+        """How long a step waits for starting servers; their own time limit may be shorter."""
 
     def beside(
         self, settings: Callable[[], Mapping[str, McpServerSettings]], cwd: Path
     ) -> McpServers:
-        """Servers that somebody else names and ends, such as those of a conversation's skills."""
+        """Return servers that the caller names and closes, such as those of skills."""
         return McpServers(self.run_on_loop, settings, replace(self._surroundings, cwd=cwd))
 
     def begin(self) -> None:
-        """Start what the settings name, end what they no longer name; does not wait for them."""
+        """Start servers that the settings name, end the others; do not wait for the starts."""
         wanted = dict(self._settings())
         known = {name: server.settings for name, server in self._servers.copy().items()}
         if wanted != known:
             self.run_on_loop(self._keep_step(wanted), CancelToken())
 
     async def _keep_step(self, wanted: Mapping[str, McpServerSettings]) -> None:
-        # Looked at anew after each: another caller may be at the same.
+        # Look again after each one, because another caller may be doing the same.
         while old := [n for n, s in self._servers.items() if wanted.get(n) != s.settings]:
             await self._servers.pop(old[0]).stop()
         for name in wanted.keys() - self._servers.keys():
@@ -73,12 +73,12 @@ class McpServers:
                 await server.start()
 
     def infos(self) -> tuple[McpServerInfo, ...]:
-        """How each stands, by name."""
+        """Return the status of each server, sorted by name."""
         servers = self._servers.copy()
         return tuple(servers[name].info for name in sorted(servers))
 
     def tools(self, cancel: CancelToken) -> list[McpTool]:
-        """Those of the servers that run, once none is starting any more, sorted by name."""
+        """Wait until no server is starting, at most `wait_s`; return all tools sorted by name."""
         with cancel.notifying(self._changed), self._changed:
             self._changed.wait_for(
                 lambda: cancel.is_cancelled or not self._is_starting(), self.wait_s
@@ -91,7 +91,7 @@ class McpServers:
         return sorted(found, key=lambda tool: tool.spec.name)
 
     def readable(self) -> dict[str, Server]:
-        """Those that have resources, by name."""
+        """Return the servers that have resources, by name."""
         servers = list(self._servers.values())
         return {server.name: server for server in servers if server.has_resources}
 
@@ -99,7 +99,7 @@ class McpServers:
         return any(server.info.status == "starting" for server in list(self._servers.values()))
 
     def set_enabled(self, name: str, *, enabled: bool) -> None:
-        """Until the daemon ends; the settings stay as they are."""
+        """Switch a server on or off until the daemon ends; the settings do not change."""
         self._switched[name] = enabled
         server = self._named(name)
         self.run_on_loop(server.start() if enabled else server.stop(), CancelToken())
@@ -108,7 +108,7 @@ class McpServers:
         self.run_on_loop(self._named(name).start(), CancelToken())
 
     def authenticate(self, name: str) -> str | None:
-        """Let the user sign in anew; the result is where, None if the server asks for nothing."""
+        """Let the user sign in again; return the page for it, None if the server asks for none."""
         server = self._named(name)
         if server.settings.url is None:
             raise InvalidParamsError.at("server", "only a server with a `url` can be signed in to")
@@ -123,7 +123,7 @@ class McpServers:
         return self._servers[name]
 
     def close(self) -> None:
-        """Ask each to end. What is left ends with the spawner."""
+        """Stop each server; processes that are left end with the spawner."""
         servers, self._servers = self._servers, {}
 
         async def stop() -> None:
@@ -140,7 +140,7 @@ class McpServers:
 
 
 def tools_of(sources: Sequence[McpServers], cancel: CancelToken) -> tuple[Tool, ...]:
-    """Those of all of them; of two with one name the later counts."""
+    """Return the tools of all sources, in their order; of two with one name, the later counts."""
     found: list[Tool] = [tool for source in sources for tool in source.tools(cancel)]
     readable = {name: each for source in sources for name, each in source.readable().items()}
     if readable:
@@ -152,7 +152,7 @@ _UNUSABLE = {"failed": "failed", "authRequired": "is left out"}
 
 
 def unusable_of(sources: Sequence[McpServers]) -> Iterator[tuple[str, str | None]]:
-    """What the user should know of servers that offer nothing: a title, and the reason."""
+    """Yield a title and the reason for each server that failed or needs the user to sign in."""
     for server in (info for source in sources for info in source.infos()):
         if ending := _UNUSABLE.get(server.status):
             yield f"The MCP server {server.name!r} {ending}", server.error
@@ -160,7 +160,7 @@ def unusable_of(sources: Sequence[McpServers]) -> Iterator[tuple[str, str | None
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """A tool of a server; two from the same listing are equal."""
+    """A tool of a server; tools from the same listing compare equal."""
 
     offered: Offered
     server: Server
@@ -171,7 +171,7 @@ class McpTool:
         return self.offered.spec
 
     def plan(self, args: Json) -> Intent:
-        """What the server says of itself may lower the risk of reading only."""
+        """Rate a tool as low risk if its server says that it only reads, otherwise as medium."""
         return Intent(
             f"{self.server.name}: {self.offered.own_name}",
             ToolSubject(tool=self.spec.name, args=args, definition=self.offered.digest),

@@ -1,4 +1,4 @@
-"""Tools of ours as an MCP server, over any pair of pipes; which tools, and how, others decide."""
+"""Serves tools of ours as an MCP server over any pair of pipes; the caller provides the tools."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from oh_daemon.mcp_servers.pipes import open_reader, open_writer, read_messages,
 
 
 class Tools(Protocol):
-    """What is served."""
+    """The tools to serve."""
 
     @property
     def specs(self) -> Sequence[ToolSpec]: ...
 
     def call(self, name: str, args: Json, cancel: CancelToken) -> ToolResult:
-        """Any thread may call; never raises for what the caller did wrong."""
+        """Run a tool, on any thread. A mistake of the client is a result and raises nothing."""
         ...
 
 
 async def serve_descriptors(inbound: int, outbound: int, tools: Tools) -> None:
-    """The same for two descriptors, which are closed at the end."""
+    """Serve a client over two descriptors, and close them at the end."""
     reader, pipe = await open_reader(inbound)
     try:
         await serve(reader, await open_writer(outbound), tools)
@@ -34,7 +34,7 @@ async def serve_descriptors(inbound: int, outbound: int, tools: Tools) -> None:
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tools: Tools) -> None:
-    """Answer one client until it hangs up."""
+    """Serve one client until it disconnects."""
     import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
 
     to_server, from_client = anyio.create_memory_object_stream[Any](0)
@@ -82,7 +82,7 @@ def _server(tools: Tools) -> Any:
 
 
 def _listed(spec: ToolSpec) -> Json:
-    """What changes files says so, which clients ask their users about."""
+    """Describe a tool; clients ask their users about those marked as destructive."""
     hints = {"readOnlyHint": spec.read_only, "destructiveHint": not spec.read_only}
     return {
         "name": spec.name,

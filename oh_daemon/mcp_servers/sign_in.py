@@ -1,7 +1,7 @@
-"""Signing in to a server behind an address by OAuth: kept tokens, and the way back of the browser.
+"""Signs in to a server behind a URL by OAuth: keeps the tokens and receives the browser's redirect.
 
-Nothing is begun without the user: a server that wants them is `authRequired` until
-`mcp/authenticate`. Then one port of 127.0.0.1 listens until the browser is back or the time is up.
+Only the user begins it: a server that demands it has the status `authRequired` until
+`mcp/authenticate`. Then a port of 127.0.0.1 listens until the browser returns or the time is up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PAGE = b"<!doctype html><meta charset=utf-8><title>oh-daemon</title><p>%s</p>"
 
 
 class Keep(Protocol):
-    """Where tokens are kept, by the server's address; a dict keeps them as long as the process."""
+    """Where tokens are kept, by the server's URL; a dict keeps them until the process ends."""
 
     def get(self, name: str, default: Json, /) -> Json: ...
 
@@ -29,9 +29,9 @@ class Keep(Protocol):
 
 
 class SignIn:
-    """How one server gets to know the user. On the io loop only.
+    """Signs the user in to one server. To be used only on the io loop.
 
-    It is also the mcp package's port for what it wants kept: tokens, and how we are registered.
+    Also the token storage of the mcp package: keeps tokens and our registration as a client.
     """
 
     def __init__(self, url: str, keep: Keep, on_secret: Callable[[str], None]) -> None:
@@ -41,13 +41,13 @@ class SignIn:
         self._kept: Json = {}
         self._page: asyncio.Future[str | None] | None = None
         self.is_needed = False
-        """Whether the server has asked for it and nobody has signed in since."""
+        """Whether the server has demanded to sign in and nobody has done so since."""
         self.on_needed: Callable[[], None] = lambda: None
 
     def begin(self) -> asyncio.Future[str | None]:
-        """The next connection may ask the user; the result is where they sign in, None if nowhere.
+        """Let the next connection ask the user; return a future of the sign-in page, None for none.
 
-        Whoever was signed in before is forgotten.
+        Forgets whoever was signed in before.
         """
         kept = self._keep.get(self._url, {})
         self._keep[self._url] = {key: kept[key] for key in ("client",) if key in kept}
@@ -56,24 +56,24 @@ class SignIn:
 
     @property
     def patience_s(self) -> float:
-        """How much longer than usual the next connection may take."""
+        """How many seconds longer than usual the next connection may take."""
         return 0.0 if self._page is None else PATIENCE_S
 
     def end(self) -> None:
-        """The connection stands, or is given up: nobody need sign in for it any more."""
+        """Stop waiting for the user: the connection is established or given up."""
         page, self._page = self._page, None
         if page is not None and not page.done():
             page.set_result(None)
 
     @asynccontextmanager
     async def auth(self) -> AsyncGenerator[Any]:
-        """For the HTTP client: what answers the server's demand; None while there is nothing."""
+        """Yield the `auth` of the HTTP client, None without tokens and a user signing in."""
         self.is_needed = False
         self._kept = dict(self._keep.get(self._url, {}))
         if self._page is not None:
             async with _Browser(self._port) as browser:
                 if browser.port != self._port:
-                    # Registered with another way back, which most servers insist on.
+                    # We are registered with another redirect URI, and most servers insist on it.
                     self._kept = {}
                 yield self._provider(browser)
         elif "tokens" in self._kept:
@@ -82,7 +82,7 @@ class SignIn:
             yield None
 
     def on_refused(self) -> None:
-        """The server wants to know who the user is."""
+        """Note that the server demands that the user sign in."""
         self.is_needed = True
         self.on_needed()
 
@@ -108,7 +108,7 @@ class SignIn:
             {"client_name": "oh-daemon", "redirect_uris": uris}
         )
         provider: Any = OAuthClientProvider(self._url, metadata, self, ask_user, wait_for_browser)
-        # The package keeps neither, so after a restart it could not refresh an old token.
+        # The package keeps neither of these, and could not refresh an old token after a restart.
         self._context = provider.context
         self._context.token_expiry_time = self._kept.get("expiresAt")
         if "server" in self._kept:
@@ -152,7 +152,7 @@ class SignIn:
 
     @property
     def _ways_back(self) -> list[str]:
-        """The addresses that we are registered with."""
+        """The redirect URIs that we are registered with."""
         client: Json = self._kept.get("client", {})
         return list(client.get("redirect_uris") or ())
 
@@ -162,7 +162,7 @@ class SignIn:
 
 
 class _Browser:
-    """The address on this machine that the browser is sent back to; everything else is refused."""
+    """The local address to which the browser is redirected; refuses every other request."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -185,11 +185,11 @@ class _Browser:
         self._server.close()
 
     def expect(self, url: str) -> None:
-        """Only who comes from there, which its `state` shows, is listened to."""
+        """Accept only a browser that comes from `url`, which its `state` parameter proves."""
         [self._state] = parse_qs(urlsplit(url).query)["state"]
 
     async def returned(self) -> Any:
-        """What the browser brought. Raises `ToolError`."""
+        """Wait for the browser and return what it brought. Raises `ToolError`."""
         from mcp.shared.auth import AuthorizationCodeResult  # noqa: PLC0415 - see `SignIn`.
 
         try:
