@@ -1,7 +1,7 @@
-"""The loop: finish what is open, take in messages, ask the model, act on its answer, rest.
+"""The agent's loop: finish open actions, take in messages, ask the model, act on its answer, rest.
 
-One `Agent` per conversation, on its own thread. It keeps nothing that the log does not hold; a new
-one on the same log goes on where the old one stopped.
+There is one `Agent` per conversation, on its own thread. It keeps nothing that is not in the log,
+so a new one on the same log continues where the old one stopped.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PAUSING: dict[type[DaemonError], PauseReason] = {
     NetworkError: "network",
     RateLimitError: "rateLimit",
 }
-"""Failures of a model call that time may heal: the turn is held, not ended."""
+"""Failures of a model call that may pass with time: the turn is paused, not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +62,19 @@ class Runtime:
 
     model_for: Callable[[str], Model]
     tools: Callable[[], Mapping[str, Tool]]
-    """Those offered now, by name; replaced as a whole, so any thread may ask."""
+    """Returns the tools offered now, by name; replaced as a whole, so any thread may call it."""
     policy: Policy = field(default_factory=Policy)
     slots: Slots = field(default_factory=Slots)
     tool_choice: Literal["auto", "required"] = "auto"
     """`required` holds for the first request of a turn only."""
     condenser: Condenser = "pipeline"
     context_for: ContextFor = no_context
-    """What the project says about the places of an action, each time only what is new."""
+    """Returns what the project says about the places of an action, only what is new each time."""
     titles: bool = False
     """Whether a new conversation gets a title from the model."""
     watch_files: WatchFiles = no_watch
     over_budget: Callable[[State], Rest | None] = lambda _state: None
-    """Limits beyond those of the turn; may touch the disk."""
+    """Checks limits beyond those of the turn; may read the disk."""
     before_step: Callable[[CancelToken], None] = lambda _cancel: None
     """Brings `tools` up to date; may wait for servers that are starting."""
 
@@ -97,10 +97,10 @@ class Agent:
         self._rendered: tuple[list[Tool], list[Json]] = [], []
         self._thread: threading.Thread | None = None
         self.on_idle: Callable[[], None] = lambda: None
-        """Called on this thread, without a lock, whenever a turn has come to rest."""
+        """Called on the worker's thread, without a lock, whenever a turn has come to rest."""
 
     def start(self) -> None:
-        """Begin to work; a second call changes nothing, also one from another thread."""
+        """Start the worker; further calls, from any thread, change nothing."""
         with self.conversation.changed:
             if self._thread is None:
                 name = f"conversation-{self.conversation.id[:8]}"
@@ -108,7 +108,7 @@ class Agent:
                 self._thread.start()
 
     def close(self, deadline_s: float = 1.0) -> None:
-        """Stop the worker; what is under way is recorded as interrupted, approvals stay."""
+        """Stop the worker; what is under way is logged as interrupted, open approvals stay."""
         conversation = self.conversation
         with conversation.changed:
             conversation.is_closing = True
@@ -119,7 +119,7 @@ class Agent:
             self._thread.join(deadline_s)
 
     def ask(self, question: str, cancel: CancelToken) -> ModelAnswer:
-        """Answer a question beside the work, see `Asides.ask`; any thread, blocks."""
+        """Answer a question outside the turns, see `Asides.ask`. Blocks; for any thread."""
         return self.asides.ask(question, self._rendered_tools(), cancel)
 
     # The worker
@@ -148,7 +148,7 @@ class Agent:
         return self._next_queued() is not None
 
     def _next_queued(self) -> Json | None:
-        """The message to start a turn with: after an interrupt only one sent for that purpose."""
+        """Return the message to start a turn with; after a turn cut short, only an interrupt."""
         state = self.conversation.state
         head = next((message for message in state.queue if not message.get("held")), None)
         if head is None or head["delivery"] == "interrupt":
@@ -187,14 +187,14 @@ class Agent:
                 conversation.start_queued(QueuedMessage.model_validate(head))
 
     def _through_hooks(self, cancel: CancelToken) -> Rest | None:
-        """All steps; a hook may refuse the rest."""
+        """Run steps until the turn comes to rest and no hook wants the agent to go on."""
         while True:
             rest = self._steps(cancel)
             if rest is None or self._hooks.lets_rest(rest, cancel):
                 return rest
 
     def _steps(self, cancel: CancelToken) -> Rest | None:
-        """Work until the turn rests; None when it was put on hold."""
+        """Work until the turn comes to rest and return how; None when it was paused already."""
         conversation, state = self.conversation, self.conversation.state
         while True:
             ending = self._actions.run_open(cancel)
@@ -224,7 +224,7 @@ class Agent:
                 self._nudge()
 
     def _condense_by_hand(self, cancel: CancelToken) -> Rest | None:
-        """What the user asked for; a turn that was started for it ends here."""
+        """Condense if the user asked for it; a turn that was started just for that ends here."""
         conversation, state = self.conversation, self.conversation.state
         if state.condense_requested is None:
             return None
@@ -233,7 +233,7 @@ class Agent:
         return Rest("endTurn") if is_own_turn and not conversation.has_steering() else None
 
     def _unstick(self) -> Rest | None:
-        """Tell a model that goes in circles, or end the turn."""
+        """Nudge a model that goes in circles, or end the turn."""
         conversation = self.conversation
         stuck = find_stuck(conversation.state.items)
         if stuck is None:
@@ -247,21 +247,21 @@ class Agent:
         return rest_when_stuck(circle.stop_reason) if stuck.stops else None
 
     def _ask(self, cancel: CancelToken) -> ModelAnswer:
-        """One model call; its answer is in the log, tool calls as open actions."""
+        """Make one model call, and log its answer, tool calls as open actions."""
         if self._runtime.titles:
             self.asides.begin_title()
         model = self._model()
         self._runtime.before_step(cancel)
         for warning in model.warnings:
             self.warn(warning)
-        # Pruning, a summary, and what needs no model.
+        # First pruning, then a summary, then what needs no model.
         condensing = self._condensing
         ways_to_make_room = iter((condensing.condense, condensing.condense, condensing.strip))
         while True:
             try:
                 return self._call(model, cancel)
             except ContextWindowExceededError:
-                # Each way is tried once, the next one when that made no room or not enough.
+                # Each way is tried once; the next one follows if it made no room or too little.
                 if not any(make_room(model, cancel) for make_room in ways_to_make_room):
                     raise
 
@@ -279,7 +279,7 @@ class Agent:
         return Answering(conversation, self._runtime.tools(), model).ask(request, cancel)
 
     def _rendered_tools(self) -> list[Json]:
-        """As the model is told of the tools; rendered again only when they are others."""
+        """Return the tools as the model gets them, rendered again only when they have changed."""
         tools, (earlier, rendered) = list(self._runtime.tools().values()), self._rendered
         if tools != earlier:
             rendered = [render_tool(tool.spec) for tool in tools]
@@ -290,7 +290,7 @@ class Agent:
         return self._runtime.model_for(self.conversation.state.options_now["model"])
 
     def warn(self, title: str, description: str | None = None) -> None:
-        """Say once per conversation what the user should know."""
+        """Log a warning for the user, once per conversation."""
         items = self.conversation.state.items
         if not any(i["kind"] == "notice" and i["title"] == title for i in items):
             notice = NoticeItem(
@@ -320,12 +320,12 @@ class Agent:
             wanted = conversation.state.condense_requested
             conversation.append(ended, conversation.status_event(rest.status, rest.reason))
             if wanted is not None and not conversation.is_closing:
-                # It was asked for during the last step; no other step of that turn came.
+                # It was requested during the last step, and no further step carried it out.
                 conversation.condense(wanted.get("instructions"))
         conversation.log.sync()
 
     def _stop_early(self) -> None:
-        """Interrupted, paused at once, or closing: end what is open, keep the history whole."""
+        """End what is open after an interrupt, a pause at once or a close; keep history whole."""
         conversation = self.conversation
         with conversation.changed:
             if conversation.state.turn is not None:
@@ -336,7 +336,7 @@ class Agent:
         conversation.log.sync()
 
     def _give_up(self, exc: DaemonError) -> None:
-        """A call that no attempt saved: hold the turn when time may help, else fail it."""
+        """Pause the turn if the error may pass with time, else fail it."""
         conversation, state = self.conversation, self.conversation.state
         error = e.ErrorInfo.of(exc)
         reason = _PAUSING.get(type(exc))

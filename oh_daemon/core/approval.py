@@ -21,7 +21,7 @@ from oh_daemon.core.ports import Intent, Json, ToolSpec
 
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
 EDITABLE = {"command": "command", "fileChange": "hunks"}
-"""What of a subject the user may change before allowing it; the tool's argument has its name."""
+"""The part of a subject, by kind, that the user may change; the tool's argument has its name."""
 
 PLAN_RULE = "mode plan is read-only"
 Effect = Literal["allow", "ask", "reject"]
@@ -50,7 +50,7 @@ class Ruling:
 class Gate:
     """Something to settle before an action, for instance trust in the folder.
 
-    A required gate that is rejected rejects the action; any other lets it run all the same.
+    If a required gate is rejected, so is the action; after any other it runs all the same.
     """
 
     subject: Subject
@@ -105,12 +105,12 @@ def decide(
 
 
 def highest_risk(risk: Risk, self_rating: Risk | None) -> Risk:
-    """The model may raise a rating, never lower it."""
+    """Return the higher risk: the model may raise a rating, never lower it."""
     return max(risk, self_rating or "low", key=lambda each: RISK_ORDER[each])
 
 
 def digest_of(subject: Contract, material: Iterable[str] = ()) -> str:
-    """Hash everything an approval stands for; any change of it is another action."""
+    """Hash everything an approval stands for; with any change of that, it is another action."""
     shown = subject.model_dump(mode="json", exclude_none=True)
     canonical = json.dumps([shown, *material], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
@@ -131,7 +131,7 @@ def grant_key(subject: Json) -> str:
 
 
 def whole_text(subject: Json) -> str:
-    """What is held, to the last character: the command, the patches, or the arguments."""
+    """Return all of what waits for approval, uncut: command, patches, or arguments."""
     match subject["kind"]:
         case "command":
             return subject["command"]
@@ -144,7 +144,7 @@ def whole_text(subject: Json) -> str:
 
 
 def require_editable(approval: Json, edited: Subject) -> None:
-    """Raises `InvalidParamsError` unless only what may differ from what was shown differs."""
+    """Raises `InvalidParamsError` if `edited` differs from what was shown where it may not."""
     changed = edited.model_dump(mode="json", by_alias=True, exclude_none=True)
     shown, part = approval["subject"], EDITABLE.get(edited.kind, "")
     if approval.get("editable") and {**changed, part: shown.get(part)} == shown:
@@ -159,7 +159,7 @@ def require_editable(approval: Json, edited: Subject) -> None:
 
 
 def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:
-    """The answers a person may give, narrowest first. High risk is never allowed for good."""
+    """Return a person's possible answers, narrowest first; none allows high risk in a folder."""
     allow: list[tuple[Scope, str]] = [("once", "Allow once")]
     if not floor:
         allow.append(("conversation", "Allow for this conversation"))
@@ -175,7 +175,7 @@ def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[Appr
 
 
 def option_pickers(values: dict[str, str], models: Iterable[str]) -> tuple[Option, ...]:
-    """The conversation's options as a client may show them."""
+    """Return the conversation's options in a form that a client can show."""
     return (
         _picker("mode", values, CHOICES["mode"]),
         _picker("approval", values, CHOICES["approval"]),
@@ -191,7 +191,7 @@ def _picker(
 
 
 def check_options(values: dict[str, str]) -> dict[str, str]:
-    """Options by id. Raises `InvalidParamsError` naming the one that is wrong."""
+    """Return the options as they are. Raises `InvalidParamsError`, which names the wrong one."""
     for option_id, value in values.items():
         choices = CHOICES.get(option_id, {})
         if option_id != "model" and value not in choices:

@@ -1,7 +1,7 @@
-"""From what the model wrote to arguments that fit a tool's schema: pure, and never a guess.
+"""Turns what the model wrote into arguments that fit a tool's schema. Pure; it never guesses.
 
-Repairs touch form only (control characters, JSON inside a string, a known other name of a tool);
-what cannot be repaired becomes an error that tells the model what to write instead.
+Repairs change form only (control characters, JSON inside a string, a known other name of a tool).
+What cannot be repaired becomes an error that tells the model what to write instead.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
 
 
 def _taken_out(spec: ToolSpec, args: Json) -> tuple[Risk | None, str | None]:
-    """The model's rating and its words about the call, which are no arguments of the tool.
+    """Remove the model's rating and its words about the call from the arguments; return them.
 
-    A foreign tool that has an argument of such a name keeps it.
+    A tool that has an argument of such a name itself keeps it.
     """
     own = set(spec.input_schema.get("properties", {}))
     names: set[str] = set() if spec.read_only else set(SELF_RATING)
@@ -89,7 +89,7 @@ def _taken_out(spec: ToolSpec, args: Json) -> tuple[Risk | None, str | None]:
 
 
 def _parse_arguments(text: str) -> tuple[Json | None, str]:
-    """The arguments, or None and why not. `strict=False` takes raw line breaks in strings."""
+    """Return the arguments, or None and why. `strict=False` allows raw line breaks in strings."""
     try:
         value = _loaded(text.strip() or "{}")
         if isinstance(value, str):
@@ -102,7 +102,7 @@ def _parse_arguments(text: str) -> tuple[Json | None, str]:
         return None, f"The arguments are a JSON {type(value).__name__}; send one JSON object."
     args = cast("Json", value)
     if "\\u" in text:
-        # Half of a surrogate pair can be in no log, no file and no command.
+        # Half of a surrogate pair cannot be written to a log, to a file or in a command.
         args = json.loads(well_formed(json.dumps(args, ensure_ascii=False)))
     return dict(args), ""
 
@@ -127,7 +127,7 @@ def _is_strict_object(text: str) -> bool:
 
 
 def schema_problem(spec: ToolSpec, args: Json) -> str | None:
-    """What is wrong with `args`, naming the field; None when they fit."""
+    """Return what is wrong with `args`, naming the field, or None when they fit."""
     validator, broken = _validator(json.dumps(spec.input_schema, sort_keys=True))
     try:
         errors = sorted(validator.iter_errors(args), key=lambda error: list(error.absolute_path))
@@ -147,7 +147,7 @@ def schema_problem(spec: ToolSpec, args: Json) -> str | None:
 
 
 def schema_flaw(schema: Json) -> str | None:
-    """Why this is no JSON Schema, or None."""
+    """Return why this is not a valid JSON Schema, or None."""
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms.
 
     try:
@@ -159,7 +159,7 @@ def schema_flaw(schema: Json) -> str | None:
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> tuple[Any, tuple[type[Exception], ...]]:
-    """It, and what it raises for a schema that refers to itself, to nothing, or is none at all."""
+    """Return it, and what it raises for a schema that is circular, dangling or not one at all."""
     # jsonschema takes 60 ms to import, which `initialize` must not pay.
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - a slow import, see above.
     from jsonschema.exceptions import UnknownType  # noqa: PLC0415
@@ -167,16 +167,16 @@ def _validator(schema: str) -> tuple[Any, tuple[type[Exception], ...]]:
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     broken = (RecursionError, re.error, UnknownType, Unresolvable)
-    # Without a registry of its own it would fetch whatever address a schema names.
+    # Without an explicit registry it would fetch any address that a schema names.
     return Draft202012Validator(json.loads(schema), registry=Registry[Any]()), broken
 
 
 def render_tool(spec: ToolSpec) -> Json:
-    """The tool as the model is told of it; what may change things asks for a self-rating too."""
+    """Return the tool as the model gets it, with a self-rating unless the tool only reads."""
     schema = dict(spec.input_schema)
     if not spec.read_only:
         own = schema.get("properties", {})
-        # An argument of the tool's own stays what it is, and keeps its place.
+        # The tool's own argument of such a name stays as it is, and in its place.
         schema["properties"] = {**own, **SELF_RATING, **own}
     function = {"name": spec.name, "description": spec.description, "parameters": schema}
     return {"type": "function", "function": function}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Cancelled(BaseException):
-    """The turn was interrupted; whoever sees this cleans up and lets it pass."""
+    """The turn was interrupted; whoever catches this cleans up and raises it again."""
 
 
 class CancelToken:
@@ -44,7 +44,7 @@ class CancelToken:
 
     @contextmanager
     def notifying(self, condition: threading.Condition) -> Generator[None]:
-        """Meanwhile a cancel wakes whoever waits on `condition`, which must not be held yet."""
+        """Let a cancel wake waiters on `condition`, which must not be held when this begins."""
 
         def wake() -> None:
             with condition:
@@ -57,7 +57,7 @@ class CancelToken:
             forget()
 
     def wait(self, timeout_s: float) -> bool:
-        """Sleep at most `timeout_s` seconds; true when it was cancelled meanwhile."""
+        """Sleep at most `timeout_s` seconds; return whether it was cancelled meanwhile."""
         return self._event.wait(timeout_s)
 
     def raise_if_cancelled(self) -> None:

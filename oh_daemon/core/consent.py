@@ -1,8 +1,8 @@
-"""Whether an open action may run: asks, rejects or lets it pass, and logs why.
+"""Decides whether an open action may run: asks, rejects or lets it pass, and logs why.
 
-The pure policy is `core.approval`; this applies it to the state and appends what it decides. Only
-the conversation's worker calls it. A decision holds for one digest: when the action changed since,
-it is asked again.
+The pure policy is `core.approval`; this module applies it to the state and appends the decisions.
+Only the conversation's worker calls it. A decision holds for one digest: if the action has changed
+since, somebody is asked again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides from outside: gates to pass, grants kept for a folder, somebody to ask."""
+    """What decides from outside: gates, rules, hooks, grants kept for a folder, somebody to ask."""
 
     gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
     rules: Callable[[], Sequence[Rule]] = lambda: ()
@@ -64,7 +64,7 @@ class Policy:
     save_grant: Callable[[str], None] = lambda _key: None
     can_ask: Callable[[], bool] = lambda: False
     can_answer: Callable[[Question], bool] = lambda _question: False
-    """Whether somebody is there to whom a question of the agent can be put."""
+    """Whether somebody is there who can answer a question of the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What was said about one action, as of one moment: an answer may come at any time."""
+    """A snapshot of what was decided about one action: an answer may come at any time."""
 
     decisions: Mapping[str, Json]
     waits: bool
@@ -91,12 +91,12 @@ class Consent:
         self.hooks = HookPoints(conversation, policy.hooks)
 
     def settle(self, item: Json, tool: Tool, intent: Intent) -> Intent | Rejection | None:
-        """The intent to run (the user may have edited it), a rejection, or None while it waits."""
+        """Return the intent to run (perhaps edited by the user), a rejection, or None to wait."""
         if intent.question is not None:
             return self._question(item, intent, intent.question)
         answers = self._answers(item)
         digest = digest_of(intent.subject, intent.digest_material)
-        # Before anybody is asked: what a hook denies is no question.
+        # Hooks come before anybody is asked: what a hook denies needs no answer.
         if digest not in answers.decisions and not answers.waits:
             hooked = self._ask_hooks(item, tool, intent, digest)
             if not isinstance(hooked, Intent):
@@ -119,7 +119,7 @@ class Consent:
     def _ask_hooks(
         self, item: Json, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
-        """None when a hook made another action of it, which is planned anew."""
+        """Return None when a hook rewrote the action, which must then be planned again."""
         hooked = self.hooks.before_tool(item, tool, self._conversation.cancel)
         if hooked.decision == "deny":
             denied = Verdict("reject", f"hook: {hooked.reason}", intent.risk)
@@ -128,7 +128,7 @@ class Consent:
         return intent if hooked.updated_input is None else None
 
     def _question(self, item: Json, intent: Intent, question: Question) -> Intent | None:
-        """Put a question once; whoever answers ends the item. With nobody there it runs."""
+        """Put a question to the user once; the answer ends the item. With nobody there, it runs."""
         if self._answers(item).waits:
             return None
         if not self._policy.can_answer(question):
@@ -181,7 +181,7 @@ class Consent:
             ruling=ruling,
         )
         if verdict.effect == "ask":
-            # An answer for longer than once would not count against a rule.
+            # A lasting answer would not count against a rule, so none is offered.
             is_ruled = ruling is not None and ruling.effect == "ask"
             asked = replace(intent, outside_floor=intent.outside_floor or is_ruled)
             self._ask(item, asked, digest, self._with_change(item, intent, verdict))
@@ -192,7 +192,7 @@ class Consent:
         return Rejection(f"Not allowed: {verdict.rule}.{_ADVICE.get(verdict.rule, '')}")
 
     def _analyzed(self, spec: ToolSpec, intent: Intent) -> Intent:
-        """The intent with the rating of the program's own analyzer."""
+        """Return the intent with the rating of the embedding program's analyzer, if it has one."""
         if self._policy.analyzer is None:
             return intent
         try:
@@ -200,7 +200,7 @@ class Consent:
             if risk in RISK_ORDER:
                 return replace(intent, risk=risk)
             problem = f"{risk!r} is no risk"
-        # An action that nobody could rate is asked about.
+        # Somebody must be asked about an action that could not be rated.
         except Exception as exc:
             logger.exception("the risk analyzer broke on %s", spec.name)
             problem = repr(exc)
@@ -208,7 +208,7 @@ class Consent:
         return replace(intent, risk="high", reasons=reasons)
 
     def _decided(self, spec: ToolSpec, intent: Intent) -> Ruling | None:
-        """What the program's own policy says."""
+        """Return what the embedding program's policy says, if it has one."""
         if self._policy.decides is None:
             return None
         try:
@@ -221,7 +221,7 @@ class Consent:
         return Ruling(effect, "the program's approval policy", covers_high=True)
 
     def _ruling(self, item: Json, spec: ToolSpec, intent: Intent) -> Ruling | None:
-        """What rules and hooks say; an earlier answer of the user allows what they leave open."""
+        """Return what rules and hooks say; a grant of the user allows what they do not restrict."""
         rules = self._policy.rules()
         ruling = ruling_of(rules, spec.names, intent.segments) if rules else None
         hooked = self.hooks.rulings.get(item["id"])
@@ -235,7 +235,7 @@ class Consent:
         )
 
     def _with_change(self, item: Json, intent: Intent, verdict: Verdict) -> Verdict:
-        """Say it when this very action was allowed before: what passed a gate is not the action."""
+        """Say if the action changed after it was allowed; an allowed gate is not the action."""
         earlier = self._conversation.state.decisions.get(item["id"], {}).values()
         allowed = (d["asked"]["subject"]["kind"] for d in earlier if _is_allowed_by_user(d))
         if intent.subject.kind not in allowed:
@@ -309,7 +309,7 @@ class Consent:
         )
         asks = e.ItemUpdated(status="awaitingApproval"), e.ApprovalRequested(approval=approval)
         if not conversation.append_to(item["id"], *asks):
-            return  # A message of the user took its place.
+            return  # A message of the user took the action's place.
         conversation.log.sync()
         if not self._policy.can_ask():
             why = "nobody can be asked: no client with a way to answer is connected"

@@ -1,7 +1,8 @@
 """The view: a conversation's items as the messages a model gets, in OpenAI's chat form.
 
-It grows with the conversation and never rebuilds what it has: step 1,000 costs what step 10 does.
-Every assistant message with tool calls is followed at once by exactly one result for each.
+It grows with the conversation and is rebuilt only after a condensation or a rollback: step 1,000
+costs what step 10 does. Every assistant message with tool calls is followed immediately by exactly
+one result for each.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.state import ENDED, TOOL_KINDS
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What all providers with eyes take."""
+"""Image types that all providers with image input accept."""
 NOTHING = "none"
-"""What the editor is told to show before it said anything."""
+"""What the model takes the editor to show until it is told something else."""
 LOG_SCHEME = "oh-log:/"
 _BLOB = "blob:"
 _IMAGE_CHARS = 6_000
-"""What an image counts in estimates, whatever its data takes."""
+"""The size of an image in estimates, however large its data is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a condensation leaves: the items from `start` on, before them only the user's words."""
+    """What a condensation keeps: items from `start` on, before them only words of the user."""
 
     start: int
     pruned: frozenset[str] = frozenset()
@@ -35,7 +36,7 @@ class Cut:
 
 
 class View:
-    """Messages for the next request. Only closed batches enter, so it is always well formed."""
+    """Messages for the next request; always well formed, since only batches that ended enter."""
 
     def __init__(self, system_prompt: str) -> None:
         self._messages: list[Json] = [{"role": "system", "content": system_prompt}]
@@ -45,7 +46,7 @@ class View:
         """Size of all messages but the system prompt."""
 
     def messages(self, items: Sequence[Json]) -> list[Json]:
-        """Take in the items since the last call; all of them must have ended."""
+        """Take in the items since the last call, up to an open one; return all messages."""
         if self._taken and not self._is_continued_by(items):
             # The conversation was rolled back.
             del self._messages[1:]
@@ -74,19 +75,19 @@ class View:
 
 
 def find_cut(items: Sequence[Json]) -> Cut:
-    """The newest condensation's, or one that leaves everything."""
+    """Return the cut of the newest condensation, or one that keeps everything."""
     cuts = (_read_cut(items, n) for n in range(len(items) - 1, -1, -1))
     return next((cut for cut in cuts if cut is not None), Cut(0))
 
 
 def in_view(items: Sequence[Json]) -> list[Json]:
-    """Those that the model still gets."""
+    """Return the items that the model still gets."""
     cut = find_cut(items)
     return [*_kept_words(cut, items), *items[cut.start :]]
 
 
 def _kept_words(cut: Cut, items: Sequence[Json]) -> list[Json]:
-    """Of what is gone the task, and the user's latest words."""
+    """Return, of what was cut, the first and the last message of the user."""
     said = [item for item in items[: cut.start] if is_message(item)]
     return [*said[:1], *said[1:][-1:]]
 
@@ -100,7 +101,7 @@ def _read_cut(items: Sequence[Json], position: int) -> Cut | None:
 
 
 def render_cut(cut: Cut, items: Sequence[Json]) -> list[Json]:
-    """The task, the summary of what is gone, the user's latest words if gone, and what is kept."""
+    """Render the task, the summary, the user's latest message if cut, and what is kept."""
     said = _kept_words(cut, items)
     messages = render_batch(said[:1]) if said else []
     if cut.summary is not None:
@@ -120,7 +121,7 @@ def _pruned(item: Json) -> Json:
 
 
 def find_batches(items: Sequence[Json], start: int) -> list[tuple[int, int]]:
-    """The model answers (with their results) and single items from `start` on, as index ranges."""
+    """Return index ranges of model answers (with results) and single items from `start` on."""
     batches: list[tuple[int, int]] = []
     while start < len(items):
         batches.append((start, _batch_end(items, start)))
@@ -129,7 +130,7 @@ def find_batches(items: Sequence[Json], start: int) -> list[tuple[int, int]]:
 
 
 def size_of(message: Json) -> int:
-    """In characters, for estimates."""
+    """Return the size of a message in characters, for estimates."""
     content = message.get("content") or ""
     size = len(str(message.get("tool_calls", "")))
     if isinstance(content, str):
@@ -142,7 +143,7 @@ def _batch_of(item: Json) -> str | None:
 
 
 def _batch_end(items: Sequence[Json], start: int) -> int:
-    """Index after the last item of the model answer that begins at `start`."""
+    """Return the index after the last item of the model answer that begins at `start`."""
     batch = _batch_of(items[start])
     end = start + 1
     while batch is not None and end < len(items) and _batch_of(items[end]) == batch:
@@ -151,12 +152,12 @@ def _batch_end(items: Sequence[Json], start: int) -> int:
 
 
 def is_message(item: Json) -> bool:
-    """Whether it is a message of the user that the model may get: no hook refused it."""
+    """Return whether this is a message of the user that the model may get: no hook refused it."""
     return item["kind"] == "userMessage" and item.get("status") != "rejected"
 
 
 def render_batch(items: Sequence[Json]) -> list[Json]:
-    """Messages of one user message, one notice, or one model answer with its results."""
+    """Render one user message, one notice, or one model answer with its results."""
     first = items[0]
     if first["kind"] == "userMessage":
         if not is_message(first):
@@ -174,7 +175,7 @@ def render_batch(items: Sequence[Json]) -> list[Json]:
 
 
 def _render_subagent(item: Json) -> list[Json]:
-    """Its result is that of the call, unless the daemon ended before there was one."""
+    """Render only one that the daemon's end cut off; else the call's result tells everything."""
     if item.get("reason") != "outcomeUnknown":
         return []
     name, resume = f"{item['agent']} ({item['title']})", item["conversationId"]
@@ -183,7 +184,7 @@ def _render_subagent(item: Json) -> list[Json]:
 
 
 def told_of_editor(items: Sequence[Json]) -> dict[str, str]:
-    """What the model knows of the editor."""
+    """Return what the model was told of the editor and still gets."""
     told: dict[str, str] = {}
     for item in in_view(items):
         told |= item.get("editor") or {}
@@ -191,7 +192,7 @@ def told_of_editor(items: Sequence[Json]) -> dict[str, str]:
 
 
 def _editor_part(shown: dict[str, str] | None) -> list[Json]:
-    """With the message that it belongs to, so that nothing before it changes."""
+    """Render it as a part of its message, so that no earlier message changes."""
     if not shown:
         return []
     rows = "\n".join(f"{key}: {value}" for key, value in shown.items())
@@ -224,7 +225,7 @@ def _render_answer(items: Sequence[Json]) -> list[Json]:
 
 
 def _thinking(item: Json) -> Json:
-    """Beside OpenAI's form, since each provider wants it in another one and only its own."""
+    """Return it outside OpenAI's form: providers want only their own, each in another form."""
     blocks = list(item.get("blocks", ()))
     return {"model": item.get("model"), "text": item.get("text", ""), "blocks": blocks}
 
@@ -246,7 +247,7 @@ def _render_result(item: Json) -> Json:
 
 
 def _is_seen(part: Json) -> bool:
-    """An image of a kind that models take, unless it is for the user alone, as MCP can say."""
+    """Return whether it is an image that models take, and not marked by MCP as the user's only."""
     match part:
         case {"type": "image", "annotations": {"audience": ["user"]}}:
             return False
@@ -272,7 +273,7 @@ def _content_text(part: Json) -> str:
 
 
 def _user_content(parts: Sequence[Json]) -> str | list[Json]:
-    """Plain text where that is enough: some endpoints take no list."""
+    """Return plain text where that is enough, since some endpoints accept no list."""
     if any(part["type"] == "image" for part in parts):
         return [_user_part(part) for part in parts]
     return "\n\n".join(_part_text(part) for part in parts)
@@ -282,13 +283,13 @@ def _user_part(part: Json) -> Json:
     if part["type"] != "image":
         return {"type": "text", "text": _part_text(part)}
     data = part.get("data")
-    # Images are big: one that is kept as a blob is read for each request and not held.
+    # Images are large: one stored as a blob is read for each request and not kept in memory.
     url = f"{_BLOB}{part['outputRef']}" if data is None else f"base64,{data}"
     return {"type": "image_url", "image_url": {"url": f"data:{part['mimeType']};{url}"}}
 
 
 def with_images(messages: Sequence[Json], read_blob: Callable[[str], bytes]) -> list[Json]:
-    """The messages with the images that are kept as blobs."""
+    """Return the messages with the images that are stored as blobs filled in."""
     return [
         {**message, "content": [_with_image(part, read_blob) for part in message["content"]]}
         if isinstance(message.get("content"), list)
@@ -313,7 +314,7 @@ def _part_text(part: Json) -> str:
         case "text":
             return part["text"]
         case "resource":
-            # What the agent of another conversation says is not what the user says.
+            # Words of another conversation's agent must not look like words of the user.
             tag = "message" if part["uri"].startswith(LOG_SCHEME) else "resource"
             return f"<{tag} uri={part['uri']!r}>\n{part['text']}\n</{tag}>"
         case "resourceLink" if part["uri"].startswith(LOG_SCHEME) and "text" in part:

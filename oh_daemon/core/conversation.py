@@ -36,7 +36,7 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 
 _HALTS = BUSY - {"interrupting"}
-"""Where a turn that cannot be written goes on only when it is resumed."""
+"""Statuses in which a turn whose log could not be written waits to be resumed."""
 MakeCause = Callable[[Json], e.Cause | None]
 """Makes the idempotency record of a request from its result."""
 
@@ -46,7 +46,7 @@ def _no_cause(_result: Json) -> None:
 
 
 class Conversation(Journal):
-    """Thread-safe. `Agent` in `core.agent` does the work."""
+    """What clients ask of a conversation. Thread-safe. `Agent` in `core.agent` does the work."""
 
     def __init__(
         self, state: State, log: EventLog, *, epoch: str, clock: Clock, masker: Masker
@@ -55,7 +55,7 @@ class Conversation(Journal):
         self.cancel = CancelToken()
         self.is_closing = False
 
-    # What a client can ask. Each returns at once.
+    # Requests of clients. Each returns at once.
 
     def send(
         self,
@@ -89,7 +89,7 @@ class Conversation(Journal):
             return result
 
     def _take(self, message: QueuedMessage, result: Json, cause: MakeCause) -> None:
-        """Append what the message does, and complete the result."""
+        """Append the events that deliver the message, and complete the result."""
         queued = e.MessageQueued(message=message)
         match result["disposition"]:
             case "started":
@@ -155,7 +155,7 @@ class Conversation(Journal):
             return result
 
     def resume(self, cause: MakeCause = _no_cause) -> Json:
-        """Go on with the same turn, or start one when the last ended early. {turnId}."""
+        """Continue the open turn, or start one when the last ended early. Returns {turnId}."""
         with self.changed:
             self._require_open()
             self._unhalt()
@@ -175,7 +175,7 @@ class Conversation(Journal):
         self.append(e.TurnResumed(), status, cause=cause)
 
     def condense(self, instructions: str | None, cause: MakeCause = _no_cause) -> Json:
-        """Condense at the next step boundary, or in a turn of its own. {turnId}."""
+        """Condense at the next step boundary, or in a turn of its own. Returns {turnId}."""
         with self.changed:
             self._require_open()
             self._unhalt()
@@ -188,10 +188,10 @@ class Conversation(Journal):
             self._start_turn(result["turnId"], cause(result), wanted, because="condense")
             return result
 
-    # What the worker does with messages that wait
+    # What the worker does with queued messages
 
     def start_queued(self, message: QueuedMessage) -> None:
-        """Begin a turn with a message of the queue."""
+        """Start a turn with a message of the queue."""
         dequeued = e.MessageDequeued(message_id=message.message_id, outcome="started")
         self._start_with(message, new_id(), None, dequeued)
 
@@ -204,7 +204,7 @@ class Conversation(Journal):
                 self.append(dequeued, self.user_message(message))
 
     def has_steering(self) -> bool:
-        """A message came that the open turn has not seen; those sent with `run: false` may wait."""
+        """Return whether a message waits for the open turn, other than those with `run: false`."""
         with self.changed:
             return any(not message.get("held") for message in self._steering())
 
@@ -212,16 +212,16 @@ class Conversation(Journal):
         return [m for m in self.state.queue if m["delivery"] == "steer" or m.get("held")]
 
     def halt(self, error: StorageError) -> None:
-        """The log takes nothing more: stand still until somebody resumes. Called by the worker."""
+        """Do nothing until somebody resumes: the log cannot be written. Called by the worker."""
         with self.changed:
             self.halted = error
             for listener in tuple(self.listeners):
                 listener.on_halted(self, error)
-            # No event can tell of it, yet whoever waits for a turn must not wait for ever.
+            # No event can report this, yet nobody must wait for a turn for ever.
             self.abandon_waiters(error)
 
     def _unhalt(self) -> None:
-        """Try the log again; what was under way when it failed has no known outcome."""
+        """Try the log again; whatever was under way when it failed has an unknown outcome."""
         if self.halted is None:
             return
         now = self.clock.now()
@@ -229,14 +229,14 @@ class Conversation(Journal):
         recovered = e.Notice(severity="info", title="The log can be written again")
         stood_still: list[Contract] = []
         if self.state.status in _HALTS:
-            # What could not be said when it happened.
+            # This could not be logged when it happened.
             paused = self.status_event("paused", "storage")
             stood_still = [e.TurnPaused(reason="storage"), paused]
         self.append(*closing, recovered, *stood_still)
         self.halted = None
 
     def interrupt(self, *, clear_queue: bool = False) -> Future[Json]:
-        """Stop now. The result ({turnId?, status, survivors}) comes when the turn has ended."""
+        """Stop now. {turnId?, status, survivors} is the result once the turn has ended."""
         with self.changed:
             if clear_queue:
                 for message in list(self.state.queue):
@@ -275,8 +275,8 @@ class Conversation(Journal):
     ) -> Json:
         """Answer an approval; the first answer wins.
 
-        Raises `ApprovalNotFoundError`, or `ApprovalStaleError` when the digest is not what the
-        user must have seen.
+        Raises `ApprovalNotFoundError`, or `ApprovalStaleError` when the digest is not that of the
+        pending approval, so that the user saw something else.
         """
         with self.changed:
             approval = self.state.approvals.get(approval_id)
@@ -300,7 +300,7 @@ class Conversation(Journal):
             return {"resolved": True}
 
     def answer(self, input_id: str, action: InputAction, content: str | None = None) -> Json:
-        """Answer a question of the agent; the first answer wins. `content` is what to accept.
+        """Answer a question of the agent; the first answer wins. To accept takes `content`.
 
         Raises `ApprovalNotFoundError`, or `InvalidParamsError` for an empty answer.
         """
@@ -321,7 +321,7 @@ class Conversation(Journal):
         shown = {"by": earlier["by"], outcome: earlier[outcome]}
         return {"resolved": False, "alreadyResolved": shown}
 
-    # Messages that wait. Each raises `InvalidStateError` when this one does not
+    # Queued messages. Each method raises `InvalidStateError` when the message is not queued
 
     def remove_queued(self, message_id: str) -> None:
         with self.changed:
@@ -331,7 +331,7 @@ class Conversation(Journal):
     def edit_queued(
         self, message_id: str, *, content: Sequence[Part] | None = None, position: int | None = None
     ) -> None:
-        """Give it another text or place."""
+        """Replace a queued message's content, or move it to another position."""
         with self.changed:
             message, place = self._queued(message_id)
             if content is not None:
@@ -342,7 +342,7 @@ class Conversation(Journal):
             self.append(e.MessageEdited(message=message, position=place))
 
     def send_queued(self, message_id: str) -> None:
-        """Deliver it now, as if it came with delivery auto."""
+        """Deliver a queued message now, as if it came with delivery auto."""
         with self.changed:
             self._require_open()
             message, place = self._queued(message_id)
@@ -367,7 +367,7 @@ class Conversation(Journal):
         )
 
     def earlier_result(self, method: str, request_id: str, body_hash: str) -> Json | None:
-        """What this very request was answered before. Raises when the body differs."""
+        """Return this request's earlier result, or None. Raises when the body differs."""
         with self.changed:
             cause = self.state.causes.get((method, request_id))
             if cause is None:

@@ -1,7 +1,7 @@
-"""The spine of a conversation: one lock, one append, one fold, and those who listen.
+"""The spine of a conversation: one lock, one append, one fold, and its listeners.
 
-An event is written before it is folded and folded before anyone hears of it. The write is under
-the lock (2 microseconds), which is what makes file order, `seq` order and wire order the same.
+An event is written before it is folded, and folded before anyone hears of it. The write happens
+under the lock (2 microseconds), which keeps file order, `seq` order and wire order the same.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ def new_id() -> str:
 class Listener(Protocol):
     """Hears of a conversation in order. Called under its lock: put into a queue and return.
 
-    Whoever is derived from this need not hear everything.
+    A subclass need not implement every method.
     """
 
     def on_record(self, journal: Journal, line: bytes, record: Json, /) -> None: ...
 
     def on_halted(self, journal: Journal, error: StorageError, /) -> None:
-        """The log takes nothing more."""
+        """Hear that the log can no longer be written."""
 
     def on_delta(
         self, journal: Journal, item_id: str, channel: str, offset: int, text: str, /
     ) -> None:
-        """Text streams; the item that ends has all of it."""
+        """Hear a piece of streamed text; the item has all of it when it ends."""
 
 
 class Journal:
-    """Thread-safe. Whoever reads `state` for more than one value holds `changed`."""
+    """Thread-safe. To read more than one value of `state`, hold `changed`."""
 
     def __init__(
         self, state: State, log: EventLog, *, epoch: str, clock: Clock, masker: Masker
@@ -62,9 +62,9 @@ class Journal:
         """Set while the log cannot be written; only `resume` or a message clears it."""
         self.listeners: list[Listener] = []
         self.seen_in_editor: Callable[[], dict[str, str]] = dict[str, str]
-        """What the user's editor shows, as `core.context` tells it; must not wait."""
+        """Returns what the user's editor shows, as `core.context` renders it; must not wait."""
         self.skill_kinds: Callable[[], Mapping[str, SkillKind]] = dict[str, SkillKind]
-        """The skills that a message may name; must not wait."""
+        """Returns the skills that a message may name; must not wait."""
         self.changed = threading.Condition(threading.RLock())
         self._waiters: list[tuple[Callable[[Json], Json | None], Future[Json]]] = []
 
@@ -77,7 +77,7 @@ class Journal:
     ) -> None:
         """Write the events in one piece, fold them, tell the listeners.
 
-        `cause` belongs to the last one. Raises `StorageError`; then nothing has changed.
+        `cause` goes into the last one. Raises `StorageError`; then nothing has changed.
         """
         with self.changed:
             turn = turn_id or (self.state.turn or {}).get("id")
@@ -96,7 +96,7 @@ class Journal:
             ]
             self.log.append(b"".join(lines))
             records = [self._take_in(line[:-1]) for line in lines]
-            # Whoever is woken finds the state after all of them.
+            # Whoever is woken finds the state after all of the events.
             for waiter in tuple(self._waiters):
                 if any(_is_answered(*waiter, record) for record in records):
                     self._waiters.remove(waiter)
@@ -104,12 +104,12 @@ class Journal:
 
     @property
     def status(self) -> str:
-        """What it does now: as after an append, never between two events of one."""
+        """The status after the last whole append, never between two events of one."""
         with self.changed:
             return self.state.status
 
     def append_to(self, item_id: str, *events: Contract) -> bool:
-        """Append what concerns an action; False, and nothing, when it has ended meanwhile."""
+        """Append events about an action; return False, with none appended, if it has ended."""
         with self.changed:
             is_open = item_id in self.state.open_items
             if is_open:
@@ -143,7 +143,7 @@ class Journal:
         return record
 
     def abandon_waiters(self, reason: DaemonError) -> None:
-        """No record comes any more: tell why to those who still wait for one."""
+        """Fail everyone who still waits for a record with the reason why none will come."""
         with self.changed:
             abandoned, self._waiters = self._waiters, []
             for _, found in abandoned:
@@ -170,7 +170,7 @@ class Journal:
     def _news_of_editor(self, message: QueuedMessage) -> dict[str, str]:
         shown = {key: self.masker.mask(value) for key, value in self.seen_in_editor().items()}
         if any(part.type == "selection" for part in message.content):
-            shown.pop("selection", None)  # The user chose what to send of it.
+            shown.pop("selection", None)  # The user chose a selection to send.
         told = told_of_editor(self.state.items)
         return {key: value for key, value in shown.items() if told.get(key, NOTHING) != value}
 
@@ -180,12 +180,12 @@ class Journal:
 
     @property
     def is_paused(self) -> bool:
-        """The open turn is on hold until `resume` or a message."""
+        """Whether the open turn is paused, until `resume` or a message."""
         turn = self.state.turn
         return turn is not None and bool(turn.get("paused"))
 
     def pause_turn(self, reason: PauseReason, cause: e.Cause | None = None) -> None:
-        """Put the open turn on hold, unless it is to end now; nothing of it is under way."""
+        """Pause the open turn, with nothing under way in it, unless it is being interrupted."""
         with self.changed:
             if self.state.status == "interrupting":
                 return
@@ -193,7 +193,7 @@ class Journal:
             self.append(e.TurnPaused(reason=reason), paused, cause=cause)
 
     def await_record(self, read: Callable[[Json], Json | None]) -> Future[Json]:
-        """The first thing that `read` makes of a record from now on; it is asked under the lock."""
+        """Resolve with the first value that `read`, run under the lock, makes of a new record."""
         found: Future[Json] = Future()
         found.set_running_or_notify_cancel()  # From here on nobody can cancel it.
         self._waiters.append((read, found))
@@ -202,8 +202,8 @@ class Journal:
     def turn_ended(self, message_id: str, turn_id: str | None) -> Future[Json]:
         """Resolve with the turn that answers this message, once it has completed or paused.
 
-        `turn_id` is the one it was meant for; when that ends well without having seen it, the
-        message begins the next one.
+        `turn_id` is the turn that the message was meant for; if that one completes without having
+        seen it, the message starts the next turn.
         """
 
         def read(record: Json) -> Json | None:
@@ -229,7 +229,7 @@ class Journal:
             return self.await_record(read)
 
     def _begins_a_turn(self, message_id: str, last_turn: Json) -> bool:
-        """It still waits, and after this turn the agent goes on with what waits."""
+        """Return whether the message is still queued, and the queue goes on after this turn."""
         goes_on = last_turn["status"] == "completed" and self.state.status in {"idle", "finished"}
         return goes_on and any(m["messageId"] == message_id for m in self.state.queue)
 

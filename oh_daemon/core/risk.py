@@ -1,7 +1,7 @@
-"""How risky a shell command is: walks its syntax tree and rates every command in it.
+"""Rates how risky a shell command is: walks its syntax tree and rates every command in it.
 
-Rates only; who is asked is decided by `consent`. Invariant: what is not understood is high, and
-nothing that stands around a command makes it look safer than it is alone.
+`consent` decides whether to ask somebody. Invariant: code that is not understood is rated high,
+and nothing around a command makes it look safer than it is alone.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from oh_daemon.core.risk_script import rate_code
 
 
 class Rating(NamedTuple):
-    """The worst that a command does, and why it is not less risky, each reason once."""
+    """The highest risk in a command, and the reasons for it, each once."""
 
     risk: Risk
     reasons: tuple[str, ...]
     scripts: tuple[str, ...] = ()
-    """Files of the workspace that it runs: what they hold is a part of what it does."""
+    """Files of the workspace that it runs; their content is part of what it does."""
     segments: tuple[tuple[str, ...], ...] = ((UNKNOWN,),)
-    """Every command in it, as its words; also what it writes to, and that it goes on."""
+    """Every command in it, as its words; also risky redirects, and `&` for the background."""
 
 
 def rate_command(
@@ -60,7 +60,7 @@ def rate_command(
 
 
 def display_escaped(text: str) -> str:
-    """The text with everything visible that a reader would not see or would see elsewhere."""
+    """Return the text with characters escaped that a reader would not see, or see elsewhere."""
     return "".join(c if c in "\n\t" or not _is_hidden(c) else _escape(c) for c in text)
 
 
@@ -76,7 +76,7 @@ def _is_hidden(char: str) -> bool:
 
 
 def _misleads(char: str) -> bool:
-    """Whether a reader does not see it, or takes it for a separator of the shell."""
+    """Return whether a reader would not see it, or take it for punctuation of the shell."""
     plain = unicodedata.normalize("NFKC", char)
     looks_ascii = not char.isascii() and plain.isascii() and not re.fullmatch(r"[\w\s]+", plain)
     return looks_ascii or _is_hidden(char)

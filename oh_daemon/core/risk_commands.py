@@ -1,6 +1,6 @@
 """Rates one command whose words are known: by its program, its options and the paths it names.
 
-Pure and lexical. Words that only the shell knows hold `UNKNOWN` and never lower a rating.
+Pure and lexical. Words that only the shell knows contain `UNKNOWN` and never lower a rating.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Finding(NamedTuple):
     kind: str = "text"
     script: str | None = None
     words: tuple[str, ...] = ()
-    """A command as its words, or what else of a script a rule can name."""
+    """The words of a command, or another part of a script that a rule can name."""
 
 
 class Words(NamedTuple):
-    """A command on its way through the wrappers round it. `rate_code` rates a text for a shell."""
+    """A command, as its wrappers are taken off. `rate_code` rates text that a shell runs."""
 
     words: Sequence[str]
     ground: Ground
@@ -34,7 +34,7 @@ class Words(NamedTuple):
 
 
 def rate_words(command: Words) -> Iterator[Finding]:
-    """Everything that a command given as its words, the name first, is found to do."""
+    """Yield findings for all that a command, given as its words with the name first, does."""
     if not command.words:
         return
     name, *args = command.words
@@ -54,7 +54,7 @@ def rate_words(command: Words) -> Iterator[Finding]:
 _SYNTAX = re.compile(
     r"[{}!]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
 )
-"""No program's names: where the grammar takes one for a command, bash reads something else."""
+"""Words that name no program: where the grammar sees a command, bash reads something else."""
 
 
 def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
@@ -85,7 +85,7 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
 
 
 def _rate_names(args: Sequence[str], *, are_given: bool) -> Iterator[Finding]:
-    """Variables that get a value here; `are_given` says that the program gives them one."""
+    """Rate variables that get a value here; `are_given` says that the program gives it to them."""
     for arg in args:
         match = re.match(r"(\w+(?:\[.*\])?\+?)(?:=(.*))?$", arg, re.DOTALL)
         if match and (are_given or match[2] is not None):
@@ -93,7 +93,7 @@ def _rate_names(args: Sequence[str], *, are_given: bool) -> Iterator[Finding]:
 
 
 def _operands(program: str, args: Sequence[str]) -> Sequence[str]:
-    """The arguments from the first one that is neither an option nor the value of one."""
+    """Return the arguments from the first that is neither an option nor the value of one."""
     index = 0
     while index < len(args) and args[index].startswith("-") and len(args[index]) > 1:
         if args[index] == "--":
@@ -104,7 +104,7 @@ def _operands(program: str, args: Sequence[str]) -> Sequence[str]:
 
 
 def _without_pattern(program: str, args: Sequence[str]) -> Sequence[str]:
-    """The arguments without the pattern, which is no path, unless an option gives it."""
+    """Return the arguments without the pattern: the first operand unless options give it."""
     if any(re.match(r"-\w*[ef]$|--(reg|fi|exp)", arg) for arg in args):
         values = [n + 1 for n, arg in enumerate(args) if re.match(r"-\w*e$|--(reg|exp)", arg)]
         return [arg for n, arg in enumerate(args) if n not in values]
@@ -130,7 +130,7 @@ def _wrapped(program: str, command: Words) -> Iterator[Finding]:
 
 
 def _searched(program: str, command: Words) -> Iterator[Finding]:
-    """What find does, and what it runs on what it finds."""
+    """Rate what find does, and the commands that it runs on what it finds."""
     args, ground, _ = command
     writes = find_effect(program, args)[0] == "medium" and "-delete" in args
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
@@ -143,7 +143,7 @@ def _searched(program: str, command: Words) -> Iterator[Finding]:
 
 
 def _interpreted(program: str, command: Words) -> Iterator[Finding]:
-    """A shell or another interpreter: its code is in the command, in a module or in a file."""
+    """Rate a shell or another interpreter, whose code is in the command, a module or a file."""
     args, ground, rate_code = command
     operands = _operands(program, args)
     flags = "".join(re.findall(r" -(\w+)", " " + " ".join(args[: len(args) - len(operands)])))
@@ -176,7 +176,7 @@ _NESTED: dict[str, Callable[[str, Words], Iterator[Finding]]] = {
 
 
 def _rate_script(path: str, ground: Ground) -> Iterator[Finding]:
-    """A program that is a file: code of the project, unless it comes from elsewhere."""
+    """Rate a program that is a file: code of the project, unless it comes from elsewhere."""
     if path == "-" or UNKNOWN in path or path.startswith("/dev"):
         yield _UNSEEN
     elif ground.place(path, writing=False) != "inside":
@@ -186,7 +186,7 @@ def _rate_script(path: str, ground: Ground) -> Iterator[Finding]:
 
 
 def rate_paths(words: Sequence[str], ground: Ground, *, writing: bool) -> Iterator[Finding]:
-    """Every word that may be a path, values of options too; a URL is none."""
+    """Rate every word that may be a path, values of options too; URLs are not paths."""
     for word in words:
         if re.match(r"(?!file)[a-z+]+://", word):
             continue
@@ -214,10 +214,10 @@ _PLACES: dict[Place, tuple[Risk, Risk, str]] = {
 
 
 def rate_variable(name: str, value: str) -> Finding:
-    """What it means to give a variable another value."""
+    """Rate giving a variable another value."""
     base = re.sub(r"(\[.*\])?\+?$", "", name, flags=re.DOTALL)
     loads_code = _PATHS.fullmatch(base) and re.search(r"(^|:)[/~]|\.\.|\0", value)
-    # Bash evaluates the index of an array in a number, and what stands in it runs.
+    # Where bash reads a number it evaluates array indices, and a command in one runs.
     runs = re.search(r"\[.*(\$\(|`)", name + value, re.DOTALL)
     if runs or loads_code or _LOADED.fullmatch(base):
         return Finding("high", f"sets {name}, which decides what other programs run")

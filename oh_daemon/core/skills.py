@@ -1,7 +1,7 @@
-"""Skills: texts with knowledge, and what sets each off. All of it is pure.
+"""Skills: texts with knowledge, and what triggers each of them. All of this is pure.
 
-Which files there are is for `workspace/skill_files`, what they start for `fronts/skills`.
-Invariant: what the model or the user adds is put in last, so it never becomes a command.
+`workspace/skill_files` finds the files; `fronts/skills` runs what they start.
+Invariant: what the model or the user adds is inserted last, so it never becomes a command.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from oh_daemon.core.prompt import ContextFile, capped, render_context_file
 TOOL = "skill"
 COMMAND = "asked for by name"
 MAX_LISTED_CHARS = 16 << 10
-"""Of the descriptions in a prompt; skills beyond that are named only."""
+"""Limit of all descriptions in a prompt; skills beyond it are listed by name only."""
 _COMMAND = re.compile(r"(`{2,}).*?\1|!`([^`\n]+)`", re.DOTALL)
-"""`!` and a command in backticks, but not where a fence or more backticks only show one."""
+"""`!` and a command in backticks, except within a fence or more backticks, which only quote it."""
 _ROW = re.compile(r"^- ([\w.-]+)(?=:|$)", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill, as its file says it."""
+    """One skill, as its file defines it."""
 
     name: str
     kind: SkillKind
@@ -43,18 +43,18 @@ class Skill:
     argument_hint: str | None = None
     servers: Mapping[str, McpServerSettings] = field(default_factory=dict[str, McpServerSettings])
     problem: str | None = None
-    """Why it is not used."""
+    """Why the skill is not used, if it is not."""
     is_broken: bool = False
-    """The problem is its file's, so whoever wrote it should hear of it."""
+    """Whether the problem lies in the file, so that its author should hear of it."""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What is run when it is used."""
+        """The shell commands that run when the skill is used."""
         return tuple(found[2] for found in _COMMAND.finditer(self.text) if found[2])
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """The same with its servers, for people to read."""
+        """The commands and the MCP servers that it starts, for people to read."""
         servers = (
             f"MCP server {name}: {' '.join([server.command or server.url or '', *server.args])}"
             for name, server in sorted(self.servers.items())
@@ -72,10 +72,10 @@ class Use:
 
 
 def uses_in(items: Sequence[Json], skills: Iterable[Skill]) -> list[Use]:
-    """What the messages at the end of a conversation call for and have not got yet.
+    """Return the skills that the latest messages call for and the model has not got yet.
 
-    A keyword counts once, and again only when a condensation has taken the text away. What
-    the user asks for by name counts each time.
+    A keyword counts once, and again only after a condensation has removed the skill's text. A
+    skill that the user asks for by name counts each time.
     """
     latest = list(takewhile(lambda i: i["kind"] in {"userMessage", "notice"}, reversed(items)))
     answered = {item.get("skill") for item in latest}
@@ -102,24 +102,24 @@ def _uses_of(part: Json, skills: Iterable[Skill]) -> Iterator[Use]:
 
 
 def typed_words(part: Json) -> str:
-    """What the user typed: a command or skill as it is written, or text."""
+    """Return what the user typed: a command or skill as it is written, or text."""
     if part["type"] in {"command", "skill"}:
         return f"/{part['name']} {part.get('args') or ''}"
     return part["text"] if part["type"] == "text" else ""
 
 
 def has_word(text: str, word: str) -> bool:
-    """Whether the text has this word or phrase, whole and in any case."""
+    """Return whether the text has this word or phrase, whole and in upper or lower case."""
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def with_output(text: str, run: Callable[[str], str]) -> str:
-    """The text with what its commands print in their places."""
+    """Return the text with each command replaced by what it prints."""
     return _COMMAND.sub(lambda found: run(found[2]) if found[2] else found[0], capped(text))
 
 
 def with_arguments(text: str, args: str) -> str:
-    """The text with what the user wrote after the skill's name."""
+    """Return the text with what the user wrote after the skill's name filled in."""
     words = args.split()
 
     def value(found: re.Match[str]) -> str:
@@ -137,13 +137,13 @@ def render_skill(skill: Skill, text: str) -> str:
 
 
 def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
-    """What the system prompt has of them: names and descriptions, and those that are always on.
+    """Return sections of the system prompt: the skills that are always on, a list of the others.
 
-    Without the tool `skill` there is no use in naming the others.
+    Without the tool `skill` (`can_load`) the model could not load the others, so none are listed.
     """
     always = [skill for skill in skills if skill.kind == "always"]
     listed = [skill for skill in skills if skill.kind != "always" and skill.description]
-    # What runs commands comes with the first step: beginning a conversation starts no process.
+    # A skill with commands comes with the first step: a new conversation starts no process.
     told = [always_text(skill) for skill in always if not skill.commands]
     sections = ["\n".join(["# Skills that always hold", *told])] if told else []
     if listed and can_load:
@@ -153,12 +153,12 @@ def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
 
 
 def always_text(skill: Skill) -> str:
-    """What a prompt has of a skill that is always on."""
+    """Return the text in a prompt of a skill that is always on."""
     return render_context_file(ContextFile(str(skill.path), capped(skill.text)))
 
 
 def not_named_in(told: str, skills: Iterable[Skill]) -> list[Skill]:
-    """Those that a prompt would list and these texts do not."""
+    """Return the skills that a prompt would list and that `told` does not list."""
     named = set(_ROW.findall(told))
     return [s for s in skills if s.kind != "always" and s.description and s.name not in named]
 
