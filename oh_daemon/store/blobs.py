@@ -1,7 +1,7 @@
 """Payloads too big for a log line, one file each, named by their SHA-256.
 
-A blob gets its name only when its bytes are durable, so a file that is there is whole, whatever
-died before.
+A blob gets its name only when its bytes are durable, so every file with such a name is complete,
+even after a crash.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Blobs:
         self._folder = folder
 
     def put(self, data: bytes) -> str:
-        """Store `data` for good; the result is its name. Raises `StorageError`."""
+        """Store `data` durably and return its name. Raises `StorageError`."""
         sha256 = hashlib.sha256(data).hexdigest()
         return self._store(sha256, lambda temp: write_new(temp, data))
 
     def put_file(self, path: Path) -> str:
-        """The same for a finished file, which is taken away from `path`."""
+        """Store a finished file as `put` does, and remove it from `path`."""
         try:
             path.chmod(0o600)
             sha256 = self._store(_hash_of(path), lambda temp: shutil.move(path, temp))
@@ -50,7 +50,7 @@ class Blobs:
                 fill(temp)
                 sync_path(temp)
                 temp.rename(self._folder / sha256)
-            # Also when it was there: who gave it its name may have died before this.
+            # Also when the blob existed: whoever stored it may have died before this sync.
             sync_path(self._folder)
         except OSError as exc:
             temp.unlink(missing_ok=True)
@@ -58,13 +58,13 @@ class Blobs:
         return sha256
 
     def read(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
-        """At most `limit` bytes from `offset`. Raises `UserError` for a name that is not there."""
+        """Return at most `limit` bytes from `offset`. Raises `UserError` for an unknown name."""
         with self._opened(sha256) as file:
             file.seek(offset)
             return file.read(limit)
 
     def size(self, sha256: str) -> int:
-        """How many bytes it has. Raises like `read`."""
+        """Return the size in bytes. Raises as `read` does."""
         with self._opened(sha256) as file:
             return os.fstat(file.fileno()).st_size
 
@@ -84,9 +84,9 @@ class Blobs:
 
 
 def share_blobs(ours: Path, theirs: Path, names: Iterable[str]) -> None:
-    """Give those that are there to another conversation. Blobs never change, so a link will do.
+    """Give those of the named blobs that exist to another conversation, as links where possible.
 
-    Both are folders of blobs. Raises `StorageError`.
+    `ours` and `theirs` are folders of blobs. Raises `StorageError`.
     """
     try:
         for name in names:
@@ -98,7 +98,7 @@ def share_blobs(ours: Path, theirs: Path, names: Iterable[str]) -> None:
 
 
 def link_or_copy(source: Path | str, target: Path | str) -> None:
-    """A second name for a file that never changes; a copy where there can be none."""
+    """Give a file that never changes a second name, or copy it where links are not possible."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:

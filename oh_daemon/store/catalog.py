@@ -1,6 +1,6 @@
-"""The conversations of one folder: where they are, and what each is about without opening its log.
+"""The conversations of one folder: where they are, and a summary of each without reading its log.
 
-`meta.json` beside a log is a cache of its summary; one that is missing, corrupt or behind its log
+`meta.json` beside a log caches that summary; when it is missing, corrupt or older than the log, it
 is made again from the log.
 """
 
@@ -40,7 +40,7 @@ _MALFORMED = (LookupError, TypeError, AttributeError)
 
 
 def summary_of(state: State) -> Json:
-    """What a list shows of a conversation: the fields of `ConversationInfo` that its log knows."""
+    """Return what a list shows of a conversation: the `ConversationInfo` fields its log knows."""
     return {
         "id": state.conversation_id,
         "title": state.title,
@@ -70,7 +70,7 @@ _FIELDS = summary_of(State("")).keys()
 
 
 class Catalog:
-    """`home` is a folder's `.openhands`. Safe from any thread."""
+    """The conversations below `home`, a folder's `.openhands`. Safe from any thread."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -79,7 +79,7 @@ class Catalog:
     def create(self, conversation_id: str) -> Path:
         """Make the folder of a new conversation, for `open_log(..., create=True)`.
 
-        Raises `ReadOnlyError` and `StorageError`, with the way out.
+        Raises `ReadOnlyError` and `StorageError` that name a way out.
         """
         if not _ID.fullmatch(conversation_id):
             raise ConversationNotFoundError(conversation_id)
@@ -91,7 +91,7 @@ class Catalog:
             self._home.mkdir(parents=True, exist_ok=True)
             private_folder(self._conversations)
             private_folder(folder)
-            # Whoever has edited this file wants it so.
+            # An existing file stays as it is: the user may have edited it.
             with suppress(FileExistsError), (self._home / ".gitignore").open("x") as file:
                 file.write("conversations/\nmemory/\n.gitignore\n")
         except OSError as exc:
@@ -99,7 +99,7 @@ class Catalog:
         return folder
 
     def remove(self, conversation_id: str, *, permanent: bool) -> None:
-        """Move its folder to the trash beside the others, or delete it. Raises `StorageError`."""
+        """Move a conversation's folder to `.trash`, or delete it. Raises `StorageError`."""
         folder, trash = self._conversations / conversation_id, self._conversations / ".trash"
         try:
             if permanent:
@@ -111,38 +111,38 @@ class Catalog:
             raise storage_error(folder, exc) from exc
 
     def discard(self, conversation_id: str) -> None:
-        """Remove the folder of a conversation that did not begin; one with events stays."""
+        """Remove the folder of a conversation that never began; one with events stays."""
         folder = self._conversations / conversation_id
         with suppress(OSError, DaemonError):
             if not ((folder / LOG_NAME).exists() and last_seq_of(folder)):
                 shutil.rmtree(folder)
 
     def find(self, conversation_id: str) -> Path | None:
-        """The folder with the log of this conversation; None when it is not here."""
+        """Return the folder with the log of this conversation; None when it is not here."""
         folder = self._conversations / conversation_id
         is_here = _ID.fullmatch(conversation_id) and (folder / LOG_NAME).is_file()
         return folder if is_here else None
 
     def owner_of(self, conversation_id: str) -> Json:
-        """The process that has it open, {pid, client}; empty when none has."""
+        """Return the process that has it open, {pid, startedAt, client}; empty when none has."""
         return lock_owner(self._conversations / conversation_id)
 
     def summaries(self, known: Container[str] = ()) -> list[Json]:
-        """A summary of each conversation that can be read, newest first, without those `known`."""
+        """Return summaries of all readable conversations but those `known`, newest first."""
         others = (folder for folder in self._folders() if folder.name not in known)
         found = [summary for folder in others if (summary := self._summary(folder))]
         return sorted(found, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
 
     def usage_records(self) -> Iterator[Json]:
-        """Records of model calls, each once, of all conversations that can be read."""
+        """Yield the records of model calls, each once, of all readable conversations."""
         for place in self._folders():
             with suppress(OSError, DaemonError), read_private(place / LOG_NAME) as lines:
                 for line in lines:
-                    # Most lines are something else, and parsing is what takes time.
+                    # Most lines hold other events, and parsing them would take most of the time.
                     if b'"usage.updated"' in line:
                         with suppress(orjson.JSONDecodeError, *_MALFORMED):
                             record = orjson.loads(line)
-                            # What a sub-agent took is in its own log too.
+                            # The usage of a sub-agent is in its own log as well.
                             if record["event"].get("purpose") != "subagent":
                                 yield record
 
@@ -153,7 +153,7 @@ class Catalog:
             return []
 
     def write_meta(self, conversation_id: str, summary: Json) -> None:
-        """Keep the summary for the next list. It is a cache, so an error is only logged."""
+        """Cache the summary for the next list; as it is only a cache, an error is just logged."""
         try:
             replace_file(self._conversations / conversation_id / _META_NAME, orjson.dumps(summary))
         except OSError as exc:
@@ -171,7 +171,7 @@ class Catalog:
             if state.seq == 0:
                 return None
             summary = summary_of(state)
-        # Damage may leave events that nothing can be made of; it must not hide the others.
+        # A damaged log may hold events that cannot be applied; it must not hide the other logs.
         except (OSError, DaemonError, *_MALFORMED) as exc:
             logger.warning("conversation %s is not listed: %s", folder.name, exc)
             return None

@@ -1,7 +1,7 @@
-"""The thread that makes logs durable: groups `fdatasync` calls of all conversations.
+"""The thread that makes logs durable: it groups the `fdatasync` calls of all conversations.
 
-A log waits at most 50 ms for company, and not at all when someone waits for it. What is synced
-and how is the log's business; appending never waits for this thread.
+A sync is delayed by at most 50 ms to join others, and not at all when someone waits for it. What
+is synced and how is left to the log; appending never waits for this thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ whether somebody waits for the result."""
 
 
 class CommitThread:
-    """One for the whole daemon. Callbacks run on it, in order, and must not wait for a sync."""
+    """The daemon's only such thread. Callbacks run on it in order and must not wait for a sync."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -31,7 +31,7 @@ class CommitThread:
         self._thread.start()
 
     def schedule(self, commit: Commit) -> None:
-        """Sync soon; nobody waits for it."""
+        """Sync soon, without anybody waiting for it."""
         with self._changed:
             self._pending.setdefault(commit, [])
             self._changed.notify()
@@ -39,10 +39,10 @@ class CommitThread:
     def request(
         self, commit: Commit, callback: Callable[[StorageError | None], None] | None = None
     ) -> Future[StorageError | None]:
-        """Sync now. The result is the error, if any; `callback` gets it on this thread."""
+        """Sync now; the future gives the error, if any, and `callback` gets it on this thread."""
         future: Future[StorageError | None] = Future()
         if callback is not None:
-            # A Future logs and drops what a callback raises, so one bad callback stops nobody.
+            # A Future logs and drops what a callback raises, so a bad callback stops nothing else.
             future.add_done_callback(lambda done: callback(done.result()))
         with self._changed:
             if not self._is_closing:
@@ -68,7 +68,7 @@ class CommitThread:
                     future.set_result(error)
 
     def _next_batch(self) -> dict[Commit, list[Future[StorageError | None]]]:
-        """Whatever came in since the last sync began; empty when it is time to stop."""
+        """Return all requests since the last sync began; empty when it is time to stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._is_closing)
             self._changed.wait_for(lambda: self._is_urgent or self._is_closing, _GROUP_S)

@@ -1,7 +1,7 @@
-"""Keeps each request to a model and its answer as a JSON file, for whoever wants to know exactly.
+"""Keeps each request to a model and its answer as a JSON file, for people who need every detail.
 
-The files lie in the folder of the conversation, in `completions/`, masked like its log. A file that
-cannot be written is told in the daemon's log and holds nothing up.
+The files are in `completions/` in the conversation's folder, masked like its log. Failing to write
+one is noted in the daemon's log and holds nothing up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Completions:
         self._numbers = count(1)
 
     def of(self, model: Model) -> Model:
-        """The model, with what it is asked and answers kept here."""
+        """Wrap the model so that its requests and answers are kept here."""
         return _Kept(model, self)
 
     def keep(self, model: Model, request: ModelRequest, outcome: Json) -> None:
@@ -56,14 +56,14 @@ class Completions:
 
 
 class _Kept(LikeModel):
-    """What it is asked and answers becomes a file."""
+    """A model whose requests and answers become files."""
 
     def __init__(self, model: Model, files: Completions) -> None:
         super().__init__(model, model.label)
         self._files = files
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
-        """As the port says; retries are in the conversation's log."""
+        """Complete as the port says. Retries get no files; the conversation's log has them."""
         try:
             answer = self._other.complete(request, progress)
         except (Cancelled, DaemonError) as exc:

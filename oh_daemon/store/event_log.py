@@ -1,7 +1,7 @@
 """One conversation's log on disk: lock, repair at opening, append, sync, read by seq.
 
 Besides events the file holds markers: a header at each opening, `closed` at a clean end. Invariant:
-the file ends with a whole line or, for the moment of one write, with a part of the next.
+the file ends with a complete line or, only during a write, with part of the next one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oh_daemon.store.private_files import open_private, read_private, storage_er
 
 
 class LogFile:
-    """The `EventLog` of a conversation, by `open_log`; only to be read when by `follow_log`."""
+    """The `EventLog` of a conversation, from `open_log`; one from `follow_log` is only read."""
 
     def __init__(
         self, folder: Path, fds: tuple[int, int | None], scan: Scan, commit: CommitThread
@@ -55,9 +55,9 @@ class LogFile:
         self._identity = (status.st_dev, status.st_ino)
 
     def append(self, lines: bytes) -> None:
-        """Write one or several whole lines of events, numbered on from the last, in one piece.
+        """Write one or several complete lines of events in one piece; their seqs follow the last.
 
-        Raises `StorageError`; then none of them is there, and the next append tries again.
+        Raises `StorageError`; then none of them is in the log, and appending may be tried again.
         """
         with self._writing:
             error, self._unseen_error = self._unseen_error, None
@@ -77,8 +77,8 @@ class LogFile:
             if self._is_torn:
                 self._cut()
             self._require_unchanged()
-            # The kernel takes everything in one write, or a part when it runs out of space; going
-            # on then tells the reason.
+            # The kernel takes everything in one write, or only a part when it runs out of space;
+            # writing the rest then raises the reason.
             private_files.write_all(self._fd, data)
         except OSError as exc:
             self._is_torn = True
@@ -92,7 +92,7 @@ class LogFile:
         self._is_torn = False
 
     def _require_unchanged(self) -> None:
-        """Raise `StorageError` when what was written would not be found at the log's path."""
+        """Raise `StorageError` when the log's path no longer leads to exactly what was written."""
         found = None
         with suppress(OSError):
             status = self._path.stat(follow_symlinks=False)
@@ -103,9 +103,9 @@ class LogFile:
             raise errors.StorageError(f"the log {str(self._path)!r} was {what}; {hint}", hint=hint)
 
     def read_on(self) -> tuple[list[bytes], bool]:
-        """Events that another process has appended since, and whether more may come.
+        """Return the events that another process has appended since, and whether more may come.
 
-        A line without its end waits for the rest. Raises `OSError`.
+        An incomplete last line is left for the next call. Raises `OSError`.
         """
         with self._writing:
             status = os.fstat(self._fd)
@@ -123,7 +123,7 @@ class LogFile:
         return found, goes_on
 
     def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
-        """The lines of these events as stored, without newlines. Raises `StorageError`."""
+        """Return the lines of these events as stored, without newlines. Raises `StorageError`."""
         with self._writing:
             low, high = (bisect_left(self._seqs, seq) for seq in (first_seq, last_seq + 1))
             starts = self._starts[low:high]
@@ -161,19 +161,19 @@ class LogFile:
         except errors.StorageError as exc:
             error = exc
         with self._writing:
-            # The system tells once that bytes were lost and succeeds from then on, so whoever asks
-            # next must hear of it, by an append or by a sync.
+            # The kernel reports lost bytes only once and succeeds from then on, so the error is
+            # kept until an append or an awaited sync has reported it.
             error = error or self._unseen_error
             self._unseen_error = None if is_awaited else error
         return error
 
     def close(self) -> None:
-        """Make all durable, note the clean end, free the lock; a later append raises."""
+        """Make everything durable, mark the clean end and free the lock; a later append raises."""
         with self._syncing, self._writing:
             if self._fd < 0:
                 return
             if self._lock_fd is not None:
-                # A log that cannot take the note is opened as after a crash, which loses nothing.
+                # A log without this mark is opened as after a crash, which loses nothing.
                 with suppress(OSError, errors.StorageError):
                     self.write(_line(kind="closed"))
                     os.fdatasync(self._fd)
@@ -189,9 +189,9 @@ class OpenedLog:
 
     log: LogFile
     epoch: str
-    """Another one than before when whole lines may have been lost."""
+    """Differs from the one before when whole lines may have been lost."""
     repairs: tuple[str, ...]
-    """What was found wrong now, as sentences, without what an earlier opening has reported."""
+    """What was found wrong, as sentences, except what an earlier opening has reported."""
 
 
 def open_log(
@@ -202,9 +202,9 @@ def open_log(
     client: str = "",
     create: bool = False,
 ) -> OpenedLog:
-    """Lock, read and repair the log in `folder`. It blocks: a quarter of a second for 42 MB.
+    """Lock, read and repair the log in `folder`. Blocks for a quarter of a second per 42 MB.
 
-    `take` gets its events, in order, each seq once; what it raises leaves the log as it is.
+    `take` gets the events in order, each seq once; when it raises, the log is left unchanged.
 
     Raises `ConversationNotFoundError`, `ConversationLockedError` (then `read_log` still works),
     `ReadOnlyError` (planted files, no permission, no locks, a later version) and `StorageError`.
@@ -245,10 +245,10 @@ def _take_lock(folder: Path, fd: int, client: str) -> None:
 
 
 def lock_owner(folder: Path) -> Json:
-    """Who has the log open, {pid, startedAt, client}; empty when nobody has. For people."""
+    """Return who has the log open, {pid, startedAt, client}; empty when nobody has. For people."""
     try:
         with read_private(folder / "lock") as file:
-            # Empty for the moment in which the owner is just starting.
+            # The file is empty for the moment in which its owner starts.
             owner: Json = orjson.loads(file.read(4096) or b"{}")
     except (OSError, ValueError, errors.ReadOnlyError):
         return {}
@@ -257,12 +257,12 @@ def lock_owner(folder: Path) -> Json:
     except ProcessLookupError:
         return {}
     except PermissionError:
-        pass  # It lives, and belongs to another user.
+        pass  # The process lives and belongs to another user.
     return owner
 
 
 def follow_log(folder: Path, commit: CommitThread, take: TakeRecord) -> OpenedLog:
-    """Read a log that another process writes; `LogFile.read_on` goes on.
+    """Read a log that another process writes; `LogFile.read_on` then reads what it appends.
 
     Raises `ReadOnlyError` and `StorageError`.
     """
@@ -307,8 +307,8 @@ def _open_locked(
 
 
 def _cut_torn_line(folder: Path, fd: int, end: int) -> str:
-    """Move the bytes after the last whole line into a file of their own, durable first."""
-    # A file of this name is from a try that did not finish: what opens a log writes beyond `end`.
+    """Move the bytes after the last complete line into a file, which is durable before the cut."""
+    # A file of this name is from an unfinished attempt: a finished opening writes beyond `end`.
     name = f"torn-{end}"
     aside_fd = open_private(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(fd, "rb", closefd=False) as log, os.fdopen(aside_fd, "wb") as aside:
@@ -321,15 +321,15 @@ def _cut_torn_line(folder: Path, fd: int, end: int) -> str:
 
 
 def _next_epoch(scan: Scan, boot: str) -> str:
-    # The kernel keeps what a killed process wrote, but a machine that died loses what was not
-    # synced, and those numbers are then used again.
+    # The kernel keeps what a killed process wrote, but a machine that crashes loses what was not
+    # synced, and then the same seqs are used again for other events.
     old = scan.header
     is_complete = (scan.is_closed or old.get("boot") == boot) and old.get("damage") == scan.damage
     return old["epoch"] if is_complete else uuid.uuid4().hex
 
 
 def _boot_id() -> str:
-    """The same until the machine restarts. Where the system has none, every start is another."""
+    """Return an id that is the same until a reboot; where there is none, each call makes one."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""What the daemon must remember and nobody else may read: a file per name, in the user's state."""
+"""Values that the daemon keeps and only its user may read: a file per name, in the user's state."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from oh_daemon.store.private_files import (
 
 
 class KeptSecrets:
-    """A file is replaced whole, so several daemons may share the folder."""
+    """The files in one folder. Each is replaced as a whole, so several daemons may share it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get(self, name: str, default: Json) -> Json:
-        """What was saved; `default` when that is nothing or cannot be read."""
-        # Nobody else may plant a link or a pipe in its place.
+        """Return the saved value; `default` when there is none or it cannot be read."""
+        # `read_private` refuses a link or a pipe that someone planted there.
         with contextlib.suppress(OSError, DaemonError), read_private(self._file(name)) as file:
             return parse_object(file.read()) or default
         return default
 
     def __setitem__(self, name: str, value: Json) -> None:
-        """Raises `ReadOnlyError` or `StorageError`."""
+        """Save a value. Raises `ReadOnlyError` or `StorageError`."""
         try:
             self._folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             private_folder(self._folder)

@@ -1,7 +1,7 @@
 """Reads `events.jsonl` without changing it: which records it holds, and what is damaged.
 
-Invariant: whatever bytes a file holds, reading it raises nothing but `OSError` and `ReadOnlyError`,
-and an event that is whole comes out. Locking and repair are left to `event_log`.
+Invariant: whatever bytes a file holds, reading it raises only `OSError` and `ReadOnlyError`, and
+intact events are delivered. Locking and repair are left to `event_log`.
 """
 
 from __future__ import annotations
@@ -22,59 +22,59 @@ from oh_daemon.store.private_files import read_end, read_private
 
 LOG_NAME = "events.jsonl"
 TakeRecord = Callable[[Json], object]
-"""Gets an event as a plain dict. It may keep it; most are read and forgotten."""
+"""Receives an event as a plain dict, which it may keep; usually it only reads it."""
 _MAX_LINE_BYTES = 32 << 20
-"""Twice the biggest message a client may send; a longer line is damage and never held whole."""
+"""Twice the biggest message a client may send; a longer line is damage, never held in memory."""
 _TAIL_BYTES = 64 << 10
 _TAIL_LINES = 16
 _MAX_REPAIRS = 100
-"""More than these tell a person nothing new."""
+"""A longer list would tell a person nothing new."""
 
 
 @dataclass(slots=True)
 class Scan:
-    """What was found in a log beside its events."""
+    """What was found in a log besides the content of its events."""
 
     seqs: array[int] = field(default_factory=lambda: array("Q"))
     starts: array[int] = field(default_factory=lambda: array("Q"))
-    """Where the line of each event begins."""
+    """The byte offset where the line of each event begins."""
     header: Json = field(default_factory=dict[str, object])
     """The last header line: who opened the log last, and its epoch."""
     is_closed: bool = False
-    """The last line says that whoever had it open was done with it."""
+    """Whether the last line says that the log was closed cleanly."""
     is_newer: bool = False
-    """A later version has written here, so this one must not."""
+    """Whether a later version has written to the log, so that this one must not."""
     repairs: list[str] = field(default_factory=list[str])
-    """What was found and what was done, as sentences."""
+    """What was found wrong and what was done, as sentences."""
     damage: int = 0
     """A measure of what cannot be read; it grows when more is lost."""
     end: int = 0
-    """Where the last line ends that may stay; what follows is torn."""
+    """The byte offset after the last line to keep; an unfinished line may follow."""
     lacks_newline: bool = False
-    """The last line is whole, only its newline is missing."""
+    """Whether the last line is complete except for its newline."""
 
     def pass_over(self, text: str, n_lost: int) -> None:
-        """Note what no reader can use. It stays in the file."""
+        """Note something that no reader can use; it stays in the file."""
         self.damage += n_lost
         if len(self.repairs) < _MAX_REPAIRS:
             self.repairs.append(text)
 
 
 def scan_log(folder: Path, take: TakeRecord) -> Scan:
-    """The log of a conversation that may be open elsewhere."""
+    """Scan the log of a conversation, which may be open elsewhere."""
     with read_private(folder / LOG_NAME) as file:
         return scan_file(file, take)
 
 
 def read_log(folder: Path) -> list[Json]:
-    """All its events, as stored."""
+    """Return all events of a log, as stored."""
     records: list[Json] = []
     scan_log(folder, records.append)
     return records
 
 
 def last_seq_of(folder: Path) -> int:
-    """The seq of the last event, read from the end of the file; 0 when that does not show it."""
+    """Return the seq of the last event near the end of the file; 0 when none is found there."""
     *whole, _torn = read_end(folder / LOG_NAME, _TAIL_BYTES).rsplit(b"\n", _TAIL_LINES)
     parsed = map(parse_line, reversed(whole))
     return next((line["seq"] for line in parsed if line and "seq" in line), 0)
@@ -87,7 +87,7 @@ def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
     """
     scan = Scan()
     sieve = _Sieve(scan, take)
-    # 100,000 new dicts are no garbage, yet the collector would look through them again and again.
+    # None of 100,000 new dicts is garbage, yet the collector would scan them again and again.
     gc.disable()
     try:
         for start, size, line in _lines(file):
@@ -101,7 +101,7 @@ def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """(start, size, text) of each line; of a line above the limit the text is only its end."""
+    """Yield (start, size, text) of each line; a line above the limit has only its last byte."""
     start = 0
     while line := file.readline(_MAX_LINE_BYTES):
         size = len(line)
@@ -115,7 +115,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _take_line(scan: Scan, start: int, size: int, line: bytes) -> Json | None:
-    """The event of this line, if it is one."""
+    """Note what the line is and return its event, if it is one."""
     parsed = parse_line(line)
     is_finished = line.endswith(b"\n")
     if parsed is None and not is_finished:
@@ -134,7 +134,7 @@ def _take_line(scan: Scan, start: int, size: int, line: bytes) -> Json | None:
 
 
 def parse_line(line: bytes) -> Json | None:
-    """The line as a marker (it has a `kind`) or an event (a `seq`); None when it is neither."""
+    """Parse a line into a marker (with a `kind`) or an event (with a `seq`); None for neither."""
     try:
         parsed = orjson.loads(line)
         if type(parsed["v"]) is not int:
@@ -149,7 +149,7 @@ def parse_line(line: bytes) -> Json | None:
 
 
 class _Sieve:
-    """Leaves out events that are there twice or out of order, and notes which are missing."""
+    """Leaves out duplicate events and those out of order, and notes which ones are missing."""
 
     def __init__(self, scan: Scan, take: TakeRecord) -> None:
         self._scan = scan
@@ -170,9 +170,9 @@ class _Sieve:
             self._decide(*self._doubtful, following=math.inf)
 
     def _decide(self, event: Json, start: int, following: float) -> None:
-        """A jump is believed only when the next event goes on from there.
+        """Accept a jump in the numbers only when the next event has a higher number still.
 
-        One wrong number must not hide all the events after it.
+        Otherwise one wrong number would hide all events after it.
         """
         self._doubtful = None
         seq, last = event["seq"], self._last

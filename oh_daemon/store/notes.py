@@ -1,6 +1,6 @@
-"""The notes of a memory on the disk: Markdown files that their user may edit at any time.
+"""The notes of the agent's memory on disk: Markdown files that the user may edit at any time.
 
-A note is appended under a lock of its file, so none is lost, whoever else writes.
+A note is appended under a lock of its file, so none is lost when several daemons write.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MAX_FILE_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """The folders of a memory by their scope. Safe from any thread."""
+    """The notes in the memory's folders, given by scope. Safe from any thread."""
 
     folders: Mapping[str, Path]
 
     def read(self) -> list[Note]:
-        """All notes, by scope and file; a file that cannot be read is left out."""
+        """Return all notes, by scope and file; a file that cannot be read is left out."""
         found: list[Note] = []
         for scope, folder in self.folders.items():
             for path in islice(sorted(folder.glob("*.md")), MAX_FILES):
@@ -62,7 +62,7 @@ class Notes:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX)
                 if not _is_still(path, fd):
-                    continue  # An editor has put another file in its place.
+                    continue  # An editor has replaced the file by a new one.
                 size = os.fstat(fd).st_size
                 ending = os.pread(fd, 1, size - 1) if size else b""
                 gap = b"" if not size else b"\n" if ending == b"\n" else b"\n\n"

@@ -1,7 +1,7 @@
-"""Files and folders that only this user may touch: how the store makes, opens and replaces them.
+"""Files and folders that only this user may access: how the store makes, opens and replaces them.
 
-Refuses what someone else could have planted: links, other owners, what is no plain file. Modes are
-0700 and 0600 whatever the umask says.
+Refuses what someone else could have planted: links, files of other owners, anything but a plain
+file. Modes are 0700 and 0600 whatever the umask says.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def disk_error(path: Path, exc: OSError) -> DaemonError:
-    """What went wrong with `path` and the way out, for someone who asked to open or create it."""
+    """Return the error for a failure to open or create `path`, with a way out."""
     if exc.errno not in _NOT_WRITABLE:
         return storage_error(path, exc)
     hint = "make the folder writable for you, or open a folder that is"
@@ -39,7 +39,7 @@ def disk_error(path: Path, exc: OSError) -> DaemonError:
 
 
 def storage_error(path: Path, exc: OSError) -> StorageError:
-    """The same for a log that is already in use."""
+    """Return the error for a failure with a log that is already in use, with a way out."""
     hint = _HINTS.get(exc.errno or 0, "make the folder writable again, then resume")
     return StorageError(_text(path, exc, hint), hint=hint)
 
@@ -49,23 +49,23 @@ def _text(path: Path, exc: OSError, hint: str) -> str:
 
 
 def private_folder(path: Path) -> None:
-    """Make `path` when missing and keep it to this user. Raises `ReadOnlyError`, `OSError`."""
+    """Create `path` if missing and make it private. Raises `ReadOnlyError`, `OSError`."""
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     os.close(open_private(path, os.O_RDONLY | os.O_DIRECTORY))
 
 
 def read_private(path: Path) -> BufferedReader:
-    """A plain file, open for reading. Raises `ReadOnlyError`, `OSError`."""
+    """Open a plain file for reading. Raises `ReadOnlyError`, `OSError`."""
     return os.fdopen(open_private(path, os.O_RDONLY), "rb")
 
 
 def read_end(path: Path, max_bytes: int) -> bytes:
-    """The last bytes of a plain file. Raises `ReadOnlyError`, `OSError`."""
+    """Return the last bytes of a plain file. Raises `ReadOnlyError`, `OSError`."""
     fd = open_private(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size
-        # The buffer of the wanted length is made before anything is read.
+        # `pread` allocates the whole length before it reads, so ask for no more than there is.
         length = min(size, max_bytes)
         return os.pread(fd, length, size - length)
     finally:
@@ -73,7 +73,7 @@ def read_end(path: Path, max_bytes: int) -> bytes:
 
 
 def parse_object(data: bytes) -> Json:
-    """The JSON object in a file of ours; empty when it holds something else."""
+    """Parse the JSON object in a file of ours; empty when it holds anything else."""
     with suppress(ValueError):
         loaded = orjson.loads(data)
         if isinstance(loaded, dict):
@@ -82,12 +82,12 @@ def parse_object(data: bytes) -> Json:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A descriptor of a plain file or a folder; unless it is a file only read, it must be ours.
+    """Open a plain file or a folder; returns the descriptor.
 
-    Raises `ReadOnlyError` when it is not, and `OSError`.
+    A folder, or a file to write, must belong to this user. Raises `ReadOnlyError` and `OSError`.
     """
     try:
-        # Without O_NONBLOCK a named pipe at this path would hold us up for ever.
+        # Without O_NONBLOCK a named pipe at this path would block for ever.
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as exc:
         if exc.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENOTDIR}:
@@ -121,7 +121,7 @@ def _refusal(path: Path, reason: str) -> ReadOnlyError:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write `path` so that others see the old bytes or the new, never a mixture."""
+    """Write `path` so that readers see either the old bytes or the new, never a mixture."""
     temp = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         write_new(temp, data)
@@ -132,7 +132,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """A new file at `path`. Raises `OSError`, with a part of it left behind."""
+    """Write a new file at `path`. Raises `OSError`, and may then leave part of it behind."""
     fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         write_all(fd, data)
@@ -141,7 +141,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte, also where the kernel takes them in pieces."""
+    """Write every byte, even when the kernel takes them in pieces."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]

@@ -1,7 +1,7 @@
-"""What the user has decided about folders, and spent today. One small file, 0600.
+"""What the user has decided about folders, and what was spent today. One small file, mode 0600.
 
-It lies in the user's own configuration, keyed by real path and git root, never in a repository: a
-folder must not be able to trust itself.
+It is in the user's own configuration, keyed by real path and git root, never in a repository: a
+folder must not be able to declare itself trusted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from oh_daemon.store.private_files import open_private, parse_object, replace_fi
 
 Trust = Literal["full", "readOnly", "none"]
 _SPENT, _ON = "spent", "on"
-"""The one entry that is about no folder."""
+"""The keys of the only entry that is not about a folder."""
 
 
 class UserState:
-    """Safe from any thread and beside other daemons.
+    """Safe from any thread, and when other daemons use the same file.
 
-    Changes are made under a lock of the kernel; the file is replaced whole, so readers see old or
-    new.
+    Changes are made under a file lock, and the file is replaced as a whole, so readers see either
+    the old state or the new.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class UserState:
         self._lock = threading.Lock()
 
     def trust(self, folder: Path) -> Trust | None:
-        """What was decided for this folder, or None."""
+        """Return what was decided for this folder, or None."""
         return self._folder(folder).get("trust")
 
     def trusted_folders(self) -> dict[str, Trust]:
@@ -48,7 +48,7 @@ class UserState:
         }
 
     def set_trust(self, folder: Path, trust: Trust) -> None:
-        """Raises `ReadOnlyError` when the file cannot be written."""
+        """Set the trust of a folder. Raises `ReadOnlyError` when the file cannot be written."""
         self._change(_key(folder), "trust", lambda _before: trust)
 
     def is_granted(self, folder: Path, key: str) -> bool:
@@ -58,7 +58,7 @@ class UserState:
         self._change(_key(folder), "grants", lambda before: sorted({*(before or ()), key}))
 
     def spend(self, amount_usd: float) -> float:
-        """Add to what was spent today, by the clock of this machine; the sum."""
+        """Add to what was spent today, by this machine's clock, and return the sum."""
         today = datetime.now(UTC).astimezone().date().isoformat()
         spent = self._load().get(_SPENT, {}).get(_ON, {})
         if not amount_usd:
@@ -76,7 +76,7 @@ class UserState:
         return self._load().get(_key(folder), {})
 
     def _load(self) -> dict[str, dict[str, Any]]:
-        # Anything unreadable counts as nothing decided: the stricter reading.
+        # An unreadable file counts as nothing decided, which is the stricter choice.
         with contextlib.suppress(OSError):
             return parse_object(self._path.read_bytes())
         return {}
@@ -85,7 +85,7 @@ class UserState:
         with self._lock:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                # Another daemon of this user may be about to do the same.
+                # Another daemon of this user may be changing the file at the same time.
                 lock = open_private(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -100,7 +100,7 @@ class UserState:
 
 
 def _key(folder: Path) -> str:
-    """Real path and git root: a repository that moves, or a new one inside, asks again."""
+    """Return real path and git root, so a moved repository, or a new one inside, asks again."""
     real = folder.resolve()
     root = next((p for p in (real, *real.parents) if (p / ".git").exists()), None)
     return f"{real}\n{root or ''}"

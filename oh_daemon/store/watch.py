@@ -1,4 +1,4 @@
-"""Waits for what another process does to a file, without polling: inotify and pidfd, of Linux."""
+"""Waits for another process to change a file, without polling: by Linux's inotify and pidfd."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _EVENT_BYTES = 4096
 
 
 class Watch:
-    """One file and, where it can be seen, the process that writes it."""
+    """Watches one file and, where it can be seen, the process that writes it."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
-        """Raises `OSError` where the system does not tell of changes."""
+        """Start watching. Raises `OSError` where the system does not report changes."""
         self._fds: list[int] = []
         try:
             self._changes = self._keep(_inotify(path))
             self._stop = self._keep(os.eventfd(0, os.EFD_CLOEXEC))
             if pid is not None:
-                # The number may mean nothing here, for instance outside of a container.
+                # The pid may mean nothing here, for instance when the writer is in a container.
                 with suppress(OSError):
                     self._keep(os.pidfd_open(pid))
         except OSError:
@@ -40,7 +40,7 @@ class Watch:
         return fd
 
     def wait(self) -> bool:
-        """Block until the file has changed; False when its writer ended or `stop` was called."""
+        """Block until the file changes; returns False when its writer ends or `stop` is called."""
         ready = {fd for fd, _ in self._poll.poll()}
         if ready != {self._changes}:
             return False
@@ -48,11 +48,11 @@ class Watch:
         return True
 
     def stop(self) -> None:
-        """Let `wait` return, now and later. Any thread may call it, before `close`."""
+        """Make `wait` return, now and from then on. Any thread may call it, before `close`."""
         os.eventfd_write(self._stop, 1)
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Free the descriptors; nobody may be waiting any more."""
         for fd in self._fds:
             os.close(fd)
 
