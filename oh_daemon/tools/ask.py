@@ -1,4 +1,4 @@
-"""`ask`: a question to the user. It ends the turn when nobody is there to answer."""
+"""`ask`: a question to the user. It ends the turn when nobody can answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TITLE_CHARS = 80
 
 
 class AskTool:
-    """The answer is its observation; calls after it in the same model answer wait for that."""
+    """The user's answer is the observation; later calls of the same model answer wait for it."""
 
     spec = ToolSpec(
         name="ask",
@@ -45,15 +45,15 @@ class AskTool:
     def plan(self, args: Json) -> Intent:
         title = f"Ask: {clipped(first_line(args['question']), _TITLE_CHARS)}"
         question = Question(args["question"], tuple(args.get("choices", ())))
-        # What comes after a question may depend on the answer.
+        # Calls after a question may depend on the answer.
         return harmless("ask", args, title, footprint=Footprint(), question=question)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
-        """Nobody can answer: the question is the agent's last word, to be answered by a message."""
+        """End the turn with the question, since nobody can answer now; a message may answer it."""
         content = {"type": "text", "text": question_text(args)}
         return ToolResult((content,), ends_turn="needsInput")
 
 
 def question_text(args: Json) -> str:
-    """The question with its choices, as Markdown."""
+    """Return the question with its choices, as Markdown."""
     return "\n".join((args["question"], *(f"- {choice}" for choice in args.get("choices", ()))))

@@ -1,7 +1,7 @@
-"""Places in code, between the model and language servers: by text and line here, by column there.
+"""Translates places in code between the model (a name and a line) and language servers (a column).
 
-Models count columns badly, so they name what stands at a place. Invariant: no text is shown of a
-file outside the folders or with secrets, wherever a server points.
+Models count columns badly, so they give the name at a place. Invariant: no text of a file outside
+the folders, or of one with secrets, is shown, wherever a server points.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_LINES_NAMED = 10
 
 
 class CodePlaces:
-    """Used for one call: it keeps the texts that it has read."""
+    """Used for a single call, since it caches the texts that it reads."""
 
     def __init__(self, documents: Documents, servers: LanguageServers) -> None:
         self._documents = documents
@@ -33,7 +33,10 @@ class CodePlaces:
         self._texts: dict[str, str | None] = {}
 
     def find(self, args: Json) -> tuple[Path, Json]:
-        """The file that the arguments name and the place of `symbol` in it. Raises `ToolError`."""
+        """Return the file that the arguments name, and the position of `symbol` in it.
+
+        Raises `ToolError`.
+        """
         if "path" not in args or "symbol" not in args:
             raise ToolError("give path and symbol, the name as it stands in that file")
         path = self._folders.resolve(args["path"], writing=False)
@@ -44,7 +47,7 @@ class CodePlaces:
         return self._folders.as_opened(path), self._servers.offsets(text).position(offset)
 
     def path(self, uri: str) -> Path | None:
-        """The real path, if tools may show what is there."""
+        """Return the real path, if tools may show the file."""
         path = path_from_uri(uri)
         real = real_path(path) if path else None
         is_open = real is not None and self._folders.contains(real)
@@ -55,7 +58,7 @@ class CodePlaces:
         return self._folders.name(real) if real else shown(path_from_uri(uri) or uri)
 
     def text(self, uri: str) -> str | None:
-        """The newest text, or None where it may not or cannot be read."""
+        """Return the newest text; None when it must not or cannot be read."""
         if uri not in self._texts:
             self._texts[uri] = None
             with suppress(ToolError):
@@ -64,7 +67,7 @@ class CodePlaces:
         return self._texts[uri]
 
     def column(self, uri: str, span: Range) -> int:
-        """One-based, in characters."""
+        """Return the column where `span` starts, one-based, in characters."""
         text = self.text(uri)
         if text is None:
             return span.start.character + 1
@@ -72,7 +75,7 @@ class CodePlaces:
         return offset - starts[bisect_right(starts, offset) - 1] + 1
 
     def render(self, uri: str, span: Range | None) -> str:
-        """File, line and what stands there."""
+        """Return file, line number and the text of that line."""
         line = span.start.line if span else 0
         text = self.text(uri)
         if text is None:
@@ -84,9 +87,10 @@ class CodePlaces:
 
 
 def offset_of(text: str, symbol: str, line: int | None) -> int:
-    """Where the symbol is, rather as a whole word: in this line (one-based), or without one, first.
+    """Return the offset of the symbol in this line (one-based), or of its first use without one.
 
-    Of a dotted name it is the last part. Raises `ToolError`, naming the lines that do have it.
+    Whole words are preferred. For a dotted name it is the offset of the last part. Raises
+    `ToolError` that names the lines that do have the symbol.
     """
     word = rf"(?<!\w){re.escape(symbol)}(?!\w)"
     found = list(re.finditer(word, text)) or list(re.finditer(re.escape(symbol), text))
@@ -106,5 +110,5 @@ def offset_of(text: str, symbol: str, line: int | None) -> int:
 
 
 def _starts(text: str) -> list[int]:
-    """Offsets of the lines as LSP counts them."""
+    """Return the offset of each line, as LSP counts lines."""
     return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]

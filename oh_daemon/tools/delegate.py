@@ -35,11 +35,11 @@ _SCHEMA = takes(["tasks"], tasks={"type": "array", "minItems": 1, "maxItems": 16
 
 Agents = Callable[[], Mapping[str, NamedAgent]]
 RunTasks = Callable[[Sequence[Task], ToolContext], Sequence[tuple[str, Outcome]]]
-"""Brings all tasks to an end; the results, in order, are ids of conversations and outcomes."""
+"""Runs all tasks to their end; returns conversation ids and outcomes in the order of the tasks."""
 
 
 class DelegateTool:
-    """It changes nothing by itself: what sub-agents do passes their own policy."""
+    """The tool itself changes nothing: what sub-agents do goes through their own policy."""
 
     def __init__(self, agents: Agents, run_tasks: RunTasks) -> None:
         self._agents = agents
@@ -57,7 +57,7 @@ class DelegateTool:
         resumed = [task.resume for task in tasks if task.resume is not None]
         if len(set(resumed)) < len(resumed):
             raise ToolError("Two tasks resume the same conversation; put them into one message.")
-        # Nothing else runs meanwhile, so a sub-agent meets no half-done work of this one.
+        # Nothing else runs meanwhile, so sub-agents see no half-done work of this agent.
         footprint = Footprint(writes=False, comes_last=True)
         title = f"Delegate: {', '.join(task.title for task in tasks)}"
         return harmless("delegate", args, title, footprint=footprint)

@@ -41,7 +41,7 @@ _MAX_INSERT_SHOWN = 20
 MAX_LABEL_CHARS = 40  # Neovim prints the label, and a longer one makes it ask for Enter.
 LEFT_OUT = "The user left this out of your edit; do not do it again unless asked:"
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
-# Controls of writing direction, invisible spaces and tags; the joiner of emoji is not one of them.
+# Writing direction controls, invisible spaces and tags; the joiner of emoji (U+200D) is allowed.
 _HIDDEN = re.compile(
     "[\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
@@ -91,7 +91,7 @@ _VIEW_SCHEMA = takes(
 
 EDIT_SPEC = ToolSpec("edit", _DESCRIPTION, _SCHEMA, kind="edit")
 VIEW_SPEC = ToolSpec("edit", _VIEW_DESCRIPTION, _VIEW_SCHEMA, kind="edit")
-"""Beside `apply_patch`: what a patch cannot do."""
+"""For use beside `apply_patch`: only what a patch cannot do."""
 
 
 class EditTool:
@@ -147,7 +147,7 @@ class EditTool:
         )
 
     def _read(self, path: Path) -> TextView:
-        """The newest text. The error for a path that is none says what else there is."""
+        """Return the newest text. The error for a path without a file suggests what to do."""
         try:
             return self._documents.read(path)
         except ToolError as exc:
@@ -184,7 +184,7 @@ class EditTool:
         )
 
     def _left_out(self, path: Path, args: Json) -> str | None:
-        """What the model is told of hunks that the user did not want."""
+        """Return what to tell the model about hunks that the user left out."""
         wanted = _wanted(args)
         if not isinstance(wanted, Part):
             return None
@@ -196,7 +196,7 @@ class EditTool:
         change = done.change
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
         text = f"{verb} {self._name(path)}: {change.added} lines added, {change.removed} removed."
-        # A line number is easily one off: what stands around the inserted text shows it.
+        # A line number is easily off by one; the lines around the inserted text reveal that.
         is_shown = command == "undo" or (command == "insert" and change.added <= _MAX_INSERT_SHOWN)
         patch = change.patch if is_shown else None
         return capped("\n".join(filter(None, (text, done.note, patch))), "this")
@@ -211,7 +211,7 @@ def _lines(args: Json) -> Range | None:
 
 
 def _wanted(args: Json) -> Change | Part:
-    """The change, or those of its hunks that the user allowed."""
+    """Return the change, or only those of its hunks that the user allowed."""
     change = _change(args)
     if "hunks" not in args or not isinstance(change, Replace | Insert):
         return change
@@ -219,7 +219,7 @@ def _wanted(args: Json) -> Change | Part:
 
 
 def _choosable(args: Json, before: str | None, after: str | None) -> tuple[Hunk, ...] | None:
-    """The hunks that the user may choose from, where there is a choice."""
+    """Return the hunks that the user may choose from; None when there is no choice."""
     if args["command"] not in {"replace", "insert"} or "hunks" in args:
         return None
     found = tuple(hunks_of(with_newlines(before or ""), with_newlines(after or "")))
@@ -264,7 +264,7 @@ def checked_text(args: Json, name: str) -> str:
 
 
 def hidden_reason(before: str | None, after: str | None) -> str | None:
-    """Why whoever approves the change should look twice."""
+    """Return a reason to look twice before approving: hidden characters that the change adds."""
     found = set(_HIDDEN.findall(after or "")) - set(_HIDDEN.findall(before or ""))
     if not found:
         return None
@@ -273,7 +273,7 @@ def hidden_reason(before: str | None, after: str | None) -> str | None:
 
 
 def _render_view(view: TextView, args: Json) -> str:
-    """The wanted lines with their true numbers, and what is not shown."""
+    """Return the wanted lines with their line numbers, and notes on what is not shown."""
     text = with_newlines(view.text)
     lines = text.removesuffix("\n").split("\n") if text else []
     first, last = args.get("start_line", 1), min(args.get("end_line", len(lines)), len(lines))

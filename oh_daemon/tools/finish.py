@@ -8,16 +8,16 @@ from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResul
 from oh_daemon.tools.forms import harmless, takes
 
 _SHARED = ("$defs", "definitions")
-"""What a schema refers to from its root; it stays there."""
+"""Keywords that references reach from the root of a schema, so they stay at the root."""
 
 
 class FinishTool:
-    """Calls that come after it in the same answer never run."""
+    """Ends the turn; later calls of the same model answer never run."""
 
     def __init__(self, result_schema: Json | None = None) -> None:
-        """`result_schema` is that of what must come with the message.
+        """`result_schema` describes a result that must come with the message.
 
-        Raises `InvalidParamsError` for what is no JSON Schema.
+        Raises `InvalidParamsError` when it is no JSON Schema.
         """
         properties: Json = {"message": {"type": "string", "description": "For the user."}}
         shared: Json = {}

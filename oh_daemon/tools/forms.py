@@ -1,4 +1,4 @@
-"""What tools have in common: the schema of their arguments, and what a call of most intends."""
+"""Helpers that tools share: schemas of arguments, and the intent of a harmless call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = Footprint(writes=False, paths=frozenset())
 
 
 def takes(required: Sequence[str] = (), /, **properties: Json) -> Json:
-    """The JSON Schema of an object with these fields and no others."""
+    """Return the JSON Schema of an object with these fields and no others."""
     return {
         "type": "object",
         "properties": properties,
@@ -31,6 +31,6 @@ def harmless(
     footprint: Footprint = NOTHING,
     question: Question | None = None,
 ) -> Intent:
-    """A call that needs no approval for itself, shown as its arguments."""
+    """Return the intent of a call that needs no approval of its own, shown as its arguments."""
     subject = ToolSubject(tool=tool, args=args)
     return Intent(title, subject, "low", footprint=footprint, question=question)

@@ -1,7 +1,7 @@
 """A Python function as a tool: what `oh_daemon.Tool` becomes inside a conversation.
 
-The callback may return text, a dict in MCP's result shape, a `ToolResult`, or any JSON value; what
-it raises becomes an observation.
+The callback may return text, a dict in the shape of an MCP result, a `ToolResult`, or any JSON
+value; an exception becomes an observation.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from oh_daemon.tools.forms import harmless
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """`call` gets the arguments as keywords. It runs on the conversation's thread."""
+    """`call` gets the arguments as keyword arguments and runs on the conversation's thread."""
 
     spec: ToolSpec
     call: Callable[..., object]
 
     def plan(self, args: Json) -> Intent:
-        """Trusted code of the program that made it: low risk, and it may touch anything."""
+        """Rate the call as low risk that may touch anything: the host program's code is trusted."""
         name, footprint = self.spec.name, Footprint(writes=not self.spec.read_only)
         return harmless(name, args, name, footprint=footprint)
 
@@ -32,7 +32,7 @@ class FunctionTool:
 
 
 def to_result(value: object) -> ToolResult:
-    """Bring whatever a callback returned into MCP's shape; `core/observation` makes it JSON."""
+    """Convert what a callback returned into MCP's shape; `core/observation` makes it JSON."""
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, dict) and "content" in value:

@@ -1,6 +1,6 @@
-"""The tools `diagnostics` and `lookup`: what the user's language servers know of the code.
+"""The tools `diagnostics` and `lookup`: what the user's language servers know about the code.
 
-They answer for the text that the editor shows; what they point at is said by `code_places`.
+They answer for the text that the editor shows; `code_places` renders the places they point at.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ Watch = Callable[[Iterable[Path], CancelToken], Callable[[], str]]
 
 
 def unwatched(_paths: Iterable[Path], _cancel: CancelToken) -> Callable[[], str]:
-    """For clients that report no problems."""
+    """Watch nothing, for clients that report no problems."""
     return str
 
 
 def language_tools(documents: Documents, servers: LanguageServers) -> Iterable[SearchTool]:
-    """Those that the client can stand behind."""
+    """Yield the tools that the client can support."""
     if servers.can_report:
         yield SearchTool(_DIAGNOSTICS, documents.folders, Problems(documents, servers).list)
     if servers.can_look_up:
@@ -92,7 +92,7 @@ def language_tools(documents: Documents, servers: LanguageServers) -> Iterable[S
 
 
 class Problems:
-    """What the servers complain about."""
+    """The problems that the language servers report."""
 
     def __init__(self, documents: Documents, servers: LanguageServers) -> None:
         self._documents = documents
@@ -120,9 +120,9 @@ class Problems:
         return "\n".join([", ".join(counts), *limited(rows, _MAX_ROWS)])
 
     def watch(self, paths: Iterable[Path], cancel: CancelToken) -> Callable[[], str]:
-        """Note what is reported of open documents; the result tells, once, what came since.
+        """Note what is reported for open documents; the returned function renders what is new.
 
-        Both take a second at most. Whatever goes wrong, there is just nothing to tell.
+        Call that function once. Each takes a second at most; on any failure nothing is reported.
         """
         shown_ones = [path for path in paths if self._documents.look(path).document]
         asked = [self._folders.as_opened(path) for path in shown_ones]
@@ -150,10 +150,10 @@ class Problems:
                 paths, min_severity=_WARNING, timeout_s=_WATCH_S, cancel=cancel
             )
         except (ToolError, Cancelled):
-            return None  # The edit itself is done by then, and that is what must be told.
+            return None  # A failure here must not hide the result of the edit itself.
 
     def render(self, places: CodePlaces, uri: str, found: Sequence[Diagnostic]) -> list[str]:
-        """One row each, by line."""
+        """Return one row per problem, sorted by line."""
         ordered = sorted(found, key=lambda each: (each.range.start.line, each.severity or 1))
         return [self._row(places, uri, each) for each in ordered]
 
@@ -167,7 +167,7 @@ class Problems:
 
 
 def _added(known: Counter[tuple[object, ...]], found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """Those that are more than the known ones, which are used up."""
+    """Yield the problems that are not among the known ones, each of which counts only once."""
     for each in found:
         if known[_same(each)] > 0:
             known[_same(each)] -= 1
@@ -176,7 +176,7 @@ def _added(known: Counter[tuple[object, ...]], found: Iterable[Diagnostic]) -> I
 
 
 def _same(found: Diagnostic) -> tuple[object, ...]:
-    """What a problem still is when lines above it came or went."""
+    """Return what identifies a problem even when lines above it were added or removed."""
     return found.severity or 1, found.message, found.source, found.code
 
 
@@ -264,6 +264,6 @@ def _outline(
 
 
 def limited(rows: Sequence[str], limit: int) -> list[str]:
-    """The first rows, and how many more there are."""
+    """Return the first rows, and a last one that says how many more there are."""
     more = len(rows) - limit
     return [*rows[:limit], *([f"[{more:,} more]"] if more > 0 else [])]

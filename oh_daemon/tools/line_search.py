@@ -1,7 +1,7 @@
-"""A program of its own: `python -IS line_search.py JOB_FILE` prints the matching lines as JSON.
+"""A separate program: `python -IS line_search.py JOB_FILE` prints the matching lines as JSON.
 
-A pattern from a model may never end, so it must not run inside the daemon. Uses the standard
-library only; matches within lines. Invariant: no link is followed, at any place of a path.
+Matching a model's pattern may never end, so it must not run inside the daemon. Uses the standard
+library only; matches within lines. Invariant: no link is followed, anywhere in a path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _OutOfTimeError(Exception):
 
 
 def search(job: Json) -> Json:
-    """Keys of the job: pattern, ignore_case, paths, texts, context, limit, timeout_s."""
+    """Run a job with the keys pattern, ignore_case, paths, texts, context, limit, timeout_s."""
     found: Json = {"files": [], "n_searched": 0, "n_binary": 0, "too_large": [], "late": False}
     signal.signal(signal.SIGALRM, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_REAL, job["timeout_s"])
@@ -62,9 +62,9 @@ def _search_files(job: Json, pattern: re.Pattern[str], found: Json) -> None:
 
 
 def _needle(pattern: re.Pattern[str]) -> bytes:
-    """What a file in UTF-8 with a match holds; most files need no closer look.
+    """Return bytes that every UTF-8 file with a match contains, so most files are ruled out fast.
 
-    Only the parser of `re`, which is private, surely knows which characters mean themselves.
+    Only the private parser of `re` knows for certain which characters of a pattern are literal.
     """
     parser: Any = importlib.import_module("re._parser")
     parts = parser.parse(pattern.pattern, pattern.flags)
@@ -74,22 +74,22 @@ def _needle(pattern: re.Pattern[str]) -> bytes:
         if is_text
     )
     longest = max(runs, key=len, default="")
-    # A byte that is no UTF-8 is read as U+FFFD, and case folds in more ways than one.
+    # Invalid UTF-8 is read as U+FFFD, and a letter may have several forms when case is ignored.
     is_sure = "\ufffd" not in longest and not pattern.flags & re.IGNORECASE
     return longest.encode("utf-8", "surrogatepass") if is_sure else b""
 
 
 def _read(path: str, needle: bytes, found: Json) -> str | None:
-    """The text of a regular file, or None when it holds none or surely no match.
+    """Return the text of a regular file, or None when it has no text or certainly no match.
 
-    Foreign encodings are let through.
+    A file in UTF-16 or UTF-32 is not checked for `needle`.
     """
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError:
         return None
     status = os.fstat(descriptor)
-    # The name that the kernel has for what was opened: a folder may be a link by now.
+    # Compare the kernel's name of the opened file: a folder may have become a link by now.
     real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - compared as text.
     if not stat.S_ISREG(status.st_mode) or real != path:
         os.close(descriptor)
@@ -113,7 +113,7 @@ def _read(path: str, needle: bytes, found: Json) -> str | None:
 def _with_context(
     lines: list[str], hits: list[int], context: int, pattern: re.Pattern[str]
 ) -> list[str]:
-    """The lines to show, as grep does: `12:` matches, `13-` is around one, `--` a gap."""
+    """Return the lines to show, as grep does: `12:` is a match, `13-` context, `--` a gap."""
     wanted = {n for hit in hits for n in range(hit - context, hit + context + 1)}
     matching, last = set(hits), None
     shown: list[str] = []
@@ -127,7 +127,7 @@ def _with_context(
 
 
 def _clipped(line: str, pattern: re.Pattern[str]) -> str:
-    """The part of a long line around its first match."""
+    """Return the part of a long line around its first match."""
     if len(line) <= _MAX_LINE_CHARS:
         return line
     match = pattern.search(line)

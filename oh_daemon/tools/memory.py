@@ -1,6 +1,6 @@
-"""`memory`: search the notes of earlier conversations, write one for later ones.
+"""`memory`: search the notes of earlier conversations, write notes for later ones.
 
-A note is read in every conversation to come, so writing one asks as a change of a file does.
+A note is read in every later conversation, so writing one needs approval as a file change does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oh_daemon.tools.forms import harmless, takes
 
 
 class MemoryTool:
-    """`write` takes the scope, the topic, the text and the conversation's id."""
+    """`write` takes the scope, the topic, the text and the conversation's id; returns the place."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class MemoryTool:
         return Intent(f"Remember in {place}.md", ToolSubject(tool=TOOL, args=args), "medium")
 
     def _place(self, args: Json) -> tuple[str, str]:
-        """The scope and the topic."""
+        """Return the scope and the topic."""
         return args.get("scope", self._default), args.get("topic", "notes")
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:

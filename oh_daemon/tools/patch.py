@@ -1,7 +1,7 @@
 """The tool `apply_patch`: changes of several files in the form that some models were trained on.
 
-It turns the sections of a patch into changes of texts; `workspace/documents` does the work. All of
-it happens, or nothing: a section that does not fit is told with what the file has in its place.
+It turns the sections of a patch into changes of texts; `workspace/documents` does the work. A patch
+is applied as a whole or not at all; the error for a section that does not fit shows what is there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _SCHEMA = takes(["input"], input={"type": "string", "description": "the whole pa
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What becomes of one file; `moved` is its old name, its new one, and its text before."""
+    """What becomes of one file; `moved` is its old name, its new name and its text before."""
 
     path: Path
     change: Wanted
@@ -134,7 +134,7 @@ class PatchTool:
         return self._folders.name(steps[0].path) if n == 1 else f"{n} files"
 
     def _steps(self, args: Json) -> list[_Step]:
-        """What is to be done, deletions last. Raises `ToolError` with all that does not fit."""
+        """Return the steps, deletions last. Raises `ToolError` that lists all that does not fit."""
         steps: list[_Step] = []
         problems: list[ToolError] = []
         for section in parse_patch(checked_text(args, "input")):
@@ -155,7 +155,7 @@ class PatchTool:
         return sorted(steps, key=lambda step: isinstance(step.change, Remove))
 
     def _taken(self, steps: Sequence[_Step], args: Json) -> list[_Step]:
-        """The steps with only those hunks that the user left in them."""
+        """Return the steps with only those hunks that the user chose."""
         if "hunks" not in args:
             return list(steps)
         chosen = [NamedHunk.model_validate(hunk) for hunk in args["hunks"]]
@@ -174,7 +174,7 @@ class PatchTool:
         return taken
 
     def _hunks(self, step: _Step) -> list[NamedHunk]:
-        """What the user may choose from; what moves, or has no text, is no choice."""
+        """Return the hunks that the user may choose from; none if it moves or has no text."""
         if step.moved is not None:
             return []
         uri = uri_from_path(self._folders.as_opened(step.path))
@@ -192,7 +192,7 @@ class PatchTool:
         return self._taken_away(section)
 
     def _taken_away(self, section: Section) -> list[_Step]:
-        """A deletion; or a move, which makes the new file in the form of the old one."""
+        """Plan a deletion, or a move, which creates the new file in the form of the old one."""
         if self._folders.is_link(section.path):
             raise EditRejectedError("it is a link; use rm or mv in the terminal")
         look = self._documents.look(self._folders.resolve(section.path, writing=True))
@@ -213,7 +213,7 @@ class PatchTool:
 
 
 def _shown(step: _Step, change: FileChange) -> FileChange:
-    """Of a file that moves only what becomes different is shown, in git's form."""
+    """For a moved file, reduce the patch to what differs, in git's form."""
     if step.moved is None:
         return change
     old, new, before = step.moved
@@ -226,7 +226,7 @@ def _shown(step: _Step, change: FileChange) -> FileChange:
 
 
 def _left_out(asked: Sequence[_Step], taken: Mapping[Path, _Step]) -> str | None:
-    """What the model is told of hunks that the user did not want."""
+    """Return what to tell the model about hunks that the user left out."""
     patches: list[str] = []
     for step in asked:
         after = taken[step.path].after if step.path in taken else step.before
@@ -235,7 +235,7 @@ def _left_out(asked: Sequence[_Step], taken: Mapping[Path, _Step]) -> str | None
 
 
 def _joined(problems: Sequence[ToolError]) -> ToolError:
-    """One error of all; what it shows of files counts as seen."""
+    """Join errors into one; the texts of files that it shows count as seen."""
     text = "\n".join(("nothing was changed", *(problem.message for problem in problems)))
     stale = any(problem.on_shown is not None for problem in problems)
     error = (StaleDocumentError if stale else ToolError)(text)

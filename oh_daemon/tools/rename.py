@@ -1,7 +1,7 @@
-"""The tool `rename`: a symbol gets another name wherever the user's language server knows it.
+"""The tool `rename`: renames a symbol wherever the user's language server knows it.
 
-The server says what would change; the change goes through approval and the one way for edits, as
-one edit of several files. Invariant: what runs is what was shown.
+The server says what would change; approval and writing then work as for any edit of several files.
+Invariant: what runs is what was shown.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class RenameTool:
         cancel: Callable[[], CancelToken],
         watch: Watch = unwatched,
     ) -> None:
-        """`cancel` is that of the turn, since a plan has to ask the client as well."""
+        """`cancel` returns the turn's token, since planning has to ask the client as well."""
         self._documents = documents
         self._folders = documents.folders
         self._servers = servers
         self._cancel = cancel
         self._watch = watch
         self._planned: dict[str, Rewrites] = {}
-        """By arguments, so that what was shown is what runs, and the server is asked once."""
+        """By arguments: what was shown is what runs, and the server is asked only once."""
 
     def plan(self, args: Json) -> Intent:
         rewrites = self._known(args) or self._asked(args)
@@ -104,7 +104,7 @@ class RenameTool:
         )
 
     def _known(self, args: Json) -> Rewrites | None:
-        """What this call was found to change, while the texts are still those."""
+        """Return what this call would change, as planned before, unless a text changed since."""
         rewrites = self._planned.get(_key(args))
         is_fresh = rewrites is not None and all(
             with_newlines(self._documents.look(path).text or "") == rewrite.before
@@ -120,7 +120,7 @@ class RenameTool:
                 "textDocument/rename", params, about=path, cancel=self._cancel()
             )
         except Cancelled as exc:
-            # Nothing has run, and whoever plans knows errors only; the turn ends all the same.
+            # Nothing has run, and planning may only raise errors; the turn ends all the same.
             raise ToolError("interrupted; nothing was renamed") from exc
         rewrites = self._rewrites(parse_answer(WorkspaceEdit | None, answer))
         if not rewrites:
@@ -131,7 +131,7 @@ class RenameTool:
         return rewrites
 
     def _rewrites(self, edit: WorkspaceEdit | None) -> Rewrites:
-        """The whole texts before and after. Raises `ToolError` unless all of it can be done."""
+        """Return the whole texts before and after. Raises `ToolError` unless all can be applied."""
         rewrites: dict[Path, Rewrite] = {}
         for uri, version, edits in _documents_of(edit) if edit else ():
             path = self._folders.resolve(uri, writing=True)

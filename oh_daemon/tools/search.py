@@ -1,8 +1,8 @@
 """The tools `grep`, `glob` and `list`: what the folders hold, as the user sees it in the editor.
 
-Unsaved text counts, what git ignores does not, files with secrets are left out and said so. Which
-files there are is `workspace/listing`'s business; patterns run in `line_search`, a child process.
-Ripgrep is not used: its dialect differs, so one call would find other lines on other machines.
+Unsaved text counts; files that git ignores do not; files with secrets are left out, with a note.
+`workspace/listing` finds the files; patterns run in `line_search`, a child process. Ripgrep is not
+used: its dialect differs, so the same call would find other lines on other machines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_NAMED = 3
 _MAX_ENTRIES = 400
 _DEFAULT_LIMIT = 100
 _WANTED = ("pattern", "symbol", "query")
-"""The arguments that say what is looked for."""
+"""The arguments that say what to look for."""
 
 _PATH: Json = {"type": "string", "description": "file or folder; without it, all open folders"}
 _GLOB: Json = {"type": "string", "description": "only such files, such as *.{ts,tsx}"}
@@ -45,7 +45,7 @@ def _number(minimum: int, maximum: int) -> Json:
 
 
 def spec(name: str, description: str, schema: Json) -> ToolSpec:
-    """A tool that finds something and changes nothing."""
+    """Return the spec of a tool that finds something and changes nothing."""
     return ToolSpec(name, description, schema, kind="search", read_only=True)
 
 
@@ -82,7 +82,7 @@ _LIST_SPEC = spec(
 def search_tools(
     documents: Documents, folders: Folders, spawner: Spawner
 ) -> tuple[SearchTool, ...]:
-    """The three, which implement `core.ports.Tool`."""
+    """Return the three tools, which implement `core.ports.Tool`."""
     search = _Search(documents, folders, spawner)
     finders = ((_GREP_SPEC, search.grep), (_GLOB_SPEC, search.glob), (_LIST_SPEC, search.list))
     return tuple(SearchTool(spec, folders, find) for spec, find in finders)
@@ -165,7 +165,7 @@ class _Search:
         return _render("", lines[:_MAX_ENTRIES], notes)
 
     def _tree(self, folder: Path, depth: int, seen: set[Path], indent: str) -> Iterator[str]:
-        """The entries down to `depth`; what git ignores is named and not entered."""
+        """Yield the entries down to `depth`; folders that git ignores are named but not entered."""
         with self._folders.holding(folder / "*") as descriptor, os.scandir(descriptor) as entries:
             kinds = {e.name: (e.is_symlink(), e.is_dir(follow_symlinks=False)) for e in entries}
         for name, (is_link, is_folder) in sorted(kinds.items()):
@@ -187,7 +187,7 @@ class _Search:
     def _files(
         self, args: Json, pattern: str, unsaved: Iterable[Path], cancel: CancelToken
     ) -> tuple[list[Path], list[str]]:
-        """The files that fit, by name, and what the model must know about those left out."""
+        """Return the matching files, by name, and notes for the model on those left out."""
         wanted = parse_glob(pattern)
         files: set[Path] = set()
         notes: list[str] = []
@@ -248,7 +248,7 @@ class _Search:
 
 
 def _gaps(found: Json, n_files: int) -> Iterator[str]:
-    """What was not searched, and why."""
+    """Yield notes on what was not searched, and why."""
     if found["late"]:
         yield f"time ran out at file {found['n_searched']:,} of {n_files:,}; use a simpler pattern"
     if found["n_binary"]:
@@ -265,5 +265,5 @@ def _cut(limit: int, n_found: int, unit: str) -> list[str]:
 
 
 def _render(head: str, blocks: Iterable[str], notes: Iterable[str]) -> str:
-    """The notes come before what may be cut."""
+    """Join the parts; the notes come before the blocks, whose end may be cut."""
     return "\n".join(filter(None, (head, *(f"[{note}]" for note in notes), *blocks)))

@@ -1,7 +1,7 @@
-"""`skill`: the text of a skill and the files beside it, when the agent needs them.
+"""`skill`: loads the text of a skill, and the files beside it, when the agent needs them.
 
-A skill that runs commands or starts servers is planned as what it starts, so that is what is
-approved, and it is asked for again when its files say something else.
+For a skill that runs commands or starts servers, the plan lists them: they are what is approved,
+and approval is asked for again when the skill's files change them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_LOOKED_AT = 2_000
 
 
 class SkillTool:
-    """`skills` are those that can be used now; `use` makes the text of one."""
+    """`skills` returns those that can be used now; `use` renders the text of one."""
 
     spec = ToolSpec(
         name=TOOL,
@@ -78,7 +78,7 @@ class SkillTool:
 
 
 def _read(skill: Skill, name: str) -> str:
-    """A file of the skill's own folder, which may lie outside the workspace."""
+    """Read a file in the skill's own folder, which may lie outside the workspace."""
     folders = Folders((skill.path.parent,))
     path = folders.resolve(name, writing=False)
     if secret := folders.is_protected(name, writing=False):
@@ -90,7 +90,7 @@ def _read(skill: Skill, name: str) -> str:
 
 
 def _files_beside(path: Path) -> str:
-    """The files of a skill's folder; a skill that is one file has none."""
+    """List the files of a skill's folder; a skill that is a single file has none."""
     if path.name != "SKILL.md":
         return ""
     folder = path.parent

@@ -1,7 +1,7 @@
-"""The `terminal` tool: commands in persistent shells, polled, typed into and interrupted.
+"""The `terminal` tool: commands in persistent shells, which can be polled, typed into, interrupted.
 
-Turns arguments into calls on `workspace/shell` and outcomes into text; all of a long output goes to
-a blob, masked like everything else. An exit code is a fact for the model, not an error of the tool.
+Turns arguments into calls on `workspace/shell`, and outcomes into text. A long output is kept whole
+in a blob, with secrets masked. An exit code is a fact for the model, not an error of the tool.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class TerminalTool:
         before_run: Callable[[ToolContext], str | None] | None = None,
         blobs: Path | None = None,
     ) -> None:
-        """`put_blob_file` takes a file into a blob; `before_run` gives a note for the model.
+        """`put_blob_file` turns a file into a blob; `before_run` returns a note for the model.
 
-        `blobs` is the folder where the model finds them, if they are files.
+        `blobs` is the folder where the model finds the blobs, if they are files.
         """
         self._shells = shells
         self._rate = rate
@@ -142,7 +142,7 @@ class TerminalTool:
     def _notes(
         self, context: ToolContext, terminal_id: str, ended: CommandOutcome | None
     ) -> str | None:
-        """What the model must know before the output: the end of the command before, too."""
+        """Return notes to put before the output, including the end of the previous command."""
         told = self._before_run(context) if self._before_run else None
         if ended is None:
             return told
@@ -150,11 +150,11 @@ class TerminalTool:
         return "\n".join(filter(None, (told, f"[the command before]\n{before}\n[now]")))
 
     def _named(self, args: Json) -> tuple[str, ...]:
-        """The lent secrets that a command gets; what is typed into a program gets none."""
+        """Return the lent secrets that a command gets; text typed into a program gets none."""
         return () if args.get("is_input") else self._secrets.named_in(args["command"])
 
     def _terminal_id(self, args: Json) -> str:
-        """The wanted one; a job in the background gets one of its own when none is named."""
+        """Return the id in the arguments; without one, a background job gets a new terminal."""
         default = self._shells.free_name() if args.get("background") else "main"
         return str(args.get("terminal_id", default))
 
@@ -166,7 +166,7 @@ class TerminalTool:
             return Rating("low", (), segments=()), Footprint()
         rating = self._rate(command, cwd)
         if named := self._named(args):
-            # Whatever it does with them cannot be taken back.
+            # Whatever the command does with the secrets cannot be undone.
             reasons = (f"it gets the secret {', '.join(named)}", *rating.reasons)
             rating = rating._replace(risk="high", reasons=reasons)
         if is_input and rating.risk == "low":
@@ -189,7 +189,7 @@ class TerminalTool:
     def _text(
         self, outcome: CommandOutcome, terminal_id: str, note: str | None
     ) -> tuple[str, str | None]:
-        """What the model reads, and the blob with all of it when that is not all."""
+        """Return what the model reads, and the blob with the whole output when that was cut."""
         output, late = outcome.output, outcome.late
         blob = self._keep(output.spill) if output.spill else None
         where = str(self._blobs / blob) if self._blobs and blob else None
@@ -203,7 +203,7 @@ class TerminalTool:
         return self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part)), blob
 
     def _safe_to_cut(self, output: Output) -> Output:
-        """The two ends masked before they are cut: what is left of a secret looks like none."""
+        """Mask head and tail, and secrets that the cut splits: a part would not be recognised."""
         if not output.n_cut_bytes:
             return output
         head, tail = MaskedStream(self._masker), MaskedStream(self._masker)
@@ -212,7 +212,7 @@ class TerminalTool:
         return replace(output, head=head.feed(output.head), tail=shown)
 
     def _keep(self, spill: Path) -> str:
-        """All of the output as a blob, without the secrets."""
+        """Store the whole output as a blob, with secrets masked."""
         stream = MaskedStream(self._masker)
         with (
             tempfile.NamedTemporaryFile(

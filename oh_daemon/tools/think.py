@@ -7,7 +7,7 @@ from oh_daemon.tools.forms import harmless, takes
 
 
 class ThinkTool:
-    """Returns at once; the thought is in the log as the call's arguments."""
+    """Does nothing; the thought is in the log as an argument of the call."""
 
     spec = ToolSpec(
         name="think",

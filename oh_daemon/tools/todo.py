@@ -1,4 +1,4 @@
-"""`todo`: the agent's plan, shown by the editors as a checklist. The last list is the plan."""
+"""`todo`: the agent's plan, which editors show as a checklist. The last list is the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARKS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
 class TodoTool:
-    """Keeps nothing: the list travels whole with each call."""
+    """Keeps no state: each call brings the whole list."""
 
     spec = ToolSpec(
         name="todo",
