@@ -33,14 +33,14 @@ export class Agent implements Disposable {
   private readonly managed: ManagedDaemon;
   readonly onState = this.stateEmitter.event;
   readonly onNotification = this.notificationEmitter.event;
-  /** An approval or a question is before the user; it stays in the log until it is answered. */
+  /** Fires when the daemon asks the user for an approval or an answer, which stays in the log until it is given. */
   readonly onApproval = this.approvalEmitter.event;
   /** A command of the daemon, such as a code action, has started this conversation. */
   readonly onStarted = this.startedEmitter.event;
   state: DaemonState = { kind: "starting" };
   private client: LanguageClient | undefined;
   private starting: Promise<void> | undefined;
-  /** Counts up with each stop: whatever began before it says nothing any more. */
+  /** Counts the stops: results of work that began in an earlier era are ignored. */
   private era = 0;
   private restarts: number[] = [];
   private lastErrors: string[] = [];
@@ -54,7 +54,7 @@ export class Agent implements Disposable {
     this.secretsListener = context.secrets.onDidChange(({ key }) => this.afterKeyChange(key));
   }
 
-  /** Starts the daemon unless it runs or has failed; a failure is a state, not an exception. */
+  /** Starts the daemon unless it is running or has failed; a failure is a state, not an exception. */
   start(): Promise<void> {
     const { era } = this;
     this.starting ??= this.launch(era).catch((error: unknown) => {
@@ -69,12 +69,12 @@ export class Agent implements Disposable {
     await this.start();
   }
 
-  /** Asks the user first. */
+  /** Installs the daemon, after asking the user. */
   async install(): Promise<void> {
     if (await this.managed.installAfterConsent(await pythonsOfWindow())) await this.restart();
   }
 
-  /** While the daemon starts again after a crash, a request waits for it. */
+  /** Sends a request; while the daemon restarts after a crash, the request waits for it. */
   async request<M extends keyof Requests>(method: M, params: Requests[M][0]): Promise<Requests[M][1]> {
     await this.start();
     while (this.state.kind === "starting") await new Promise<void>((resolve) => this.onceState(resolve));
@@ -82,7 +82,7 @@ export class Agent implements Disposable {
     return this.client.sendRequest<Requests[M][1]>(method, params);
   }
 
-  /** Tells the daemon if it runs; what it misses it is told when it starts. */
+  /** Notifies the daemon if it is running; what it misses is sent when it starts. */
   async notify<M extends keyof ClientNotifications>(method: M, params: ClientNotifications[M]): Promise<void> {
     if (this.client?.isRunning()) await this.client.sendNotification(method, params);
   }
@@ -128,11 +128,11 @@ export class Agent implements Disposable {
     client.registerFeature(new WithoutProgress());
     this.listen(client);
     await client.start();
-    // A client can be stopped only when it has started.
+    // A client cannot be stopped before it has started.
     if (era !== this.era) await client.stop();
   }
 
-  /** Who agreed to the daemon of an earlier version need not be asked for this one's. */
+  /** Installs this version's daemon without asking if the user has agreed to an earlier version's. */
   private async renewed() {
     if (!(await this.managed.wasInstalled()) || !(await this.managed.install(await pythonsOfWindow()))) return undefined;
     return this.managed.command();
@@ -140,7 +140,7 @@ export class Agent implements Disposable {
 
   private listen(client: LanguageClient): void {
     for (const method of NOTIFICATIONS) {
-      // The message edge: the daemon's contract says what this method carries.
+      // Data enters here: the daemon's contract defines the params of this method.
       client.onNotification(method, (params: unknown) =>
         this.notificationEmitter.fire({ method, params } as Notification));
     }
@@ -155,8 +155,8 @@ export class Agent implements Disposable {
     client.onRequest("editor/diagnostics", (params: { uris?: string[] }) => readDiagnostics(client, params));
     client.onRequest("editor/languageRequest", (params: { method: string; params: unknown }) =>
       answerLanguageRequest(client, params));
-    // The answer goes through approval/respond and input/respond, which also work after a reload; the
-    // request stays open until it is withdrawn, and says only that the question is before the user.
+    // The user's answer is sent by approval/respond or input/respond, which also work after a reload. This
+    // request stays open until the daemon withdraws it; it only shows that the user is being asked.
     for (const method of ["approval/request", "input/request"]) {
       client.onRequest(method, (asked: Approval | InputRequest, token) => {
         this.approvalEmitter.fire(asked);
@@ -175,7 +175,7 @@ export class Agent implements Disposable {
       await lendSecrets(client, this.context.secrets);
       this.enter({ kind: "running" });
     }
-    // A first start that does not succeed is told by `launch`; of a restart nobody else hears.
+    // `launch` reports a first start that fails; a restart that fails is reported only here.
     const isRestart = this.restarts.length > 0 && this.state.kind === "starting";
     if (state === State.Stopped && isRestart) this.fail("The daemon could not start again.", "");
   }
@@ -185,7 +185,7 @@ export class Agent implements Disposable {
     if (name === FOR_COMMANDS) await lendSecrets(this.client, this.context.secrets);
     if (!isKey(name)) return;
     await lendKey(this.client, this.context.secrets, name);
-    // The panel asks again which models there are.
+    // Makes the panel request the list of models again.
     this.enter(this.state);
   }
 
@@ -231,11 +231,11 @@ export class Agent implements Disposable {
   private onErrorLine(line: string): void {
     this.log.error(line);
     this.lastErrors = [...this.lastErrors, line].slice(-LAST_ERROR_LINES);
-    // Its end may be noticed before what it wrote last is read.
+    // The end of the process may be noticed before its last output is read.
     if (this.state.kind === "failed") this.showFailure();
   }
 
-  /** Restarts a daemon that had started, unless several in a row lived for less than a minute. */
+  /** Restarts a daemon that had started, unless several in a row ran for less than a minute. */
   private afterClose(): { action: CloseAction; handled: boolean } {
     const now = Date.now();
     const isInARow = now - (this.restarts.at(-1) ?? 0) < RESTART_WINDOW_MS;
@@ -254,7 +254,7 @@ export class Agent implements Disposable {
     this.showFailure();
   }
 
-  /** What the daemon wrote last is most often the reason. */
+  /** The last lines that the daemon wrote usually name the reason. */
   private showFailure(): void {
     const { message, details } = this.failure;
     const said = this.lastErrors.length > 0 ? `\n\n\`\`\`\n${this.lastErrors.join("\n")}\n\`\`\`` : "";
@@ -274,14 +274,14 @@ export class Agent implements Disposable {
   }
 }
 
-/** The panel says that the daemon does not run, and why; notifications would say it again. */
+/** Shows no notifications of its own: the panel already says that the daemon is not running, and why. */
 class QuietClient extends LanguageClient {
   override error(message: string, data?: unknown): void {
     super.error(message, data, false);
   }
 }
 
-/** The panel shows what runs; a progress notification per turn would say it twice. */
+/** Shows no progress notification per turn: the panel already shows what is running. */
 class WithoutProgress implements StaticFeature {
   fillClientCapabilities(capabilities: ClientCapabilities): void {
     capabilities.window = { ...capabilities.window, workDoneProgress: false };

@@ -1,4 +1,4 @@
-/** What waits for the user in this window: for the badge, the keys, the diff's title and the notification. */
+/** Requests that await the user in this window: for the badge, the keys, the diff's title and the notification. */
 
 import { commands, type Disposable, EventEmitter, Uri, window } from "vscode";
 import type { Agent } from "./agent";
@@ -14,7 +14,7 @@ const INERT_MS = 400;
 
 export class Approvals implements Disposable {
   private readonly waiting = new Map<string, Approval | InputRequest>();
-  /** When the one that comes next took its place, or was brought before the user. */
+  /** When the current request became the first one, or was shown to the user. */
   private since = 0;
   private readonly changed = new EventEmitter<number>();
   readonly onCount = this.changed.event;
@@ -32,7 +32,7 @@ export class Approvals implements Disposable {
     ];
   }
 
-  /** For the keys and the diff's title: what the diff or the panel shows is answered; all else is shown first. */
+  /** For the keys and the diff's title: answers the request that the diff or panel shows; any other is shown first. */
   async answer(effect: "allow" | "reject", clicked?: Uri): Promise<void> {
     const waiting = [...this.waiting.values()].filter((each) => "digest" in each);
     const diff = shownDiff(clicked);
@@ -41,8 +41,8 @@ export class Approvals implements Disposable {
     if (!shown) return waiting[0] && this.review(waiting[0]);
     const option = shown.options.find((each) => each.effect === effect && each.scope === "once");
     if (!option) return;
-    // What was typed there goes along: a note, or another command than the one that was asked for.
-    // Its buttons are inert at first.
+    // The panel adds what was typed there: a note, or a changed command.
+    // The panel's buttons are inert at first.
     if (shown.id === this.panel.askedId) return this.panel.tell({ type: "press", optionId: option.id });
     if (Date.now() - this.since < INERT_MS) return;
     const leftOut = this.panel.leftOut(shown.id);
@@ -58,7 +58,7 @@ export class Approvals implements Disposable {
     return this.proposal(approvalId) !== undefined;
   }
 
-  /** In the diff: the change at the cursor, or next to it, is left out or taken again. */
+  /** In the diff: leaves the change at the cursor, or the nearest one, out of the edit, or includes it again. */
   async leaveOut(clicked?: Uri): Promise<void> {
     const diff = shownDiff(clicked);
     const editor = window.activeTextEditor;

@@ -1,4 +1,4 @@
-/** The moments before the agent changed files, and the way back to each: its files as they were, the words stay. */
+/** Checkpoints: restores the files as they were before the agent changed them; the conversation itself stays. */
 
 import { type QuickPickItem, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
@@ -32,7 +32,7 @@ function row(checkpoint: Checkpoint): Row {
   return { label: title, description: `${formatAgo(createdAt)} · ${formatCount(nFiles, "file")}`, checkpoint };
 }
 
-/** What would happen is said before; when nothing would, there is nothing to agree to. */
+/** Says first what would happen, and asks for consent unless nothing would. */
 async function isAgreed({ title }: Checkpoint, { restored, conflicts }: RestoreResult): Promise<boolean> {
   const stays = conflicts.map(({ uri, reason }) => `${nameOf(uri)}: ${reason}`);
   if (restored.length === 0) {
@@ -48,7 +48,7 @@ async function isAgreed({ title }: Checkpoint, { restored, conflicts }: RestoreR
   return answer === action;
 }
 
-/** The conversation says it too, with a notice; what stays must not be missed. */
+/** Warns about a file that stays as it is, although a notice in the conversation says so too: it must not be missed. */
 function tell({ restored, conflicts }: RestoreResult): void {
   window.setStatusBarMessage(`oh: ${formatCount(restored.length, "file")} put back`, SAID_MS);
   const [first] = conflicts;

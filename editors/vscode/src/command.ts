@@ -1,4 +1,4 @@
-/** Finds the program that starts the daemon: the setting, this window's Python, the PATH, the extension's own. */
+/** Finds the program that starts the daemon: from the setting, this window's Python, the PATH, or the extension. */
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -21,7 +21,7 @@ export async function findDaemon(managed: ManagedDaemon): Promise<DaemonCommand 
 
 interface PythonApi { environments?: { getActiveEnvironmentPath(resource?: unknown): { path: string } } }
 
-/** The ones that the user has chosen here. A folder that nobody trusts may name its own; that is not started. */
+/** The interpreters that the user has chosen here. One that an untrusted folder names is not started. */
 export async function pythonsOfWindow(): Promise<string[]> {
   if (!workspace.isTrusted) return [];
   const folder = workspace.workspaceFolders?.[0]?.uri;

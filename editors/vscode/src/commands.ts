@@ -67,7 +67,7 @@ export function registerCommands(parts: Parts): Disposable[] {
   return Object.entries(actions).map(([name, action]) => commands.registerCommand(name, action));
 }
 
-/** `vscode://oh-daemon.oh-daemon/resume?id=CONVERSATION` shows that conversation. */
+/** Shows the conversation named by `vscode://oh-daemon.oh-daemon/resume?id=CONVERSATION`. */
 export async function openLink(uri: Uri, panel: Panel): Promise<void> {
   const conversationId = new URLSearchParams(uri.query).get("id");
   if (uri.path !== "/resume" || !conversationId) {
@@ -82,7 +82,7 @@ export async function showConversation(conversationId: string, panel: Panel): Pr
   await focusPanel();
 }
 
-/** What was done before it is shown counts too: VS Code looks only when something has changed. */
+/** Steps done before the walkthrough was shown count too: VS Code checks a step only when a context key changes. */
 async function showWalkthrough(): Promise<void> {
   await commands.executeCommand("workbench.action.openWalkthrough", WALKTHROUGH);
   for (const isShown of [false, true]) await commands.executeCommand("setContext", "oh.walkthroughShown", isShown);
@@ -92,14 +92,14 @@ async function focusPanel(): Promise<void> {
   await commands.executeCommand("oh.chat.focus");
 }
 
-/** Commands about the conversation in the panel. */
+/** Runs a command on the conversation in the panel. */
 async function ofPanel({ panel }: Parts, action: (conversationId: string) => Promise<unknown>): Promise<void> {
   const { conversationId } = panel;
   if (conversationId !== undefined) await told(() => action(conversationId));
   else void window.showInformationMessage("There is no conversation in the panel yet.");
 }
 
-/** A refusal is told, as the panel tells those of its buttons. */
+/** Shows an error to the user, as the panel does for its buttons. */
 export async function told(action: () => Promise<unknown>): Promise<void> {
   try {
     await action();

@@ -1,4 +1,4 @@
-/** Where the user is: the editor they worked in last, what is selected, open and wrong there. */
+/** What the user is looking at: the editor they used last, its selection and problems, and the open files. */
 
 import { Disposable, DiagnosticSeverity, languages, TabInputText, type TextEditor, type Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
@@ -6,7 +6,7 @@ import { toRange } from "./editor";
 import type { ContextChangedParams, Part } from "./protocol";
 
 const DEBOUNCE_MS = 50;
-/** A longer selection is named by its range alone. */
+/** A longer selection is sent as its range alone. */
 const MAX_SELECTED_CHARS = 32_768;
 
 export class EditorContext implements Disposable {
@@ -31,13 +31,13 @@ export class EditorContext implements Disposable {
     this.remember();
   }
 
-  /** A click into the panel, an output or a terminal leaves the editor that the user means. */
+  /** Clicking into the panel, an output or a terminal does not change the editor that the user means. */
   get editor(): TextEditor | undefined {
     this.remember();
     return this.last;
   }
 
-  /** What is selected, or the whole file when nothing is. */
+  /** The selection, or the whole file when nothing is selected. */
   get part(): Part | undefined {
     if (!this.editor) return undefined;
     const { document, selection } = this.editor;
@@ -63,7 +63,7 @@ export class EditorContext implements Disposable {
     this.timer = setTimeout(() => void this.send(), DEBOUNCE_MS);
   }
 
-  /** At once, unless it is known already: a message means where the user is when they send it. */
+  /** Sends the context at once, unless the daemon has it: a message refers to where the user is when they send it. */
   async send(): Promise<void> {
     clearTimeout(this.timer);
     if (this.agent.state.kind !== "running") return;

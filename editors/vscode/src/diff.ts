@@ -1,5 +1,5 @@
-/** The editor's own diffs: of an edit that is proposed, of one that is done, of all that a turn did.
- * A text of before or after lies in the log by its hash, so a tab also has it after a reload. */
+/** The editor's own diffs: of a proposed edit, of an edit that is done, of all changes of a turn.
+ * The log keeps the texts before and after by their hash, so a tab can show them after a reload too. */
 
 import { createHash } from "node:crypto";
 import { commands, type Disposable, EventEmitter, type Tab, TabInputTextDiff, type TextDocumentContentProvider, Uri, window, workspace } from "vscode";
@@ -7,7 +7,7 @@ import type { Agent } from "./agent";
 import { patched } from "./patch";
 import type { FileChange } from "./protocol";
 
-/** Not `oh-diff`: documents of that scheme are the daemon's. */
+/** Not `oh-diff`: the daemon's own documents have that scheme. */
 export const DIFF_SCHEME = "oh-change";
 
 interface Stored { conversationId: string; sha256?: string }
@@ -30,13 +30,13 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     try {
       return await readText(this.agent, conversationId, sha256);
     } catch {
-      // A tab of before a reload can be faster than the panel.
+      // After a reload, a restored tab may ask before the panel has opened the conversation.
       await this.agent.request("conversation/open", { conversationId, replay: "none" });
       return readText(this.agent, conversationId, sha256);
     }
   }
 
-  /** What an approval asks for; made from its patch and the text as it is now. */
+  /** Shows the edit that an approval asks for, computed from its patch and the current text. */
   async openProposal(approvalId: string, change: FileChange): Promise<void> {
     const proposed = await this.propose(approvalId, change);
     const file = Uri.parse(change.uri);
@@ -45,23 +45,23 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
       void window.showInformationMessage(`${name} has changed since, or the change is too long: see the diff in the panel.`);
       return;
     }
-    // What has no text yet has no file to show either.
+    // A file that is to be added does not exist yet, so there is none to show.
     const now = change.op === "add" ? file.with({ scheme: DIFF_SCHEME }) : file;
     await showDiff(now, proposed, `${name} (proposed)`);
   }
 
-  /** The user chose from what is asked for: where it is open it is shown so. */
+  /** Updates an open diff after the user has left out changes of the proposed edit or included them again. */
   async changeProposal(approvalId: string, change: FileChange): Promise<void> {
     if (proposalTabs(approvalId).length > 0) await this.propose(approvalId, change);
   }
 
-  /** One edit that is done, between its own two texts. */
+  /** Shows an edit that is done, between its own two texts. */
   async openDone(conversationId: string, change: FileChange): Promise<void> {
     const [before, after] = await this.sides(conversationId, change);
     await showDiff(before, after, `${workspace.asRelativePath(Uri.parse(change.uri))} (by the agent)`);
   }
 
-  /** All files of a turn in one editor. */
+  /** Shows all files of a turn in one editor. */
   async openTurn(conversationId: string, changes: readonly FileChange[]): Promise<void> {
     const rows = changes.map(async (change) => {
       const [before, after] = await this.sides(conversationId, change);
@@ -70,7 +70,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     await commands.executeCommand("vscode.changes", "Changes of this turn", await Promise.all(rows));
   }
 
-  /** The question is answered: what showed it goes. */
+  /** Closes the diffs of a request that has been answered. */
   async closeProposal(approvalId: string): Promise<void> {
     const shown = proposalTabs(approvalId);
     if (shown.length > 0) await window.tabGroups.close(shown, true);
@@ -81,7 +81,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     for (const each of [this.registration, this.changed]) each.dispose();
   }
 
-  /** Undefined when the change fits the file no more. */
+  /** Returns undefined when the change no longer fits the file. */
   private async propose(approvalId: string, change: FileChange): Promise<Uri | undefined> {
     const text = patched(await readNow(Uri.parse(change.uri)), change.patch ?? "");
     if (text === undefined) return undefined;
@@ -91,7 +91,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     return proposed;
   }
 
-  /** The file itself is the right side while it is as the agent left it, so that one can go on in it. */
+  /** The right side is the file itself while it is as the agent left it, so that the user can edit it there. */
   private async sides(conversationId: string, change: FileChange): Promise<[Uri, Uri]> {
     const file = Uri.parse(change.uri);
     const stored = (sha256: string | undefined) => storedUri(file, { conversationId, ...(sha256 && { sha256 }) });
@@ -122,7 +122,7 @@ async function showDiff(left: Uri, right: Uri, title: string): Promise<void> {
   await commands.executeCommand("vscode.diff", left, right, title, { preserveFocus: true, preview: true });
 }
 
-/** The whole of a text that the log keeps by its hash. */
+/** Reads a whole text that the log keeps by its hash. */
 async function readText(agent: Agent, conversationId: string, outputRef: string): Promise<string> {
   let text = "";
   let offset = 0;
@@ -134,7 +134,7 @@ async function readText(agent: Agent, conversationId: string, outputRef: string)
   }
 }
 
-/** The open document's text, else the file's; a file that does not exist yet is empty. */
+/** Reads the text of the open document, else of the file; a file that does not exist yet is empty. */
 async function readNow(file: Uri): Promise<string> {
   try {
     return (await workspace.openTextDocument(file)).getText();

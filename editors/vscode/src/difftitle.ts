@@ -1,4 +1,4 @@
-/** The diff before the user: a proposal that waits, or a change that is accepted or reverted in the diff's title. */
+/** The diff in view: a proposal that awaits approval, or a change to accept or revert from the diff's title. */
 
 import { commands, type Disposable, TabInputTextDiff, type Tab, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
@@ -10,7 +10,7 @@ type Shown =
   | { kind: "proposal"; tab: Tab; approvalId: string }
   | { kind: "change"; tab: Tab; conversationId: string; file: Uri };
 
-/** What these say can make a file wait for review, or wait no longer. */
+/** Events after which a file may await review, or no longer does. */
 const TOUCHING: ReadonlySet<string> = new Set(["changes.updated", "changes.reviewed", "status.changed"]);
 
 export class DiffTitle implements Disposable {
@@ -31,7 +31,7 @@ export class DiffTitle implements Disposable {
     ];
   }
 
-  /** All of the file that waits; what the user wrote since in the same place stays, and is said. */
+  /** Decides all pending changes of the file. Where the user has written since, their text stays, with a warning. */
   async settle(decision: "accept" | "revert", clicked?: Uri): Promise<void> {
     const shown = shownDiff(clicked);
     const uri = shown?.kind === "change" ? await this.waiting(shown) : undefined;
@@ -57,17 +57,17 @@ export class DiffTitle implements Disposable {
     await commands.executeCommand("setContext", "oh.hunksShown", hasChoice);
   }
 
-  /** The file as the daemon names it, if something of it waits for review. */
+  /** The file's URI as the daemon names it, if some of its changes await review. */
   private async waiting({ conversationId, file }: Extract<Shown, { kind: "change" }>): Promise<string | undefined> {
     if (this.agent.state.kind !== "running") return undefined;
-    // A conversation that this window has not opened cannot be reviewed in it.
+    // Fails for a conversation that this window has not opened; it cannot be reviewed here.
     const listed = await this.agent.request("changes/list", { conversationId }).catch(() => undefined);
     const found = listed?.files.find(({ uri }) => Uri.parse(uri).toString() === file.toString());
     return found?.state === "pending" || found?.state === "conflict" ? found.uri : undefined;
   }
 }
 
-/** In the active tab, or where the clicked title belongs to. */
+/** The diff in the active tab, or the one whose title was clicked. */
 export function shownDiff(clicked?: Uri): Shown | undefined {
   const { all, activeTabGroup } = window.tabGroups;
   const tabs = clicked ? all.map((group) => group.activeTab) : [activeTabGroup.activeTab];
@@ -86,7 +86,7 @@ function described(tab: Tab, { original, modified }: TabInputTextDiff): Shown | 
     const file = original.with({ scheme: "file", query: "" });
     return conversationId === null ? undefined : { kind: "change", tab, conversationId, file };
   }
-  // The daemon's own documents are named after the conversation, with the file behind it.
+  // URIs of the daemon's own documents have the conversation in the path and the file in the query.
   const conversationId = original.path.split("/").find((each) => each !== "");
   if (original.scheme !== "oh-diff" || !conversationId) return undefined;
   return { kind: "change", tab, conversationId, file: Uri.parse(original.query.replace(/^uri=/, "")) };

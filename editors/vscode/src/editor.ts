@@ -9,7 +9,7 @@ export type ApplyEditParams = Omit<Params, "edit"> & {
   edit: { documentChanges: readonly { textDocument: { uri: string; version: number }; edits: readonly TextEdit[] }[] };
 };
 
-/** One undo step in one document, if it still is the version that the edit was made for. */
+/** Applies the edit as one undo step in one document, if that still has the version the edit was made for. */
 export async function applyEdit(params: ApplyEditParams): Promise<ApplyEditResult> {
   const change = params.edit.documentChanges[0];
   const document = change && openDocument(change.textDocument.uri);
@@ -42,7 +42,7 @@ export function openDocument(uri: string): TextDocument | undefined {
   return workspace.textDocuments.find((document) => document.uri.toString() === wanted);
 }
 
-/** Beside the user's work, not in its place: the focus stays where it is. */
+/** Opens the diff without taking the focus from the user's work. */
 export async function openDiff({ oldUri, newUri, title }: OpenDiffParams): Promise<Record<string, never>> {
   const options = { preserveFocus: true, preview: true };
   await commands.executeCommand("vscode.diff", Uri.parse(oldUri), Uri.parse(newUri), title, options);

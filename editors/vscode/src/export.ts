@@ -1,4 +1,4 @@
-/** A conversation to give away: Markdown in an editor, a page or the log itself as a file. */
+/** Exports a conversation: Markdown in an editor, a page or the log itself as a file. */
 
 import { env, UIKind, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
@@ -29,7 +29,7 @@ export async function exportConversation(agent: Agent, conversationId: string): 
 }
 
 async function offerToOpen(place: Uri, format: Format): Promise<void> {
-  // A browser finds the file only where the editor's window and the file are on one computer.
+  // A browser can open the file only if the editor's window and the file are on the same computer.
   const isHere = env.uiKind === UIKind.Desktop && env.remoteName === undefined;
   const choices = [...(format === "html" && isHere ? ["Open in Browser"] : []), "Open in Editor"];
   const answer = await window.showInformationMessage(`Exported to ${workspace.asRelativePath(place)}.`, ...choices);

@@ -1,4 +1,4 @@
-/** Puts the parts together and gives each an owner; nothing starts before the panel or a command needs it. */
+/** Creates the parts and registers them for disposal; nothing starts before the panel or a command needs it. */
 
 import { type ExtensionContext, window, workspace } from "vscode";
 import { Agent } from "./agent";

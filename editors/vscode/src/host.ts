@@ -1,4 +1,4 @@
-/** What the panel asks of the editor: open, copy, insert, find files. Everything else goes to the daemon. */
+/** The panel's requests to the editor: open, copy, insert, find files. All others go to the daemon. */
 
 import { commands, env, Uri, window } from "vscode";
 import type { Agent } from "./agent";
@@ -45,7 +45,7 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
       return null;
     },
     "host/openLink": async ({ href }) => {
-      // A model's text may name any scheme; only what a browser shows is opened.
+      // A model's text may contain any scheme; only links that a browser shows are opened.
       if (/^https?:\/\//i.test(href)) await env.openExternal(Uri.parse(href, true));
       return null;
     },

@@ -1,4 +1,4 @@
-/** Answers the daemon's questions about code with what this window's language extensions know. */
+/** Answers the daemon's questions about code from this window's language extensions. */
 
 import {
   commands, type DocumentSymbol, extensions, type Hover, languages, type Location, type LocationLink, type MarkdownString,
@@ -29,7 +29,7 @@ export async function answerLanguageRequest(
 ): Promise<{ result: unknown }> {
   const answer = ANSWERS[method];
   if (!answer) throw new Error(`this editor cannot answer ${method}; it answers ${Object.keys(ANSWERS).join(", ")}`);
-  // The message edge: the daemon sends what LSP says for this method.
+  // Data enters here: the daemon sends the params that LSP defines for this method.
   return { result: await answer(client, params as never) };
 }
 
@@ -53,7 +53,7 @@ async function ask<T>(command: string, { textDocument, position }: Place, ...mor
   return commands.executeCommand<T>(command, uri, new CodePosition(position.line, position.character), ...more);
 }
 
-/** The document is open and its language awake: the first question must not miss who answers. */
+/** Opens the document and waits for its language extension, so that the first question gets an answer. */
 async function readied(uri: string): Promise<Uri> {
   const document = await workspace.openTextDocument(Uri.parse(uri));
   const event = `onLanguage:${document.languageId}`;
@@ -96,7 +96,7 @@ async function prepareRename(place: Place): Promise<unknown> {
   return found ? { range: toRange(found.range), placeholder: found.placeholder } : null;
 }
 
-/** Not applied: the daemon asks the user first, and edits each file as its own step. */
+/** The rename's edits are not applied here: the daemon asks the user first, and edits each file as its own step. */
 async function rename({ newName, ...place }: Place & { newName: string }): Promise<LspWorkspaceEdit | null> {
   const found = await ask<WorkspaceEdit | undefined>("vscode.executeDocumentRenameProvider", place, newName);
   if (!found || found.size === 0) return null;

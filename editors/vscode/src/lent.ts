@@ -5,11 +5,11 @@ import type { LanguageClient } from "vscode-languageclient/node";
 import type { SecretNames } from "./protocol";
 import { askForHidden, MIN_KEY_CHARS } from "./settings";
 
-/** What holds all of them, since a storage cannot be asked for its names. */
+/** One entry holds all of the secrets, since the storage cannot list its keys. */
 export const FOR_COMMANDS = "ohDaemon.commandSecrets";
 const NEW = "$(add) A new one…";
 
-/** Lends what is stored, and takes back what is stored no more. */
+/** Lends the stored secrets to the daemon, and takes back those that are no longer stored. */
 export async function lendSecrets(client: LanguageClient, secrets: SecretStorage): Promise<void> {
   try {
     const stored = await load(secrets);

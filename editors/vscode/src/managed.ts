@@ -1,5 +1,5 @@
-/** The daemon in a Python environment of the extension's own, made from what the extension brings along:
- * its wheel and the lock file of its dependencies, so that nothing is installed by its name alone. */
+/** The daemon in the extension's own Python environment, made from two files that come with the extension:
+ * the wheel and the lock file of its dependencies, so that nothing is installed by name alone. */
 
 import { execFile, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -14,7 +14,7 @@ const run = promisify(execFile);
 const PYTHONS = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python"];
 const IS_USABLE = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))";
 const LOCK = "requirements.lock";
-/** Written last: without it the environment is not whole. */
+/** Written last: without this file the environment is incomplete. */
 const MARK = "complete";
 const LAST_LINES = 12;
 
@@ -30,19 +30,19 @@ export class ManagedDaemon {
     this.brought = context.asAbsolutePath("daemon");
   }
 
-  /** The command of the installed one, if it is the one that belongs to this version of the extension. */
+  /** The command of the installed daemon, if it belongs to this version of the extension. */
   async command(): Promise<DaemonCommand | undefined> {
     const folder = await this.folder();
     const isWhole = await readFile(join(folder, MARK)).then(() => true, () => false);
     return isWhole ? { command: pythonIn(folder), args: ["-m", "oh_daemon"] } : undefined;
   }
 
-  /** Whether the user has agreed before, for an earlier version. */
+  /** Whether the user has agreed to the installation of an earlier version. */
   async wasInstalled(): Promise<boolean> {
     return (await this.environments()).length > 0;
   }
 
-  /** Asks first. True when the daemon is there. */
+  /** Installs the daemon after asking the user. Returns whether it is installed. */
   async installAfterConsent(pythons: readonly string[]): Promise<boolean> {
     const detail = "It comes with this extension and goes into the editor's own storage, in a Python environment that nothing else uses. "
       + "Its dependencies, about 300 MB, come from your package index, each checked against the list in this extension.";
@@ -50,7 +50,7 @@ export class ManagedDaemon {
     return answer === "Install" && this.install(pythons);
   }
 
-  /** Shows progress, and why it did not work. */
+  /** Installs with progress, and shows the reason when it fails. */
   async install(pythons: readonly string[]): Promise<boolean> {
     const options = { location: ProgressLocation.Notification, title: "Installing the oh daemon", cancellable: true };
     try {
@@ -87,7 +87,7 @@ export class ManagedDaemon {
     await Promise.all(others.map((each) => rm(each, { recursive: true, force: true })));
   }
 
-  /** Its output goes to the log; the end of it says why it did not work. */
+  /** Runs a program and logs its output; the end of the output says why it failed. */
   private async step(command: string, args: readonly string[], token: CancellationToken, onLine?: (line: string) => void): Promise<void> {
     if (token.isCancellationRequested) throw new Error("you stopped it.");
     this.log.info(`${command} ${args.join(" ")}`);
@@ -107,7 +107,7 @@ export class ManagedDaemon {
     if (code !== 0) throw new Error(last.slice(-LAST_LINES).join("\n"));
   }
 
-  /** Named after what is installed into it. */
+  /** The environment's folder, named after the hash of what is installed into it. */
   private async folder(): Promise<string> {
     const hash = createHash("sha256");
     for (const file of [await this.wheel(), join(this.brought, LOCK)]) hash.update(await readFile(file));

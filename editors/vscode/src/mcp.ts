@@ -1,4 +1,4 @@
-/** The MCP servers of the settings in a quick pick: how each stands, why, and what can be done about it. */
+/** The MCP servers of the settings in a quick pick: the state of each, its reason, and possible actions. */
 
 import { commands, type Disposable, env, type QuickInputButton, type QuickPick, type QuickPickItem, ThemeIcon, Uri, window } from "vscode";
 import type { Agent } from "./agent";
@@ -22,7 +22,7 @@ export async function showMcpServers(agent: Agent): Promise<void> {
   list.matchOnDetail = true;
   list.buttons = [SETTINGS];
   let nTold = 0;
-  // What was told while an answer was on its way may be newer than the answer.
+  // Notifications that came while the answer was on its way may be newer than the answer.
   const settle = async (work: Promise<McpServers>): Promise<void> => {
     const before = nTold;
     const { servers } = await work;

@@ -10,7 +10,7 @@ export function suggestions(editors: EditorContext): Suggestion[] {
   return [selection(editors), problems(editors.editor), terminal()].filter((each) => each !== undefined);
 }
 
-/** Extensions see a terminal's text only through the clipboard, which is put back. */
+/** Extensions can read a terminal's text only through the clipboard, whose content is restored. */
 export async function terminalText(what: "all" | "selection"): Promise<Part | undefined> {
   const before = await env.clipboard.readText();
   await env.clipboard.writeText("");

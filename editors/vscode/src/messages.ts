@@ -1,4 +1,4 @@
-/** What travels between the extension and its panel; `protocol.ts` has what the daemon adds to it. */
+/** Messages between the extension and its panel; `protocol.ts` has the daemon's own types in them. */
 
 import type { LeftOut } from "./proposal";
 import type {
@@ -7,7 +7,7 @@ import type {
 
 export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
-/** What can go along with a message; a terminal's text is read when it is chosen. */
+/** Something that can be attached to a message; a terminal's text is read when the terminal is chosen. */
 export interface Suggestion {
   kind: "selection" | "problems" | "terminal" | "file" | "symbol" | "conversation" | "command" | "skill";
   label: string;
@@ -15,11 +15,11 @@ export interface Suggestion {
   part?: Part;
 }
 
-/** What the panel asks of the extension itself. */
+/** The panel's requests to the extension itself. */
 export interface HostRequests {
   "host/openFile": [{ uri: string; range?: Range }, null];
   "host/openProposal": [{ approvalId: string; change: FileChange }, null];
-  /** Shows it where it is open. */
+  /** Updates the diff of the proposal if it is open. */
   "host/changeProposal": [{ approvalId: string; change: FileChange }, null];
   "host/openDone": [{ conversationId: string; change: FileChange }, null];
   "host/openTurn": [{ conversationId: string; changes: readonly FileChange[] }, null];
@@ -39,19 +39,19 @@ export type DaemonState =
   | { kind: "running" }
   | { kind: "failed"; message: string; details: string; canInstall?: boolean };
 
-/** Where in a conversation the user reads: an item, and how far below the upper edge it begins. */
+/** Where the user is reading in a conversation: an item, and how far below the upper edge it begins, in pixels. */
 export interface Place { conversationId: string; itemId: string; offset: number }
 
-/** What the window remembers for the panel, over hiding and reloading. */
+/** What the window remembers for the panel while that is hidden or reloaded. */
 export interface PanelMemory {
   conversationId?: string;
   draft?: string;
   attached?: readonly Part[];
   model?: string;
   options?: Record<string, string>;
-  /** None while the end is in sight. */
+  /** Undefined while the end is in view. */
   place?: Place;
-  /** By the approval that waits. */
+  /** By the id of the pending approval. */
   leftOut?: Record<string, LeftOut>;
 }
 
@@ -64,7 +64,7 @@ export type ToPanel =
   | { type: "show"; what: "new" | "list" | "input" }
   | { type: "open"; conversationId: string }
   | { type: "leaveOut"; approvalId: string; hunks: LeftOut }
-  /** A key of the editor stands for this button of the question. */
+  /** The user pressed an editor key that stands for this button of the request. */
   | { type: "press"; optionId: string };
 
 export type Notification = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications];
@@ -72,6 +72,6 @@ export type Notification = { [M in keyof Notifications]: { method: M; params: No
 export type FromPanel =
   | { type: "ready" }
   | { type: "call"; id: number; method: keyof Calls; params: unknown }
-  /** What waits for an answer where the user sees it. */
+  /** The id of the approval or question that the panel shows. */
   | { type: "asks"; id?: string }
   | { type: "memory"; memory: PanelMemory };

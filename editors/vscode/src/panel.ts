@@ -1,5 +1,5 @@
-/** The side panel's webview: hands requests through to the daemon and its notifications back, in batches.
- * It keeps nothing of a conversation but the streamed text of items under way, which no log has yet. */
+/** The side panel's webview: passes its requests to the daemon and notifications back, in batches.
+ * Of a conversation it keeps only the text of items that still stream, which is not in the log yet. */
 
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -29,7 +29,7 @@ export class Panel implements WebviewViewProvider, Disposable {
   private batch: Notification[] = [];
   private timer: NodeJS.Timeout | undefined;
   private unsent: ToPanel[] = [];
-  /** Item id to its text so far, while it streams. */
+  /** The text so far of each item that is streaming, by item id. */
   private readonly live = new Map<string, string>();
   private readonly listeners: Disposable[];
   private asked: string | undefined;
@@ -59,12 +59,12 @@ export class Panel implements WebviewViewProvider, Disposable {
     return this.memory.conversationId;
   }
 
-  /** The approval or question that the user has before them here. */
+  /** The approval or question that the panel shows. */
   get askedId(): string | undefined {
     return this.isReady ? this.asked : undefined;
   }
 
-  /** What the user chose from an edit that waits, here or in its diff. */
+  /** The changes that the user has left out of a pending edit, here or in its diff. */
   leftOut(approvalId: string): LeftOut {
     return this.memory.leftOut?.[approvalId] ?? [];
   }
@@ -81,13 +81,13 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.view.badge = count > 0 ? { value: count, tooltip } : undefined;
   }
 
-  /** Sent at once, or when the panel has opened. */
+  /** Sends it now, or as soon as the panel has opened. */
   tell(message: ToPanel): void {
     if (this.isReady) this.post(message);
     else this.unsent.push(message);
   }
 
-  /** Shows this conversation, now or when the panel has opened. */
+  /** Shows this conversation now, or as soon as the panel has opened. */
   async open(conversationId: string): Promise<void> {
     if (this.isReady) this.post({ type: "open", conversationId });
     else await this.context.workspaceState.update(MEMORY, { ...this.memory, conversationId });
@@ -97,7 +97,7 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.view = view;
     view.webview.options = { enableScripts: true, localResourceRoots: [] };
     view.webview.onDidReceiveMessage((message: FromPanel) => void this.receive(message));
-    // Hidden, its page is gone; what is for it waits until the next one says that it is ready.
+    // A hidden view loses its page; messages for it wait until the next page says that it is ready.
     view.onDidChangeVisibility(() => {
       if (!view.visible) this.isReady = false;
     });
@@ -140,7 +140,7 @@ export class Panel implements WebviewViewProvider, Disposable {
     }
   }
 
-  /** The message edge: the panel is ours, and `Calls` types its requests where they are made. */
+  /** Data enters here: the panel is our own code, and `Calls` types its requests where they are made. */
   private async answer(method: string, params: unknown): Promise<unknown> {
     if (method in this.host) {
       const handler = this.host[method as keyof HostRequests] as (params: unknown) => Promise<unknown>;
@@ -167,7 +167,7 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.remember(notification);
     if (!this.isReady) return;
     const last = this.batch.at(-1);
-    // Pieces of one text that follow each other become one.
+    // Consecutive pieces of the same text are merged into one.
     if (notification.method === "conversation/delta" && last?.method === "conversation/delta"
       && last.params.itemId === notification.params.itemId && last.params.channel === notification.params.channel) {
       last.params = { ...last.params, text: last.params.text + notification.params.text };
@@ -205,7 +205,7 @@ function errorInfo(error: unknown): ErrorInfo {
   return { ...info, ...(data?.hint && { hint: data.hint }) };
 }
 
-/** Script and style are in the page itself: it is there sooner, and may load nothing at all. */
+/** Script and style are inlined: the page appears sooner, and need not be allowed to load anything. */
 async function page(folder: string): Promise<string> {
   const nonce = randomBytes(16).toString("base64");
   const [script, style] = await Promise.all(["main.js", "panel.css"].map((name) => readFile(join(folder, name), "utf8")));

@@ -2,7 +2,7 @@
 
 interface Hunk { start: number; before: string[]; after: string[] }
 
-/** The text with the patch applied, or undefined when it does not fit. Lines keep their endings. */
+/** Returns the text with the patch applied, or undefined when it does not fit. Lines keep their endings. */
 export function patched(text: string, patch: string): string | undefined {
   const lines = text.split(/(?<=\n)/);
   const result: string[] = [];
@@ -19,7 +19,7 @@ export function patched(text: string, patch: string): string | undefined {
   return [...result, ...lines.slice(at)].join("");
 }
 
-/** Undefined for a patch that was cut: its last line is none of a diff. */
+/** Returns undefined for a patch that was truncated: its last line is not part of a diff. */
 function hunksOf(patch: string): Hunk[] | undefined {
   const hunks: Hunk[] = [];
   for (const line of patch.split("\n")) {
@@ -39,7 +39,7 @@ function hunksOf(patch: string): Hunk[] | undefined {
   return hunks;
 }
 
-/** Git's mark for a file that does not end in a newline belongs to the line above it. */
+/** Git's marker for a missing newline at the end of a file applies to the line above it. */
 function dropLastNewline(hunk: Hunk): void {
   for (const side of [hunk.before, hunk.after]) {
     const last = side.at(-1);
@@ -47,7 +47,7 @@ function dropLastNewline(hunk: Hunk): void {
   }
 }
 
-/** Where the hunk stands: at its line, or at the only other place that has this text. */
+/** Where the hunk applies: at its line, or at the only other place that has this text. */
 function findHunk(lines: string[], before: string[], start: number): number | undefined {
   const fits = (at: number) => before.every((line, i) => sameLine(lines[at + i], line));
   if (fits(start)) return start;

@@ -1,4 +1,4 @@
-/** How far the user has come, as context keys for `when` clauses and the steps of the walkthrough. */
+/** The user's progress, as context keys for `when` clauses and the steps of the walkthrough. */
 
 import { commands, type Disposable } from "vscode";
 import type { Agent } from "./agent";

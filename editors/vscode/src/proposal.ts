@@ -1,18 +1,18 @@
-/** What the user chose from an edit that waits: any of its hunks can be left out before it is written. */
+/** The user's choice in a pending edit: any of its hunks can be left out before it is written. */
 
 import type { Approval, ApprovalOption, FileChange, Hunk, NamedHunk, Subject } from "./protocol";
 
 const MAX_REMEMBERED = 20;
 
-/** By the number of the hunk. */
+/** The indexes of the hunks that are left out. */
 export type LeftOut = readonly number[];
 
-/** A line of a patch, and which hunk it belongs to; those around the changes, and heads, belong to none. */
+/** A line of a patch, and the hunk that it belongs to; context lines and headers belong to none. */
 export interface Row { line: string; sign: "" | " " | "-" | "+"; hunk?: number | undefined }
 
 export interface Proposal { changes: readonly FileChange[]; hunks: readonly (Hunk | NamedHunk)[] }
 
-/** Undefined when the edit is decided as a whole. */
+/** Returns undefined when the edit can only be decided as a whole. */
 export function proposalOf({ editable, subject }: Approval): Proposal | undefined {
   if (!editable || subject.kind !== "fileChange" || !subject.hunks) return undefined;
   return { changes: subject.changes, hunks: subject.hunks };
@@ -22,26 +22,26 @@ export function toggled(leftOut: LeftOut, hunk: number): LeftOut {
   return leftOut.includes(hunk) ? leftOut.filter((each) => each !== hunk) : [...leftOut, hunk];
 }
 
-/** "2 of 3 changes"; undefined when it is all of them. */
+/** Returns for instance "2 of 3 changes", or undefined when none is left out. */
 export function countWords(proposal: Proposal | undefined, leftOut: LeftOut): string | undefined {
   if (!proposal || leftOut.length === 0) return undefined;
   const n = proposal.hunks.length;
   return `${n - leftOut.length} of ${n} changes`;
 }
 
-/** An answer that lasts is one to the whole edit, and without any change there is nothing to allow. */
+/** With changes left out, an edit can be allowed only once, and only if at least one change remains. */
 export function canAnswer({ effect, scope }: ApprovalOption, proposal: Proposal | undefined, leftOut: LeftOut): boolean {
   const isWhole = !proposal || leftOut.length === 0;
   return effect === "reject" || isWhole || (scope === "once" && leftOut.length < proposal.hunks.length);
 }
 
-/** What is remembered; of edits that are answered long since it is forgotten. */
+/** Adds a choice to the remembered ones; the oldest are forgotten. */
 export function remembered(all: Record<string, LeftOut> | undefined, approvalId: string, leftOut: LeftOut): Record<string, LeftOut> {
   const others = Object.entries(all ?? {}).filter(([id]) => id !== approvalId);
   return Object.fromEntries([...others.slice(-MAX_REMEMBERED), [approvalId, leftOut]]);
 }
 
-/** The subject without what is left out; undefined when nothing is. */
+/** Returns the subject without the hunks that are left out, or undefined when none is. */
 export function editedSubject(approval: Approval, leftOut: LeftOut): Subject | undefined {
   const { subject } = approval;
   const proposal = proposalOf(approval);
@@ -49,7 +49,7 @@ export function editedSubject(approval: Approval, leftOut: LeftOut): Subject | u
   return { ...subject, hunks: proposal.hunks.filter((_, i) => !leftOut.includes(i)) };
 }
 
-/** The change of one file without what is left out: the old lines are there instead. */
+/** Returns the change of one file without the hunks that are left out: their old lines stay. */
 export function changeWithout(change: FileChange, { hunks }: Proposal, leftOut: LeftOut): FileChange {
   const isOut = ({ hunk }: Row) => hunk !== undefined && leftOut.includes(hunk);
   const kept = rowsOf(change, hunks).filter((row) => row.sign !== "+" || !isOut(row));
@@ -57,14 +57,14 @@ export function changeWithout(change: FileChange, { hunks }: Proposal, leftOut: 
   return { ...change, patch: lines.join("\n") };
 }
 
-/** An edit of several files says of each hunk where it is. */
+/** In an edit of several files each hunk names its file. */
 export function isOf(hunk: Hunk | NamedHunk, change: FileChange): boolean {
   return !("uri" in hunk) || hunk.uri === change.uri;
 }
 
 export interface Cursor { change: FileChange; line: number; side: "before" | "after" }
 
-/** The hunk at the line, or the nearest one, of the file as it is or as it would be. */
+/** Returns the hunk at the line, or the nearest one, in the file as it is or as it would be. */
 export function hunkNear({ change, line, side }: Cursor, { hunks }: Proposal, leftOut: LeftOut): number | undefined {
   let moved = 0;
   let nearest: { hunk: number; distance: number } | undefined;
@@ -80,7 +80,7 @@ export function hunkNear({ change, line, side }: Cursor, { hunks }: Proposal, le
   return nearest?.hunk;
 }
 
-/** A hunk counts lines from 0, the head of a patch from 1. */
+/** Splits a patch into rows. Hunks count lines from 0, the headers of a patch from 1. */
 export function rowsOf(change: FileChange, hunks: Proposal["hunks"]): Row[] {
   const rows: Row[] = [];
   let [old, now] = [-1, -1];
@@ -96,7 +96,7 @@ export function rowsOf(change: FileChange, hunks: Proposal["hunks"]): Row[] {
     const last = rows.at(-1);
     if (head) [old, now] = [startOf(head[1], head[2]), startOf(head[3], head[4])];
     if (head || old < 0) rows.push({ line, sign: "" });
-    // Git's mark for a file that does not end in a newline belongs to the line above it.
+    // Git's marker for a missing newline at the end of a file applies to the line above it.
     else if (line.startsWith("\\") && last) rows.push({ ...last, line });
     else if (line.startsWith("-")) rows.push({ line, sign: "-", hunk: hunkAt("old", old++) });
     else if (line.startsWith("+")) rows.push({ line, sign: "+", hunk: hunkAt("new", now++) });

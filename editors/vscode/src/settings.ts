@@ -1,4 +1,4 @@
-/** The daemon's settings as the user has set them, and the keys that are kept in the secret storage. */
+/** The daemon's settings as the user has set them, and the API keys in the secret storage. */
 
 import { type SecretStorage, window, workspace } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
@@ -7,10 +7,10 @@ const KEYS = [
   "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "MISTRAL_API_KEY",
   "DEEPSEEK_API_KEY", "XAI_API_KEY", "GROQ_API_KEY", "OH_DAEMON_API_KEY",
 ] as const;
-/** What the daemon takes. */
+/** The shortest secret that the daemon accepts. */
 export const MIN_KEY_CHARS = 8;
 
-/** Only what somebody set: a default sent along would outrank the environment and the user's file. */
+/** Only values that somebody set: a default sent along would override the environment and the user's file. */
 export function daemonSettings(): Record<string, unknown> {
   const configuration = workspace.getConfiguration("ohDaemon");
   const values: Record<string, unknown> = {};
@@ -26,12 +26,12 @@ export function isKey(name: string): boolean {
   return KEYS.some((key) => key === name);
 }
 
-/** Lends the daemon what is stored: in a request, which no process list and no log shows. */
+/** Lends the stored keys to the daemon, in requests, which appear in no process list and no log. */
 export async function lendKeys(client: LanguageClient, secrets: SecretStorage): Promise<void> {
   for (const name of await storedKeys(secrets)) await lendKey(client, secrets, name);
 }
 
-/** Or takes it back, when it is stored no more. */
+/** Lends one key, or takes it back when it is no longer stored. */
 export async function lendKey(client: LanguageClient, secrets: SecretStorage, name: string): Promise<void> {
   const value = await secrets.get(name);
   const sent = value ? client.sendRequest("secret/set", { name, value }) : client.sendRequest("secret/remove", { name });
@@ -50,7 +50,7 @@ export async function askForKey(secrets: SecretStorage): Promise<void> {
   await (key === "" ? secrets.delete(choice.label) : secrets.store(choice.label, key));
 }
 
-/** For a value that nobody shall see; `problemOf` says what is wrong with one that is not empty. */
+/** Asks for a value with hidden input; `problemOf` says what is wrong with a value that is not empty. */
 export function askForHidden(title: string, problemOf: (text: string) => string | undefined): Thenable<string | undefined> {
   return window.showInputBox({
     title,

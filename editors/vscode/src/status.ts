@@ -1,4 +1,4 @@
-/** The status-bar item: what the agents of this window do, in a word; in its tooltip, what they used. */
+/** The status bar item: says in a word what the agents of this window are doing, and in its tooltip what they used. */
 
 import { commands, type Disposable, MarkdownString, StatusBarAlignment, ThemeColor, window } from "vscode";
 import type { Agent } from "./agent";
@@ -20,7 +20,7 @@ const MAX_ROWS = 5;
 
 export class StatusItem implements Disposable {
   private readonly item = window.createStatusBarItem("oh.status", StatusBarAlignment.Right, 90);
-  /** The one that changed last is at the end. */
+  /** The conversation that changed last is at the end. */
   private readonly conversations = new Map<string, ConversationInfo>();
   private readonly listeners: Disposable[];
   private nPending = 0;
@@ -75,7 +75,7 @@ export class StatusItem implements Disposable {
   private tooltip(what: string): MarkdownString {
     const text = new MarkdownString(what);
     for (const info of [...this.conversations.values()].slice(-MAX_ROWS).reverse()) {
-      // A title is the user's text: it is shown as it is, not as Markdown.
+      // A title is plain text of the user's, so it is not rendered as Markdown.
       text.appendMarkdown("\n\n").appendText(`${info.title || "Untitled"}: ${describeUsage(info)}`);
     }
     return text;

@@ -1,4 +1,4 @@
-/** Numbers and times as people read them, the same in the panel and around it. */
+/** Formats numbers and times for people, the same in the panel and around it. */
 
 import type { Usage } from "./protocol";
 
@@ -12,7 +12,7 @@ export function formatDuration(ms: number): string {
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
 
-/** Empty when nothing was paid, or nobody knows how much. */
+/** Empty when nothing was paid, or when the cost is unknown. */
 export function formatCost(usage: Usage | undefined): string {
   const amount = usage?.cost?.amount ?? 0;
   return amount === 0 ? "" : `$${amount.toFixed(amount < 1 ? 3 : 2)}`;
