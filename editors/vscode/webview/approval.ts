@@ -1,4 +1,4 @@
-/** The question that waits longest: exactly what is asked, its risk, and the answers the daemon offers. */
+/** The oldest pending approval: exactly what is asked, its risk, and the answers that the daemon offers. */
 
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
 import type { Approval, ApprovalOption, Subject } from "../src/protocol";
@@ -12,7 +12,7 @@ export const INERT_MS = 400;
 
 const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
-/** `by` names the sub-agent that asks, if it is one; `onLeaveOut` gets what the user leaves out of an edit. */
+/** `by` names the sub-agent that asks, if any; `onLeaveOut` gets the hunks that the user leaves out of an edit. */
 export interface Asked { folders: readonly string[]; by: string | undefined; onLeaveOut: (hunks: LeftOut) => void }
 export interface ApprovalCard { element: HTMLElement; leaveOut: (hunks: LeftOut) => void }
 
@@ -59,7 +59,7 @@ export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: As
   return { element, leaveOut };
 }
 
-/** The two answers of every day come first, those that last behind them. */
+/** Makes the buttons: the two everyday answers first, then those that last. */
 function answersOf(approval: Approval, note: HTMLInputElement, edited: SubjectView["edited"]): { option: ApprovalOption; button: HTMLButtonElement }[] {
   const answer = ({ id, effect }: ApprovalOption) => {
     const editedSubject = effect === "allow" ? edited() : undefined;
@@ -80,7 +80,7 @@ function answersOf(approval: Approval, note: HTMLInputElement, edited: SubjectVi
   }));
 }
 
-/** What an answer that lasts is about. */
+/** What a lasting answer covers. */
 function covered(subject: Subject): string {
   switch (subject.kind) {
     case "command":
@@ -134,7 +134,7 @@ function subjectView({ id, subject, title, editable }: Approval, folders: readon
   }
 }
 
-/** Where it runs, if that is not the conversation's own folder. */
+/** The folder in which the command runs, unless it is the conversation's own. */
 function place(cwd: string, folders: readonly string[]): string | undefined {
   const home = decodeURIComponent(folders[0] ?? "").replace(/^file:\/\//, "");
   if (cwd === home) return undefined;
@@ -144,7 +144,7 @@ function place(cwd: string, folders: readonly string[]): string | undefined {
 function editableCommand(subject: Extract<Subject, { kind: "command" }>, folders: readonly string[]): SubjectView {
   const field = h("textarea.exact", { rows: 1, spellcheck: "false", "aria-label": "Command, can be edited before it runs" });
   field.value = subject.command;
-  // All of the command is in sight, at every width: what is allowed must be what was read.
+  // The whole command is visible at every width: the user must have read what they allow.
   new ResizeObserver(() => {
     field.style.height = "auto";
     field.style.height = `${field.scrollHeight + 2}px`;

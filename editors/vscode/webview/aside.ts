@@ -1,4 +1,4 @@
-/** A side question: answered from what was said so far, and no part of the conversation. */
+/** A side question: answered from the conversation so far, without becoming part of it. */
 
 import { h, icon } from "./dom";
 import { call } from "./host";
@@ -9,7 +9,7 @@ export class Aside {
 
   constructor(private readonly onError: (error: unknown) => void) {}
 
-  /** An earlier one makes place. */
+  /** Asks a question; it replaces an earlier one. */
   ask(conversationId: string, question: string): void {
     const answer = h("div.aside-answer", { role: "status" }, h("p.divider", {}, "Thinking…"));
     const close = h("button.quiet", { title: "Close", "aria-label": "Close the side question", onclick: () => this.clear() }, icon("cross"));
@@ -24,7 +24,7 @@ export class Aside {
     });
   }
 
-  /** Another conversation has other questions. */
+  /** Removes the question, for instance when another conversation is shown. */
   clear(): void {
     this.element.replaceChildren();
   }

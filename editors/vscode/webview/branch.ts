@@ -1,4 +1,4 @@
-/** What can be done from a message of the user: another conversation that begins there, or the way back to before it. */
+/** The actions at a message of the user: fork the conversation before it, or go back to before it. */
 
 import type { Part, RollbackResult, UserMessageItem } from "../src/protocol";
 import { formatCount } from "../src/words";
@@ -9,7 +9,7 @@ import { call } from "./host";
 export interface BranchActions {
   open: (conversationId: string) => Promise<void>;
   startNew: () => void;
-  /** The message is not in the conversation; its words are the user's again. */
+  /** The message is no longer in the conversation; its content goes back into the input. */
   returned: (content: readonly Part[]) => void;
   fail: (error: unknown) => void;
 }
@@ -17,7 +17,7 @@ export interface BranchActions {
 export class Branches {
   constructor(private readonly actions: BranchActions) {}
 
-  /** In sight when the message has the pointer or the keyboard. */
+  /** Makes the buttons, which are visible while the message has the pointer or the keyboard focus. */
   buttons(item: UserMessageItem, conversationId: string): HTMLElement {
     const button = (name: IconName, label: string, act: () => Promise<void>) =>
       h("button.quiet", { title: label, "aria-label": label, onclick: () => act().catch(this.actions.fail) }, icon(name));
@@ -27,7 +27,7 @@ export class Branches {
     return buttons;
   }
 
-  /** The other conversation ends before the message, which can be changed and sent there. */
+  /** Opens a copy of the conversation up to before the message, which the user can change and send there. */
   private async fork({ id, content }: UserMessageItem, conversationId: string): Promise<void> {
     const before = (await call("conversation/read", { conversationId, before: id, limit: 1 })).items.at(-1);
     if (before) {
@@ -39,7 +39,7 @@ export class Branches {
     this.actions.returned(content);
   }
 
-  /** What would happen is asked for first, and shown under the message. */
+  /** Shows under the message what going back would do, before it is done. */
   private async preview(item: UserMessageItem, conversationId: string, buttons: HTMLElement): Promise<void> {
     const found = await call("conversation/rollback", { conversationId, toItemId: item.id, files: "restore", dryRun: true });
     const message = buttons.parentElement;

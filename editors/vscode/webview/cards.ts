@@ -24,10 +24,10 @@ const REASONS: Record<string, string> = {
   superseded: "your message came instead",
 };
 
-/** The folders in a title such as `Edit src/shop/prices.py`; the file's tooltip has them. */
+/** The folders in a title such as `Edit src/shop/prices.py`; only the file's tooltip shows them. */
 const FOLDERS = /\S*\/(?=[^/]*$)/;
 
-/** The element, or undefined for what is not shown. */
+/** Returns the element, or undefined for an item that is not shown. */
 export function card(item: Exclude<Item, SubagentItem>, conversationId: string): HTMLElement | undefined {
   if (item.reason === "retried") return undefined;
   switch (item.kind) {
@@ -46,20 +46,20 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
   }
 }
 
-/** Some calls have looks of their own while all goes well. */
+/** Some tool calls have cards of their own, some only while they succeed. */
 function callCard(item: ToolItem, conversationId: string): HTMLElement | undefined {
   const isWell = ["pending", "running", "completed"].includes(item.status);
   if (item.tool === "ask") return questionItem(item);
-  // The cards of its sub-agents follow.
+  // The cards of its sub-agents follow and take its place.
   if (item.tool === "delegate" && isWell) return undefined;
   if (item.tool === "finish" && item.status === "completed") return h("article.agent", { "aria-label": "Agent" }, markdown(output(item)));
   return toolCard(item, conversationId);
 }
 
-/** A question of the agent reads like its other words, with what came of it. */
+/** Shows a question of the agent like its other text, with the outcome. */
 function questionItem(item: ToolItem): HTMLElement | undefined {
   const { question } = item.args;
-  // While it waits it stands above the input.
+  // A pending question is shown above the input.
   if (typeof question !== "string" || item.status === "pending" || item.status === "running") return undefined;
   const asked = h("article.agent", { "aria-label": "Question of the agent" }, markdown(question));
   const isAnswered = item.status === "completed" && item.reason === undefined;
@@ -70,12 +70,12 @@ function questionItem(item: ToolItem): HTMLElement | undefined {
 
 export function noticeCard({ severity, title, description }: Pick<NoticeItem, "severity" | "title" | "description">): HTMLElement {
   if (description === undefined) return h("div.notice", { "data-severity": severity }, ...withCode(title));
-  // Some titles begin the sentence that the description ends.
+  // Some titles are the beginning of a sentence that the description completes.
   const isWhole = /[.:,]$/.test(title);
   return h("div.notice", { "data-severity": severity }, h("strong", {}, isWhole ? title : `${title}:`), " ", ...withCode(description));
 }
 
-/** Names stand between backticks. */
+/** Shows text between backticks as code. */
 function withCode(text: string): (string | HTMLElement)[] {
   return text.split(/`([^`]+)`/).map((piece, i) => (i % 2 === 1 ? h("code", {}, piece) : piece));
 }
@@ -99,7 +99,7 @@ export function part(value: Part, conversationId = ""): HTMLElement {
   }
 }
 
-/** The written part of a message, as it was typed. */
+/** Returns the text of a message as it was typed, without attachments. */
 export function textOf(content: readonly Part[]): string {
   return content.map((each) => {
     if (each.type === "command") return `/${each.name} ${each.args ?? ""}`.trim();
@@ -107,7 +107,7 @@ export function textOf(content: readonly Part[]): string {
   }).join("").trim();
 }
 
-/** A file and the log of a conversation can be opened; another resource is just named. */
+/** Files and conversation logs can be opened; any other resource is only named. */
 function fileChip(uri: string, label: string, range?: Range): HTMLElement {
   if (!/^(file|oh-log):/.test(uri)) return h("span.chip", { title: uri }, icon("file"), label);
   const open = () => run("host/openFile", { uri, ...(range && { range }) });
@@ -133,7 +133,7 @@ function toolCard(item: ToolItem, conversationId: string): HTMLElement {
   return h("article.card", attributes, h("div.card-head", {}, ...head), ...body);
 }
 
-/** The head of the card says which file; the diff needs none of its own. */
+/** The header of the card names the file, so the diff needs no header of its own. */
 function editCard(item: ToolItem, change: FileChange, conversationId: string): HTMLElement {
   const status = STATUS[item.status];
   const attributes = { "data-kind": item.kind, "data-status": item.status, "aria-label": item.title };
@@ -153,7 +153,7 @@ function onlyChange(item: ToolItem): FileChange | undefined {
 
 function notes(item: ToolItem): HTMLElement[] {
   const reason = item.reason === undefined ? undefined : REASONS[item.reason];
-  // Only the user's choice brings them into the arguments.
+  // The arguments have `hunks` only if the user left some out.
   const isPart = item.kind === "fileChange" && item.status === "completed" && "hunks" in item.args;
   const words = reason ?? (isPart ? "Without the changes that you left out" : undefined);
   return words === undefined ? [] : [h("p.note", {}, words)];
@@ -174,12 +174,12 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   return [...(text === "" ? [] : [pre]), ...images, ...(whole ? [whole] : []), ...note];
 }
 
-/** The message edge: blocks of a result are MCP's. */
+/** Data enters here: the content blocks of a result have MCP's form. */
 function isImage(block: Record<string, unknown>): block is Record<string, unknown> & ImageSource {
   return block.type === "image" && typeof block.mimeType === "string";
 }
 
-/** The last line of a command's text repeats what the head of the card says. */
+/** Drops the last line of a command's text, which repeats the header of the card. */
 function output(item: ToolItem): string {
   const text = item.content.flatMap(({ text: part }) => (typeof part === "string" ? [part] : [])).join("\n");
   return item.kind === "command" ? text.replace(/\n?\[exit code [^\n]*\]\s*$/, "").trimEnd() : text.trimEnd();
@@ -193,7 +193,7 @@ function meta(item: ToolItem): string {
   return [ended, exit, item.kind === "command" ? duration : ""].filter(Boolean).join(" · ");
 }
 
-/** Counts while the command runs; `tick` moves it on. */
+/** Shows how long the command has been running; `tick` updates it. */
 function elapsed({ startedAt }: ToolItem): HTMLElement {
   const element = h("span.elapsed", { "data-since": Date.parse(startedAt ?? "") || Date.now() });
   tick(element);
@@ -218,7 +218,7 @@ function plan(item: PlanItem): HTMLElement {
   return h("ul.plan", {}, ...entries);
 }
 
-/** A long path breaks behind its folders first. */
+/** Lets a long path break after its slashes first. */
 function breakable(text: string): (string | HTMLElement)[] {
   return text.split(/(?<=\/)/).flatMap((piece) => [piece, h("wbr")]);
 }
@@ -233,13 +233,13 @@ function thought({ status, startedAt, endedAt }: Item): string {
   return ms < 1000 ? "Thought" : `Thought for ${formatDuration(ms)}`;
 }
 
-/** Shows the text as it is now in the card of before; false when that must be made anew. */
+/** Updates the text of an existing card. Returns false when the card must be made again. */
 export function updateText(old: HTMLElement, item: Item): boolean {
   const shown = old.querySelector<HTMLElement>(":scope > .markdown");
   if (!shown || item.reason === "retried" || !("text" in item) || item.text === "") return false;
   updateMarkdown(shown, item.text);
   if (item.kind === "reasoning" && item.status !== "running") {
-    // Once: whoever opens it then goes on reading.
+    // Collapse it only once: a user who opens it afterwards wants to read it.
     if (old.dataset.status === "running") old.removeAttribute("open");
     old.dataset.status = item.status;
     old.querySelector("summary")?.replaceChildren(thought(item));

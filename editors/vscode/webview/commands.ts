@@ -1,4 +1,4 @@
-/** What `/` offers: the daemon's prompt templates, and what the panel can do for this conversation. */
+/** The commands that `/` offers: the daemon's prompt templates, and the panel's own commands. */
 
 import type { Suggestion } from "../src/messages";
 import type { CommandInfo, Part } from "../src/protocol";
@@ -8,7 +8,7 @@ export interface LocalCommand {
   name: string;
   description: string;
   isPossible: () => boolean;
-  /** With what the user wrote after the name. */
+  /** Gets the text that the user wrote after the name. */
   run: (text: string) => void;
   needsText?: true;
 }
@@ -21,7 +21,7 @@ export class SlashCommands {
   constructor(private readonly local: readonly LocalCommand[]) {}
 
   async find(query: string): Promise<Suggestion[]> {
-    // Skills come and go with their files, so each list is a new one.
+    // Skills come and go with their files, so the templates are read again each time the list opens.
     if (query === "" || !this.templates) this.templates = (await call("command/list", {})).commands;
     const local = this.local.filter((each) => each.isPossible());
     return [...this.templates, ...local]
@@ -29,7 +29,7 @@ export class SlashCommands {
       .map(({ name, description }) => ({ kind: "command", label: `/${name}`, detail: description }));
   }
 
-  /** True when it was one of the panel's own, which has been carried out. One that lacks its text is not. */
+  /** Runs a command of the panel's own. Returns false if the message is none, or lacks the text that it needs. */
   run(message: string): boolean {
     const [, label, text = ""] = WRITTEN.exec(message) ?? [];
     const command = this.local.find(({ name, needsText, isPossible }) => name === label && (text !== "") === (needsText ?? false) && isPossible());
@@ -37,7 +37,7 @@ export class SlashCommands {
     return command !== undefined;
   }
 
-  /** `/fix the test` as the daemon takes it; what starts with an unknown name is text. */
+  /** Turns `/fix the test` into the part that the daemon expects; with an unknown name it is plain text. */
   async part(text: string): Promise<Part> {
     const [, name, args = ""] = WRITTEN.exec(text) ?? [];
     if (name === undefined) return { type: "text", text };

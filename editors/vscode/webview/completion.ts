@@ -1,9 +1,9 @@
-/** The list above the input: `@` offers what can go along with a message, `/` at its start offers commands. */
+/** The list above the input: `@` offers attachments for the message, `/` at its start offers commands. */
 
 import type { Suggestion } from "../src/messages";
 import { h, icon, type IconName } from "./dom";
 
-/** What follows the sign, up to the caret. */
+/** The sign and the query behind it, up to the caret. */
 const SIGNS = { "@": /(?:^|\s)@([\w./-]*)$/, "/": /^\/([\w-]*)$/ } as const;
 export type Sign = keyof typeof SIGNS;
 
@@ -14,7 +14,7 @@ const ICONS: Partial<Record<Suggestion["kind"], IconName>> = {
 
 export interface CompletionActions {
   find: (sign: Sign, query: string) => Promise<readonly Suggestion[]>;
-  /** The typed sign and query are gone from the input when this is called. */
+  /** The typed sign and query have been removed from the input when this is called. */
   pick: (suggestion: Suggestion) => void;
 }
 
@@ -33,7 +33,7 @@ export class Completion {
     input.addEventListener("blur", () => this.show([]));
   }
 
-  /** Call after each input. */
+  /** Call after each change of the input. */
   async update(): Promise<void> {
     const mine = ++this.nAsked;
     const typed = this.typed();
@@ -41,7 +41,7 @@ export class Completion {
     if (mine === this.nAsked) this.show(found);
   }
 
-  /** True when the key was for the list. */
+  /** Handles a key. Returns true when the key was for the list. */
   onKey(key: string): boolean {
     if (this.element.hidden) return false;
     if (key === "ArrowDown" || key === "ArrowUp") {

@@ -24,10 +24,10 @@ export interface ComposerActions {
 const MENTIONED = ["file", "symbol", "conversation", "skill"] as const;
 const MAX_MENTIONS = 9;
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
-/** As the daemon limits them. */
+/** The daemon's limit. */
 const MAX_IMAGE_BYTES = 20 << 20;
 const MAX_KEPT_CHARS = 50_000;
-/** What the explorer and the editor's tabs are dragged as. */
+/** The data type of entries dragged from the explorer and of editor tabs. */
 const URI_LIST = "text/uri-list";
 
 export class Composer {
@@ -65,7 +65,7 @@ export class Composer {
   }
 
   setBusy(store: Pick<Store, "isBusy" | "isReadOnly" | "isAsked"> | undefined): void {
-    // Drawn with every event; to measure the input each time would lay out the whole transcript.
+    // This runs with every event; measuring the input each time would lay out the whole transcript.
     const shown = [store?.isBusy, store?.isReadOnly, store?.isAsked].join();
     if (shown === this.shown) return;
     this.shown = shown;
@@ -76,14 +76,14 @@ export class Composer {
     this.update();
   }
 
-  /** The draft of before, unless the user has typed already. */
+  /** Restores the remembered draft, unless the user has already typed something. */
   restore({ draft = "", attached = [] }: PanelMemory): void {
     if (this.input.value !== "" || this.attached.length > 0) return;
     this.attached = [...attached];
     this.setText(draft);
   }
 
-  /** A message that was sent before, to be changed and sent again; what is in the input stays in front of it. */
+  /** Puts an earlier message into the input, behind what is there, to be changed and sent again. */
   take(content: readonly Part[]): void {
     this.attached = [...this.attached, ...content.filter(({ type }) => type !== "text" && type !== "command")];
     this.setText([this.input.value, textOf(content)].filter(Boolean).join("\n"));
@@ -107,14 +107,14 @@ export class Composer {
     this.input.focus();
   }
 
-  /** Messages are sent one after the other: the second of a new conversation needs the first. */
+  /** Sends messages one after the other: the second of a new conversation needs the first. */
   private send(delivery: Delivery): void {
     const { value, attached } = { value: this.input.value, attached: this.attached };
     const text = value.trim();
     if (text === "" && attached.length === 0) return;
     this.clear();
     if (this.actions.commands.run(text)) return this.keepDraft();
-    // The draft of a reload is what was sent, until the daemon has it.
+    // Until the daemon has the message, it stays the remembered draft in case the window is reloaded.
     this.sending = this.sending.then(() => this.deliver(value, attached, delivery));
   }
 
@@ -127,14 +127,14 @@ export class Composer {
       await this.actions.send([...written, ...sent], delivery);
     } catch (error) {
       this.actions.fail(error);
-      // What could not be sent returns to the input, before whatever was typed since.
+      // A message that could not be sent returns to the input, before whatever was typed since.
       this.attached = [...attached, ...this.attached];
       this.setText(value + this.input.value);
     }
     this.keepDraft();
   }
 
-  /** Large images are not kept over a reload: the editor's own memory is for small things. */
+  /** Remembers the draft without large images: the editor's storage is meant for small values. */
   private keepDraft(): void {
     const kept = this.attached.filter((part) => part.type !== "image" || (part.data?.length ?? 0) < MAX_KEPT_CHARS);
     this.actions.draft({ draft: this.input.value, attached: kept });
@@ -185,7 +185,7 @@ export class Composer {
 
   private pick(suggestion: Suggestion): void {
     if (suggestion.kind === "command" && !this.actions.commands.run(suggestion.label)) {
-      // What it is about follows.
+      // The user types the rest of the command behind it.
       this.input.setRangeText(`${suggestion.label} `, 0, 0, "end");
     }
     if (suggestion.part) this.attach(suggestion.part);
@@ -220,7 +220,7 @@ export class Composer {
     this.sendButton.title = this.isBusy ? "Steer: reaches the agent before its next step (Enter)" : "Send (Enter)";
     this.queueButton.hidden = !this.isBusy || isEmpty;
     this.chips.replaceChildren(...this.attached.map((part) => this.chip(part)));
-    // The height follows the text up to the maximum of the style sheet.
+    // The height follows the text, up to the maximum in the style sheet.
     this.input.style.height = "auto";
     this.input.style.height = `${this.input.scrollHeight}px`;
   }

@@ -5,7 +5,7 @@ import { h } from "./dom";
 import { run } from "./host";
 
 export const CONTEXT_LINES = 2;
-/** Of the file, and of a hunk that is all of a new or a deleted one. */
+/** Headers of the file, and of a hunk that is the whole of a new or deleted file. */
 const HEAD = /^(---|\+\+\+) |^@@ .*[-+]0,0 /;
 
 /** `onOpen` opens the change in the editor's own diff. */
@@ -14,7 +14,7 @@ export function fileDiff(change: FileChange, onOpen: () => void, body: readonly 
   return h("div.diff", {}, h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), fate(change), ...facts(change, onOpen)), ...body);
 }
 
-/** Of a file that is more than edited. */
+/** A badge for a file that was moved, created or deleted. */
 function fate({ op, patch }: FileChange): HTMLElement | undefined {
   const word = isMove(patch) ? "moved" : op === "add" ? "new" : op === "delete" ? "deleted" : undefined;
   return word === undefined ? undefined : h("span.badge", {}, word);
@@ -24,12 +24,12 @@ function isMove(patch: string | undefined): boolean {
   return patch?.startsWith("rename from ") ?? false;
 }
 
-/** What stands behind a file's name: how much, whether it is saved, and the way to the editor's diff. */
+/** Shown after a file's name: the line counts, whether it is saved, and a button for the editor's diff. */
 export function facts(change: FileChange, onOpen: () => void): HTMLElement[] {
   const { added, removed, patch, op, unsaved } = change;
   const found = [h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`))];
   if (unsaved === true) found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
-  // Of a file that moves the patch is between two names, so it fits the text of neither.
+  // The patch of a moved file is between two names, so it fits the text of neither.
   if (patch === undefined || op === "delete" || isMove(patch)) return found;
   return [...found, h("button.quiet.open-diff", { "aria-label": "Open diff", title: "Open the diff in the editor", onclick: onOpen }, "Diff")];
 }
@@ -51,7 +51,7 @@ function rows(patch: string): HTMLElement[] {
   });
 }
 
-/** One change with a little of what is around it. */
+/** The rows of one hunk with a few lines of context. */
 export function hunkRows({ oldText = "", newText = "" }: ChangesDiffResult, hunk: Hunk): HTMLElement[] {
   const [old, now] = [linesOf(oldText), linesOf(newText)];
   const end = hunk.newStart + hunk.newLines;
@@ -69,7 +69,7 @@ function linesOf(text: string): string[] {
   return text.replace(/\n$/, "").split("\n");
 }
 
-/** The folder of a file as people write it, inside the conversation's folder. */
+/** Returns the readable folder of a file, relative to the conversation's folder if it is in there. */
 export function fileParent(uri: string, folders: readonly string[]): string {
   const root = folders.find((folder) => uri.startsWith(`${folder}/`));
   const path = root === undefined ? uri.replace(/^file:\/\//, "") : uri.slice(root.length + 1);

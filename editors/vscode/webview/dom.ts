@@ -1,9 +1,9 @@
-/** Builds elements from values; text stays text. */
+/** Builds elements from values; strings become text, never HTML. */
 
 type Child = Node | string | undefined | false;
 type Attributes = Record<string, string | boolean | number | ((event: never) => void) | undefined>;
 
-/** `h("button.primary", {title, onclick}, "Send")`. A function is a listener, `true` an empty attribute. */
+/** As in `h("button.primary", {title, onclick}, "Send")`. A function is a listener, `true` an empty attribute. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   selector: K | `${K}.${string}`,
   attributes: Attributes = {},
@@ -50,7 +50,7 @@ const ICONS = {
 } as const;
 export type IconName = keyof typeof ICONS;
 
-/** Something is on its way, and the header says in words what. */
+/** Shows that something is in progress; the header says in words what it is. */
 export function dots(): HTMLElement {
   return h("div.dots", { "aria-hidden": "true" }, h("span"), h("span"), h("span"));
 }

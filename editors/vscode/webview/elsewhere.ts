@@ -1,4 +1,4 @@
-/** Another conversation of this window that waits for the user, in a line with the way to it. */
+/** A line that names another conversation of this window that waits for the user, with a link to it. */
 
 import type { ChangedParams, ConversationInfo } from "../src/protocol";
 import { h, icon } from "./dom";

@@ -1,4 +1,4 @@
-/** Why a turn ended, in plain words, where its last answer does not say so itself. */
+/** Why a turn ended, in plain words, unless its last answer says so itself. */
 
 import type { NoticeItem, StopReason, Turn, UserMessageItem } from "../src/protocol";
 import type { Shown } from "./store";
@@ -12,18 +12,18 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
   maxCostUsdPerDay: { title: "Stopped at today's cost limit.", description: "Raise maxCostUsdPerDay, then resume." },
   cancelled: { title: "Interrupted." },
   refusal: { title: "The model refused to answer." },
-  // Its own words follow.
+  // The hook's own words follow.
   hook: { title: "Stopped by a hook" },
   noAnswer: { title: "The model gave no answer." },
-  // Why stands above it already, as a notice of the log.
+  // A notice of the log above it already says why.
   toolErrors: OTHERWISE,
   stuck: OTHERWISE,
 };
 
-/** So that it is told from an item of the log. */
+/** The prefix of its id, which tells it from an item of the log. */
 export const ENDING = "notice-end-";
 
-/** `before` is what stands above it. */
+/** Returns the notice that says why the turn ended, if it is needed; `before` are the items above it. */
 export function ending(turn: Turn | undefined, before: ReadonlyMap<string, Shown>): NoticeItem | undefined {
   const words = turn?.stopReason && REASONS[turn.stopReason];
   if (!turn || !words || isOfRefusal(turn, before)) return undefined;
@@ -31,7 +31,7 @@ export function ending(turn: Turn | undefined, before: ReadonlyMap<string, Shown
   return { title: words.title, ...(description && { description }), id: ENDING + turn.id, kind: "notice", status: "completed", severity: "info" };
 }
 
-/** A notice of the log says why a hook refused the message that should have begun something. */
+/** Whether a hook refused the message that began the turn; a notice of the log already says why. */
 function isOfRefusal({ stopReason }: Turn, before: ReadonlyMap<string, Shown>): boolean {
   return stopReason === "hook" && [...before.values()].findLast((item): item is UserMessageItem => item.kind === "userMessage")?.status === "rejected";
 }

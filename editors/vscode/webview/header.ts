@@ -1,4 +1,4 @@
-/** The panel's head: which conversation, what it does, and the one control that fits. */
+/** The panel's header: the conversation, its status, and the one control that applies. */
 
 import type { DaemonState } from "../src/messages";
 import type { ConversationInfo } from "../src/protocol";

@@ -1,7 +1,7 @@
-/** Earlier messages in the input: up from its first place, down from its last, and back to the draft. */
+/** Recalls earlier messages in the input: Up at its start, Down at its end, and back to the draft. */
 
 export class History {
-  /** How far back in the earlier messages the input is; 0 is the draft. */
+  /** How many messages back the shown one is; 0 is the draft. */
   private back = 0;
   private draft = "";
 
@@ -10,18 +10,18 @@ export class History {
     private readonly messages: () => readonly string[],
   ) {}
 
-  /** The user typed or sent: what is in the input is the draft from now on. */
+  /** The user has typed or sent: the content of the input is the draft from now on. */
   reset(): void {
     this.back = 0;
   }
 
-  /** The text to show instead, or undefined when the key is the caret's. */
+  /** Returns the text to show instead, or undefined when the key only moves the caret. */
   recall(key: string): string | undefined {
     const { value, selectionStart, selectionEnd } = this.input;
     const messages = this.messages();
     const isUp = key === "ArrowUp";
     const edge = isUp ? 0 : value.length;
-    // A recalled text stands with the caret at its end, and one key more goes on.
+    // After a recall the caret is at the end of the text; the next key press recalls the next message.
     const isAtEdge = selectionStart === selectionEnd && (selectionStart === edge || (this.back > 0 && selectionStart === value.length));
     const next = this.back + (isUp ? 1 : -1);
     if (!isAtEdge || next < 0 || messages.length === 0) return undefined;

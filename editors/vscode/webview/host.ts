@@ -1,4 +1,4 @@
-/** The panel's only way out: messages to the extension, with typed answers. */
+/** The panel's only connection: messages to the extension, with typed answers. */
 
 import type { Calls, FromPanel, PanelMemory, ToPanel } from "../src/messages";
 import type { ErrorInfo } from "../src/protocol";
@@ -18,7 +18,7 @@ export class CallError extends Error {
 export function call<M extends keyof Calls>(method: M, params: Calls[M][0]): Promise<Calls[M][1]> {
   const id = ++lastId;
   return new Promise((resolve, reject) => {
-    // The message edge: the daemon's contract and `Calls` say what this method answers.
+    // Data enters here: the daemon's contract and `Calls` define this method's result.
     waiting.set(id, { resolve: (value) => resolve(value as Calls[M][1]), reject });
     vscode.postMessage({ type: "call", id, method, params });
   });
@@ -26,12 +26,12 @@ export function call<M extends keyof Calls>(method: M, params: Calls[M][0]): Pro
 
 let report = (_error: unknown): void => undefined;
 
-/** Who shows what went wrong with a request that nobody waits for. */
+/** Sets the function that shows the errors of requests made with `run`. */
 export function reportTo(shown: (error: unknown) => void): void {
   report = shown;
 }
 
-/** A request whose answer says nothing; an error is shown. */
+/** Sends a request whose result is not needed; an error is shown. */
 export function run<M extends keyof Calls>(method: M, params: Calls[M][0]): void {
   call(method, params).catch((error: unknown) => report(error));
 }

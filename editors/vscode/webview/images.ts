@@ -4,16 +4,16 @@ import type { Part } from "../src/protocol";
 import { h } from "./dom";
 import { call } from "./host";
 
-/** Larger ones do not travel within the message. */
+/** Larger images are uploaded before the message instead of being sent in it. */
 const INLINE_CHARS = 1 << 19;
-/** As the daemon limits them, in whole groups of base64's four characters and three bytes: pieces can be joined. */
+/** Within the daemon's limits, and whole base64 groups of four characters or three bytes: pieces can be joined. */
 const PIECE_CHARS = 4 * Math.floor((512 << 10) / 3);
 const PIECE_BYTES = 3 << 16;
 const MAX_KEPT = 50;
 
 export interface ImageSource { mimeType: string; data?: string; outputRef?: string }
 
-/** By the hash that names them in a log; an image that was read stays at hand when its card is drawn anew. */
+/** Images that were read, by their hash in the log, so that a card can be drawn again without reading them again. */
 const read = new Map<string, Promise<string>>();
 
 export function imageView(source: ImageSource, conversationId: string): HTMLElement {
@@ -53,7 +53,7 @@ async function readWhole(conversationId: string, outputRef: string): Promise<str
   }
 }
 
-/** The part as it travels in a message: a large image goes ahead, and the message names it. */
+/** Returns the part as it is sent: a large image is uploaded first, and the part only refers to it. */
 export async function uploaded(part: Part): Promise<Part> {
   const data = part.type === "image" ? (part.data ?? "") : "";
   if (part.type !== "image" || data.length <= INLINE_CHARS) return part;

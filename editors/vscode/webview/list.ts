@@ -32,7 +32,7 @@ export class ConversationList {
     this.element.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  /** Newly shown. */
+  /** Called when the list is shown: starts a new search. */
   show(): void {
     this.search.value = "";
     this.load();
@@ -46,7 +46,7 @@ export class ConversationList {
     const old = this.rowOf(conversation.id);
     const isElsewhere = change === "deleted" || conversation.archived !== this.isArchive;
     if (isElsewhere) this.remove(old);
-    // A row that is being renamed or asks back stays as it is.
+    // A row that is being renamed or asks for confirmation stays as it is.
     else if (old && !old.querySelector("input, .confirm")) this.replace(old, conversation);
   }
 
@@ -101,7 +101,7 @@ export class ConversationList {
     const field = h("input.rename", { "aria-label": "New title", value: info.title });
     let isOver = false;
     const end = (wanted: string) => {
-      // To take the field away is to blur it.
+      // Removing the field blurs it, which would end the edit again.
       if (isOver) return;
       isOver = true;
       const title = wanted.trim();
@@ -112,7 +112,7 @@ export class ConversationList {
     field.addEventListener("keydown", (event) => {
       if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
       event.stopPropagation();
-      // Else the key would also press the row that gets the focus now.
+      // Otherwise the key would also press the row that gets the focus now.
       event.preventDefault();
       end(event.key === "Enter" ? field.value : "");
     });
@@ -147,7 +147,7 @@ export class ConversationList {
     }, restore);
   }
 
-  /** The keyboard stays on the button that it was on; `isFocused` puts it on the first. */
+  /** Replaces a row. The keyboard focus stays on its button; `isFocused` moves it to the first one. */
   private replace(old: HTMLElement, info: ConversationInfo, isFocused = false): void {
     const made = this.row(info);
     const at = isFocused ? 0 : [...old.querySelectorAll("button")].findIndex((each) => each === document.activeElement);
@@ -155,7 +155,7 @@ export class ConversationList {
     made.querySelectorAll("button")[at]?.focus();
   }
 
-  /** The keyboard goes on with the neighbour. */
+  /** Removes a row; the keyboard focus moves to its neighbour. */
   private remove(item: HTMLElement | undefined): void {
     if (!item) return;
     const next = item.nextElementSibling ?? item.previousElementSibling;
@@ -173,7 +173,7 @@ export class ConversationList {
     return [...this.rows.querySelectorAll<HTMLElement>(".conversation")];
   }
 
-  /** Up and down between rows; F2 and Delete as in every list of the editor. */
+  /** Handles Up and Down between rows, and F2 and Delete as in every list of the editor. */
   private onKey(event: KeyboardEvent): void {
     if (event.isComposing || !(event.target instanceof HTMLElement)) return;
     const { target, key } = event;

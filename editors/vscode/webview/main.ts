@@ -1,4 +1,4 @@
-/** The panel: takes what the extension sends, folds it into the store, and draws what changed, once a frame. */
+/** The panel: folds the extension's messages into the store, and draws what changed, once per frame. */
 
 import type { DaemonState, Notification, PanelMemory, Place, ToPanel } from "../src/messages";
 import { type LeftOut, remembered } from "../src/proposal";
@@ -25,19 +25,19 @@ import type { Store } from "./store";
 import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
 
-/** Of an error: there is no such conversation. */
+/** The error code for "there is no such conversation". */
 const NOT_FOUND = -31002;
-/** As far back as a place is looked for. */
+/** How many pages back a place is searched for. */
 const MAX_PAGES_BACK = 10;
 let daemon: DaemonState = { kind: "starting" };
 let memory: PanelMemory = {};
 let store: Store | undefined;
-/** Loaded but not shown yet; its events come already. */
+/** A conversation that is loaded but not shown yet; its events already arrive. */
 let early: Store | undefined;
 let nOpened = 0;
 let opening: Promise<unknown> = Promise.resolve();
 let draft: readonly Option[] = [];
-/** What begins a conversation, until that is here. */
+/** The first message of a new conversation, until that is open. */
 let sending: readonly Part[] | undefined;
 let view: "chat" | "list" = "chat";
 let failure: ErrorInfo | undefined;
@@ -96,7 +96,7 @@ const transcript = new Transcript(review, branches, h("div.below-log", {}, list.
 document.body.append(
   header.element, elsewhere.element, parentLine.element, transcript.element,
   h("footer", {}, approvalBox, followBox, fullBox, queueBox.element, composer.element, h("div.below", {}, pickers, meter.element)));
-// A window that gets the focus without a place for it would leave the keyboard nowhere.
+// If the window gets the focus and no element has it, keys would go nowhere.
 window.addEventListener("focus", () => setTimeout(() => {
   if (document.activeElement === document.body) focusHome();
 }));
@@ -130,7 +130,7 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
 function onDaemon(state: DaemonState): void {
   daemon = state;
   if (daemon.kind === "running") {
-    // What an earlier daemon did not answer any more says nothing about this one.
+    // Errors from an earlier daemon say nothing about this one.
     failure = undefined;
     if (memory.conversationId !== undefined) void open(memory.conversationId);
     else void loadDraft();
@@ -152,7 +152,7 @@ function take(into: Store, { method, params }: Exclude<Notification, { method: "
     if (params.conversation.id !== into.info.id) return;
     const wasReadOnly = into.isReadOnly;
     into.onChanged(params.conversation);
-    // Whoever had it is gone, so it can be had.
+    // The process that held the conversation is gone, so it can be taken over.
     const { mine, pid } = params.conversation.lock;
     if (wasReadOnly && (mine || pid === undefined)) void open(into.info.id);
     return;
@@ -175,7 +175,7 @@ function show(what: "new" | "list" | "input"): void {
   focusHome();
 }
 
-/** Where the user was reading, or the end. */
+/** Scrolls to where the user was reading, or to the end. */
 function toPlace(): void {
   const { place } = memory;
   if (place && place.conversationId === store?.info.id) transcript.showPlace(place);
@@ -187,7 +187,7 @@ function focusHome(): void {
   else composer.focus();
 }
 
-/** Opening it again gets it, once nobody else has it. */
+/** Takes the conversation over by opening it again, which works once no other process holds it. */
 function takeOver(): void {
   if (!store) return;
   void open(store.info.id).then(() => {
@@ -197,7 +197,7 @@ function takeOver(): void {
 }
 
 function forget(): void {
-  // What is still being opened is no longer wanted either.
+  // A conversation that is still being opened is no longer wanted either.
   nOpened++;
   early = undefined;
   aside.clear();
@@ -213,20 +213,20 @@ async function open(conversationId: string): Promise<void> {
   const loading = load(conversationId);
   opening = loading;
   const opened = await loading;
-  // Another one was opened meanwhile, or this one again.
+  // Meanwhile another conversation was opened, or this one again.
   if (mine !== nOpened) return;
   early = undefined;
   if (store?.info.id !== opened?.info.id) aside.clear();
   store = opened;
   const { place } = memory;
-  // What a daemon that just died did not answer, the next one will; only what is gone is forgotten.
+  // If the daemon just died, the next one can open it; only a conversation that no longer exists is forgotten.
   if (opened || failure?.code === NOT_FOUND) keep({ conversationId: opened?.info.id });
   transcript.reset(store);
   if (place && place.conversationId === opened?.info.id) await goTo(place);
   draw();
 }
 
-/** Pages before the newest are loaded until the place is among them. */
+/** Loads earlier pages until they include the place, and scrolls there. */
 async function goTo(place: Place): Promise<void> {
   const shown = store;
   for (let n = 0; n < MAX_PAGES_BACK && shown?.hasMore && !shown.items.has(place.itemId); n++) await loadEarlier();
@@ -234,7 +234,7 @@ async function goTo(place: Place): Promise<void> {
   if (shown === store) transcript.showPlace(place);
 }
 
-/** Undefined when it cannot be opened. */
+/** Returns undefined when the conversation cannot be opened. */
 async function load(conversationId: string): Promise<Store | undefined> {
   try {
     return await openStore(conversationId, (loaded) => {
@@ -265,7 +265,7 @@ async function loadDraft(): Promise<void> {
 async function send(content: Part[], delivery: Delivery): Promise<void> {
   failure = undefined;
   const clientRequestId = crypto.randomUUID();
-  // It goes to the conversation that the user has asked for last.
+  // The message goes to the conversation that the user asked for last.
   await opening;
   if (store) {
     await call("conversation/sendMessage", { conversationId: store.info.id, content, delivery, clientRequestId });
@@ -391,10 +391,10 @@ function useDemo(): void {
 }
 
 function drawApproval(): void {
-  // Whoever follows only cannot answer.
+  // A window that only follows cannot answer.
   const pending = store?.isReadOnly ? [] : [...(store?.pending.values() ?? [])];
   const first = pending[0];
-  // A card that is there stays, with what was typed into it.
+  // An existing card stays, with what was typed into it.
   if (approvalBox.dataset.key !== (first?.id ?? "")) {
     approvalBox.dataset.key = first?.id ?? "";
     tellAsked(first?.id);
@@ -412,7 +412,7 @@ function questionOf(asked: Approval | InputRequest): HTMLElement {
   return shownApproval.element;
 }
 
-/** Kept until the question is answered: the panel may be hidden or the window reloaded before. */
+/** Remembers the choice, as the panel may be hidden or the window reloaded before the request is answered. */
 function leaveOut(approvalId: string, hunks: LeftOut): void {
   keep({ leftOut: remembered(memory.leftOut, approvalId, hunks) });
   if (approvalBox.dataset.key === approvalId) shownApproval?.leaveOut(hunks);
@@ -422,9 +422,9 @@ function drawPickers(): void {
   const all = store?.options ?? draft;
   const isFull = all.some(({ id, value }) => id === "mode" && value === "full");
   fullBox.hidden = !isFull || (store?.isReadOnly ?? false);
-  // This mode asks for nothing; the picker beside it would say the opposite and change nothing.
+  // In this mode nothing is asked; the approval picker would say the opposite and have no effect.
   const useful = all.filter(({ id }) => !(isFull && id === "approval"));
-  // The pickers keep their places when a conversation starts.
+  // Sorted, so that the pickers keep their places when a conversation starts.
   const options = useful.sort((a, b) => Number(b.id === "model") - Number(a.id === "model"));
   const key = JSON.stringify(options);
   if (pickers.dataset.key === key) return;

@@ -1,10 +1,10 @@
-/** Markdown to elements. Models are not trusted: HTML stays visible text, and images are links. */
+/** Turns Markdown into elements. Models are not trusted: HTML is shown as text, and images as links. */
 
 import { marked, type Token, type Tokens } from "marked";
 import { h } from "./dom";
 import { call, run } from "./host";
 
-/** What each element shows, block by block. */
+/** The source of each element's blocks. */
 const sources = new WeakMap<HTMLElement, readonly string[]>();
 const COPIED_MS = 1500;
 
@@ -12,7 +12,7 @@ export function markdown(text: string): HTMLElement {
   return updateMarkdown(h("div.markdown"), text);
 }
 
-/** Redraws from the first block on that changed: while text streams in, the rest stays, with its selection. */
+/** Redraws from the first changed block on; while text streams in, earlier blocks keep the user's selection. */
 export function updateMarkdown(element: HTMLElement, text: string): HTMLElement {
   const tokens = marked.lexer(text).filter(isShown);
   const before = sources.get(element) ?? [];
@@ -24,7 +24,7 @@ export function updateMarkdown(element: HTMLElement, text: string): HTMLElement 
   return element;
 }
 
-/** A task's box is drawn by its list. */
+/** Checkbox tokens are skipped: the list draws the box of a task. */
 function isShown({ type }: Token): boolean {
   return type !== "space" && type !== "checkbox";
 }
@@ -34,7 +34,7 @@ function block(token: Token): Node {
     case "paragraph":
       return h("p", {}, ...inline(token.tokens));
     case "heading":
-      // The panel has its own h1 and h2; a message starts below them.
+      // The panel has its own h1 and h2; headings in a message start below them.
       return h(token.depth < 2 ? "h3" : "h4", {}, ...inline(token.tokens));
     case "code":
       return codeBlock(token.text, token.lang);

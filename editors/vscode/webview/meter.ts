@@ -1,11 +1,11 @@
-/** What the conversation took so far, and how full the model's context is; a click tells more. */
+/** The conversation's usage so far, and how full the model's context is; a click shows details. */
 
 import type { ConversationInfo, Usage } from "../src/protocol";
 import { compact, formatCost } from "../src/words";
 import { h } from "./dom";
 import { call } from "./host";
 
-/** From here on the next steps are likely to be summarized first. */
+/** From this share on, a summary is likely before one of the next steps. */
 const NEARLY_FULL = 0.75;
 
 export class Meter {
@@ -19,10 +19,10 @@ export class Meter {
   private readonly condense: HTMLButtonElement;
   private readonly details: HTMLElement;
   private info: ConversationInfo | undefined;
-  /** What the logs know besides: asked for with each opening. */
+  /** Further rows from the logs, requested each time the details are opened. */
   private more: string[][] = [];
 
-  /** `onCondense` replaces earlier steps by a summary. */
+  /** `onCondense` replaces earlier steps with a summary. */
   constructor(onCondense: () => void, private readonly onError: (error: unknown) => void) {
     this.condense = h("button.secondary", { title: "The model goes on with a summary of what came before", onclick: () => this.close(onCondense) }, "Summarize now");
     this.details = h("div.usage-details", { id: "usage", role: "group", "aria-label": "What this conversation took", hidden: true }, this.rows, this.condense);
@@ -37,7 +37,7 @@ export class Meter {
     this.info = info;
     const { usage, context } = info ?? {};
     this.words.textContent = usage ? spent(usage) : "";
-    // The demo takes nothing.
+    // The demo model uses no tokens.
     this.button.hidden = !usage || usage.inputTokens + usage.outputTokens === 0;
     this.condense.hidden = !canCondense;
     this.bar.hidden = !context?.size;

@@ -1,17 +1,17 @@
-/** Reads a conversation from the daemon: as it is, what its earlier turns changed, and what came before. */
+/** Reads a conversation from the daemon: its current state, what its turns changed, and earlier pages. */
 
 import { call } from "./host";
 import { Store } from "./store";
 
 const PAGE = 200;
-/** Enough to hold the end of a turn. */
+/** Enough events to include the end of a turn. */
 const LAST_EVENTS = 20;
-/** The most that one answer holds. */
+/** The most events in one answer. */
 const EVENTS_PAGE = 500;
-/** What the cards of changed files are made from. */
+/** The events from which the cards of changed files are made. */
 const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed", "conversation.rolledBack"];
 
-/** Its events come as soon as it is open, so `onOpened` hears of it before all is read. */
+/** Reads a conversation. Its events arrive as soon as it is open, so `onOpened` is called before all is read. */
 export async function openStore(conversationId: string, onOpened: (store: Store) => void): Promise<Store> {
   const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
   const store = new Store(opened);
@@ -22,17 +22,17 @@ export async function openStore(conversationId: string, onOpened: (store: Store)
   return store;
 }
 
-/** An event, not an item: the last one says why the conversation rests, or what its turn waits for. */
+/** Reads the last error or retry, which is an event, not an item: why the conversation rests, or its turn waits. */
 async function readTrouble(into: Store): Promise<void> {
   const { lastSeq, info: { id: conversationId, status } } = into;
   const types = ["turn.started", "turn.resumed", ...(status === "running" ? ["retry.scheduled", "item.started"] : ["error.raised"])];
   const params = { conversationId, beforeSeq: lastSeq + 1, types, limit: LAST_EVENTS };
   const last = (await call("conversation/events", params)).events.at(-1);
-  // What has come meanwhile knows better.
+  // Events that arrived meanwhile are newer.
   if (last && into.lastSeq === lastSeq) into.showTrouble(last);
 }
 
-/** One page more in front; false when there is none. */
+/** Prepends one more page. Returns false when there is none. */
 export async function prependEarlier(store: Store): Promise<boolean> {
   const first = store.firstItem;
   if (first === undefined) return false;

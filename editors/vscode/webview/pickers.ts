@@ -1,4 +1,4 @@
-/** The pickers of model, mode and approval, of the conversation or of the one that comes next. */
+/** The pickers of model, mode and approval policy, for the conversation or for the next one. */
 
 import type { PanelMemory } from "../src/messages";
 import { CHOICES, type Choice, type Option } from "../src/protocol";
@@ -10,8 +10,8 @@ const APPROVAL: Option = {
   id: "approval", name: "Approval", category: "approval", type: "select", value: "askRisky", choices: CHOICES.approval,
 };
 
-/** Options for a conversation that has not started. Without a model its picker is left out.
- * What the user picks while they load counts. */
+/** Returns the options for a conversation that has not started. If there is no model, its picker is left out.
+ * Choices that the user makes while they load are respected. */
 export async function draftOptions(memoryNow: () => PanelMemory): Promise<Option[]> {
   const [{ models, default: standard }, { value }] = await Promise.all([call("model/list", {}), call("config/read", {})]);
   const memory = memoryNow();
@@ -36,7 +36,7 @@ export function picker(option: Option, onPick: (value: string) => void): HTMLEle
   return select;
 }
 
-/** Names of models are long; the provider in front says nothing unless two of them offer the same. */
+/** Names of models are long; the provider's prefix is needed only if two providers offer the same model. */
 function withoutProvider(choices: readonly Choice[]): Choice[] {
   const shorter = (label: string) => label.split("/").at(-1) ?? label;
   const names = choices.map(({ label }) => shorter(label));

@@ -1,4 +1,4 @@
-/** An edit that waits, change by change: each can be left out before anything is written. */
+/** A pending edit, change by change: each can be left out before anything is written. */
 
 import { changeWithout, isOf, type LeftOut, type Proposal, type Row, rowsOf } from "../src/proposal";
 import type { FileChange } from "../src/protocol";
@@ -11,7 +11,7 @@ const KINDS = { "-": "span.del", "+": "span.add", " ": "span.same", "": "span.sa
 
 export interface ProposalView { element: HTMLElement; show: (leftOut: LeftOut) => void }
 
-/** `onChoose` gets the number of the hunk that is to change sides. */
+/** `onChoose` gets the index of the hunk to leave out, or to include again. */
 export function proposalView(approvalId: string, proposal: Proposal, onChoose: (hunk: number) => void): ProposalView {
   let leftOut: LeftOut = [];
   const tell = (method: "host/openProposal" | "host/changeProposal", change: FileChange) =>
@@ -21,7 +21,7 @@ export function proposalView(approvalId: string, proposal: Proposal, onChoose: (
     const mine = partsOf(change, proposal, onChoose);
     parts.push(...mine);
     const open = () => tell("host/openProposal", change);
-    // What moves is decided with the rest, as a whole.
+    // A file without hunks, such as one that moves, is decided with the rest of the edit.
     return mine.length > 0 ? fileDiff(change, open, mine.map(({ element }) => element)) : fileDiff(change, open);
   });
   const show = (chosen: LeftOut) => {
@@ -48,7 +48,7 @@ function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: numbe
     const lines = around(rows, hunk);
     const element = h("div.one-hunk", { role: "group", "aria-label": title },
       h("div.hunk-head", {}, h("span", {}, `Line ${each.oldStart + 1}`, h("span.out", {}, ", left out")), toggle),
-      // Of a diff that is cut for its size the rest is not here to be shown.
+      // A diff that was truncated for its size does not have these lines.
       lines.length > 0
         ? h("pre.rows", { tabindex: 0, role: "group", "aria-label": title }, ...lines.map(({ line, sign }) => h(KINDS[sign], {}, `${line}\n`)))
         : h("p.note", {}, `${formatCount(each.newLines, "line")} instead of ${each.oldLines}; too long to be shown`));
@@ -56,7 +56,7 @@ function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: numbe
   });
 }
 
-/** The rows of a hunk with a little of what is around it, like those of the review. */
+/** The rows of a hunk with a few lines of context, as in the review. */
 function around(rows: readonly Row[], hunk: number): readonly Row[] {
   const first = rows.findIndex((row) => row.hunk === hunk);
   if (first < 0) return [];

@@ -1,4 +1,4 @@
-/** Messages that wait: for the next step or the next turn. Each can be changed, sent now, or removed. */
+/** Messages that wait for the next step or the next turn. Each can be changed, sent now, or removed. */
 
 import type { Part, QueuedMessage } from "../src/protocol";
 import { textOf } from "./cards";
@@ -13,10 +13,10 @@ export class QueueBox {
 
   draw(conversationId: string, queue: readonly QueuedMessage[]): void {
     const key = JSON.stringify(queue);
-    // A message that is being changed stays until that is over.
+    // The box is not redrawn while the user changes a message.
     if (this.shown === key || this.element.querySelector("input")) return;
     this.shown = key;
-    // As they reach the agent.
+    // In the order in which they reach the agent.
     const inOrder = [...queue].sort((a, b) => Number(a.delivery === "queue") - Number(b.delivery === "queue"));
     this.element.replaceChildren(...inOrder.map((message) => this.row(conversationId, message)));
   }

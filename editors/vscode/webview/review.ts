@@ -1,4 +1,4 @@
-/** What a turn changed: its files, and for each and each hunk of it the choice to accept or to revert. */
+/** The files that a turn changed; each file and each of its hunks can be accepted or reverted. */
 
 import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "../src/protocol";
 import { formatCount } from "../src/words";
@@ -22,7 +22,7 @@ export class Review {
     private readonly onError: (error: unknown) => void,
   ) {}
 
-  /** Asks where each file stands, and shows it once all of it is known; only the last of several loads does. */
+  /** Loads the review state of the files, and shows it once all is known; of several loads only the last one does. */
   async load(store: Store): Promise<void> {
     const conversationId = store.info.id;
     const load = ++this.nLoads;
@@ -114,7 +114,7 @@ export class Review {
     for (const { uri, reason } of conflicts) this.conflicts.set(uri, reason);
   }
 
-  /** A file is reviewed where it was changed last, with all that waits in it. */
+  /** All pending changes of a file are reviewed in the turn that changed it last. */
   private isPendingHere(item: ChangesItem, store: Store, uri: string): boolean {
     return store.canReview && store.lastTurnOf(uri) === item.turnId && isWaiting(store.reviews.get(uri)?.state);
   }

@@ -1,4 +1,4 @@
-/** What stands in the place of a conversation, or below it: a welcome, an error with its ways out, a retry. */
+/** Shown instead of a conversation, or below it: a welcome, an error with its remedies, a retry. */
 
 import type { HostRequests } from "../src/messages";
 import type { ErrorInfo, Part } from "../src/protocol";
@@ -16,7 +16,7 @@ export function welcome(): HTMLElement {
     h("p", {}, h("kbd", {}, "@"), " adds context, ", h("kbd", {}, "/"), " offers commands, ", h("kbd", {}, "Shift"), " + ", h("kbd", {}, "Enter"), " starts a new line."));
 }
 
-/** While the first message of a conversation is on its way. */
+/** Shown while the first message of a conversation is being sent. */
 export function sendingView(content: readonly Part[]): HTMLElement[] {
   return [h("article.user", { "aria-label": "You" }, h("div.bubble", {}, ...content.map((each) => part(each)))), dots()];
 }
@@ -27,14 +27,14 @@ export function withoutModel(onDemo: () => void): HTMLElement {
     h("div.actions", {}, host("Set an API key", "oh.setKey", "primary"), button("Use the demo", onDemo)));
 }
 
-/** Before the first conversation the demo is a way out too. */
+/** Before the first conversation the demo is a remedy too. */
 export function remedies({ kind }: Pick<ErrorInfo, "kind">, onDemo?: () => void): HTMLElement[] {
   if (kind !== "authRequired") return [];
   return [host("Set an API key", "oh.setKey", "primary"), ...(onDemo ? [button("Use the demo", onDemo)] : [])];
 }
 
 export function problem({ kind, message, hint }: { kind?: string; message: string; hint?: string }, actions: HTMLElement[]): HTMLElement {
-  // How a key is given elsewhere: here there is a button for it.
+  // The hint says how to set a key elsewhere; here there is a button for it.
   const isSaid = kind === "authRequired" || hint === undefined;
   return h("div.problem", { role: "alert" }, h("p", {}, message), !isSaid && h("div.hint", {}, markdown(hint)), h("div.actions", {}, ...actions));
 }

@@ -1,4 +1,4 @@
-/** What one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
+/** The state that one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
 
 import type {
   Approval, ConversationInfo, DeltaParams, ErrorInfo, EventParams, FileChange, InputRequest, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
@@ -7,7 +7,7 @@ import type {
 
 import { ENDING, ending } from "./endings";
 
-/** What a turn did to files, shown when it rests. */
+/** The files that a turn changed, shown when the turn rests. */
 export interface ChangesItem { kind: "changes"; id: string; turnId: string; files: readonly FileChange[] }
 export type Shown = Item | ChangesItem;
 export interface Retry { attempt: number; maxAttempts: number; at: number; error: ErrorInfo; model?: string }
@@ -22,15 +22,15 @@ export class Store {
   hasMore: boolean;
   retry: Retry | undefined;
   error: ErrorInfo | undefined;
-  /** What each sub-agent has begun last. */
+  /** The latest action of each sub-agent. */
   private readonly doing = new Map<string, string>();
   readonly reviews = new Map<string, ReviewedFile>();
-  /** Somebody reviewed, or a turn has changed files: `changes/list` says more than we know. */
+  /** Changes were reviewed, or a turn has changed files: `changes/list` must be read again. */
   needsReviews = false;
   private readonly turnEnds = new Map<string, number>();
   private readonly turnFiles = new Map<string, readonly FileChange[]>();
   private readonly ended = new Map<string, Turn>();
-  /** What the model thinks just now. */
+  /** The id of the item with the model's current thinking. */
   private thinking: string | undefined;
   /** Items that changed since `takeChanged`. */
   private changed = new Set<string>();
@@ -54,7 +54,7 @@ export class Store {
     return [...this.items.values()].find((item) => item.kind !== "changes" && !item.id.startsWith("notice-"))?.id;
   }
 
-  /** A running turn may edit what would be reverted. */
+  /** False while a turn runs: it may edit what would be reverted. */
   get canReview(): boolean {
     return !this.isBusy && !this.isReadOnly;
   }
@@ -72,7 +72,7 @@ export class Store {
     this.touchChanges((uri) => isWaiting(now(uri)) || before.get(uri)?.state !== now(uri));
   }
 
-  /** Cards with such a file are drawn anew: a long conversation has hundreds. */
+  /** Redraws only the cards that contain such a file: a long conversation has hundreds of cards. */
   private touchChanges(isTouched: (uri: string) => boolean): void {
     for (const item of this.items.values()) {
       if (item.kind === "changes" && item.files.some(({ uri }) => isTouched(uri))) this.changed.add(item.id);
@@ -83,7 +83,7 @@ export class Store {
     this.changed = new Set(this.items.keys());
   }
 
-  /** What the turns of before changed, and when each came to rest. */
+  /** Reads what earlier turns changed, and when each came to rest. */
   readTurns(records: readonly LogRecord[]): void {
     for (const { turnId, ts, event } of withoutTakenBack(records)) {
       if (turnId === undefined) continue;
@@ -95,12 +95,12 @@ export class Store {
     this.placeEnds();
   }
 
-  /** What is typed now answers a question of the agent. */
+  /** The agent has asked a question, so the next message answers it. */
   get isAsked(): boolean {
     return [...this.pending.values()].some((each) => "prompt" in each);
   }
 
-  /** Another process works on it, and this one only follows. */
+  /** Another process runs the conversation, and this one only follows. */
   get isReadOnly(): boolean {
     return !this.info.lock.mine;
   }
@@ -111,7 +111,7 @@ export class Store {
     return changed;
   }
 
-  /** Earlier items, in front of those that are there. */
+  /** Adds earlier items in front of the existing ones. */
   prepend(items: readonly Item[]): void {
     const later = new Map(this.items);
     this.items.clear();
@@ -120,14 +120,14 @@ export class Store {
     for (const id of this.items.keys()) if (!later.has(id)) this.changed.add(id);
   }
 
-  /** Behind the last item of its turn; a message that was taken in at the moment of its end begins the next one. */
+  /** Puts each turn's end behind its last item. A message taken in at the moment of the end begins the next turn. */
   private placeEnds(): void {
     const items = [...this.items.values()].filter((item): item is Item => item.kind !== "changes" && !item.id.startsWith(ENDING));
     const ends = [...this.turnEnds];
     this.items.clear();
     let [time, next] = [0, 0];
     for (const item of items) {
-      // A notice has no time of its own, and counts as old as what stands before it.
+      // A notice has no time of its own; it gets the time of the item before it.
       time = Date.parse(item.endedAt ?? item.startedAt ?? "") || time;
       const since = item.kind === "userMessage" ? time + 1 : time;
       for (let end = ends[next]; end && end[1] < since; end = ends[++next]) this.placeEnd(end[0]);
@@ -137,19 +137,19 @@ export class Store {
     this.needsReviews = this.turnFiles.size > 0;
   }
 
-  /** A turn of which nothing is shown yet has no end to show. */
+  /** Places the end of a turn, unless none of its items is shown yet. */
   private placeEnd(turnId: string): void {
     if (this.items.size === 0) return;
     for (const item of this.endItems(turnId)) this.items.set(item.id, item);
   }
 
-  /** What stands at the end of a turn: why it ended, where that must be said, and what it changed. */
+  /** The items at the end of a turn: why it ended, if that must be said, and what it changed. */
   private endItems(turnId: string): Shown[] {
     const [why, files] = [ending(this.ended.get(turnId), this.items), this.turnFiles.get(turnId)];
     return [...(why ? [why] : []), ...(files ? [{ kind: "changes" as const, id: `changes-${turnId}`, turnId, files }] : [])];
   }
 
-  /** At the end while the turn rests, away while it goes on. */
+  /** Shows the end of a turn while it rests, and removes it when the turn goes on. */
   private showEnd(turnId: string | undefined, restsSince: string | undefined): void {
     if (turnId === undefined) return;
     this.turnEnds.delete(turnId);
@@ -178,7 +178,7 @@ export class Store {
     }
   }
 
-  /** False when the conversation must be opened again: a record is missing, or some no longer count. */
+  /** Folds a record in. Returns false when the conversation must be opened again: some are missing or rolled back. */
   onRecord(record: LogRecord & { epoch?: string }): boolean {
     if (record.seq <= this.lastSeq) return true;
     if (record.event.type === "conversation.rolledBack") return false;
@@ -188,7 +188,7 @@ export class Store {
     return true;
   }
 
-  /** What the log said last, if it is that. */
+  /** Shows the last record if it is an error or a retry. */
   showTrouble(record: LogRecord): void {
     if (["error.raised", "retry.scheduled"].includes(record.event.type)) this.apply(record);
   }
@@ -203,7 +203,7 @@ export class Store {
         this.set(event.item);
         return;
       case "item.updated":
-        // What waited for the user has run only since then.
+        // An action that waited for the user has been running only since then.
         this.update(itemId, event, event.status === "running" ? ts : undefined);
         return;
       case "status.changed": {
@@ -238,7 +238,7 @@ export class Store {
         return;
       case "usage.updated":
         if (seq > this.info.lastSeq) this.info = { ...this.info, usage: sum(this.info.usage, event.usage) };
-        // Calls beside the steps say nothing about the next one.
+        // Model calls outside the steps say nothing about the context of the next step.
         if (event.purpose === undefined) this.info = { ...this.info, context: context(event.contextUsed, event.contextSize) };
         return;
       case "retry.scheduled":
@@ -265,7 +265,7 @@ export class Store {
         this.showEnd(turnId, ts);
         return;
       case "message.refused":
-        // Why is told by a notice of the log.
+        // A notice of the log says why.
         this.update(itemId, { type: "item.updated", status: "rejected" });
         return;
       case "changes.updated":
@@ -285,14 +285,14 @@ export class Store {
     this.retry = undefined;
   }
 
-  /** The log ends it together with the answer; whoever looks on sees it end when the next thing begins. */
+  /** Ends the thinking when the next item begins; the log ends it only together with the whole answer. */
   private endThought({ id, kind }: Item, ts: string): void {
     const thought = this.thinking !== undefined && this.items.get(this.thinking);
     this.thinking = kind === "reasoning" ? id : undefined;
     if (thought && thought.kind === "reasoning" && thought.status === "running") this.set({ ...thought, status: "completed", endedAt: ts });
   }
 
-  /** The sub-agent that asks, or none when the conversation itself does. */
+  /** The sub-agent that asks, or undefined when the conversation itself does. */
   askedBy({ conversationId }: Approval): string | undefined {
     const item = this.subagent(conversationId);
     return item && `${item.agent}: ${item.title}`;
@@ -302,7 +302,7 @@ export class Store {
     return [...this.items.values()].find((item): item is SubagentItem => item.kind === "subagent" && item.conversationId === conversationId);
   }
 
-  /** What a sub-agent of this conversation asks is asked here, and its card says what it does. */
+  /** Shows a sub-agent's approvals in this conversation, and its current action on its card. */
   onOther({ conversationId, event }: EventParams): void {
     if (event.type === "approval.resolved") this.pending.delete(event.approvalId);
     const card = this.subagent(conversationId);
@@ -313,13 +313,13 @@ export class Store {
     this.changed.add(card.id);
   }
 
-  /** Whoever has just opened the conversation knows of what waits only. */
+  /** A sub-agent's current action; right after opening only its pending approval is known. */
   doingOf(conversationId: string): string | undefined {
     const asked = [...this.pending.values()].find((each) => each.conversationId === conversationId);
     return this.doing.get(conversationId) ?? (asked && "title" in asked ? asked.title : undefined);
   }
 
-  /** The status moves; the rest comes when the user edited the action. */
+  /** Updates an item: always its status, other fields when the user edited the action. */
   private update(itemId: string | undefined, { type: _, ...change }: ItemUpdated, startedAt?: string): void {
     const item = itemId === undefined ? undefined : this.items.get(itemId);
     if (!item || item.kind === "changes") return;
@@ -327,7 +327,7 @@ export class Store {
     this.changed.add(item.id);
   }
 
-  /** Another text, place or delivery. */
+  /** A queued message got another text, place or delivery. */
   private editQueued({ message, position }: MessageEdited): void {
     this.queue.delete(message.messageId);
     const queue = [...this.queue.values()];
@@ -342,12 +342,12 @@ export class Store {
   }
 }
 
-/** A conflict waits too: it cannot be reverted any more, but its hunks and the acceptance are still there. */
+/** A conflict awaits review too: it can no longer be reverted as a whole, but accepted, or decided by hunk. */
 export function isWaiting(state: ReviewedFile["state"] | undefined): boolean {
   return state === "pending" || state === "conflict";
 }
 
-/** A rollback takes back what came after its place in the log. */
+/** Returns the records without those that a rollback took back. */
 function withoutTakenBack(records: readonly LogRecord[]): readonly LogRecord[] {
   let kept: LogRecord[] = [];
   for (const record of records) {
@@ -362,7 +362,7 @@ function context(used = 0, size?: number): ConversationInfo["context"] {
   return size === undefined ? { used } : { used, size };
 }
 
-/** A sum has a known cost only when both parts have one. */
+/** Adds two usages. The cost is known only when both parts have one. */
 function sum(before: Usage | undefined, more: Usage): Usage {
   if (!before) return more;
   const amount = before.cost && more.cost && before.cost.amount + more.cost.amount;

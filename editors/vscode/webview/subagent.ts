@@ -1,4 +1,4 @@
-/** Sub-agents: a card that says who works on what and what it does just now, and the way there and back. */
+/** Sub-agents: a card that names the agent, its task and its current action, and links there and back. */
 
 import type { ConversationInfo, SubagentItem } from "../src/protocol";
 import { STATUS } from "./cards";
@@ -16,7 +16,7 @@ export function subagentCard(item: SubagentItem, doing: string | undefined, open
     icon("chevron"));
 }
 
-/** Over the conversation of a sub-agent. */
+/** Shown above the conversation of a sub-agent: the way back to its parent. */
 export class ParentLine {
   readonly element: HTMLElement;
   private parentId = "";

@@ -1,4 +1,4 @@
-/** The scrolling part: one element per item, redrawn when its item changed; the end or the reader's place stays. */
+/** The scrolling part: one element per item, redrawn when it changed. The end or the reader's place stays in view. */
 
 import type { Branches } from "./branch";
 import { card, tick, updateText } from "./cards";
@@ -12,15 +12,15 @@ const NEAR_END_PX = 60;
 const TICK_MS = 1000;
 const PLACE_MS = 150;
 /**
- * As many elements as one group holds, or one item: those of 25 commands without output. A group that comes near is
- * laid out within one frame, so none is large; in every frame the browser asks each whether it is near, so they are few.
+ * The most elements in a group of several items: those of 25 commands without output. A group that comes near the view
+ * is laid out within one frame, so groups are small; in every frame the browser checks each group, so they are few.
  */
 const MAX_ELEMENTS = 175;
 const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 
 export interface TranscriptActions {
   earlier: () => void;
-  /** The user has scrolled; none when the end is in sight. */
+  /** The user has scrolled; the place is undefined when the end is in view. */
   place: (place: Omit<Place, "conversationId"> | undefined) => void;
   open: (conversationId: string) => void;
 }
@@ -31,15 +31,15 @@ export class Transcript {
   private readonly end: HTMLButtonElement;
   private readonly page: HTMLElement;
   private readonly log = h("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
-  /** The model is asked, and nothing of its answer is here yet. */
+  /** Shown while the agent works and no running item shows it. */
   private readonly dots = dots();
   private readonly elements = new Map<string, HTMLElement>();
-  /** Durations that still count. */
+  /** Durations of items that are still running. */
   private readonly ticking = new Set<HTMLElement>();
-  /** The end stays in sight, whatever grows or shrinks, until the user scrolls away from it. */
+  /** Keeps the end in view, whatever grows or shrinks, until the user scrolls away from it. */
   private isFollowing = true;
   private placeTimer = 0;
-  /** What stands above gets its real height when it is drawn; until the user scrolls, this stays where it is. */
+  /** Items above it get their real height only when drawn; until the user scrolls, this place is kept in view. */
   private held: Place | undefined;
 
   constructor(
@@ -84,7 +84,7 @@ export class Transcript {
     this.element.scrollTop = this.element.scrollHeight;
   }
 
-  /** Where the reader was before; an item that is gone leaves the end in sight. */
+  /** Scrolls to where the reader was before; if that item is gone, the end stays in view. */
   showPlace(place: Place): void {
     const element = this.elements.get(place.itemId);
     if (!element) return;
@@ -97,10 +97,10 @@ export class Transcript {
     this.held = undefined;
   }
 
-  /** The first item in sight; none when the end is. */
+  /** The first item in view, or undefined when the end is. */
   private get place(): Omit<Place, "conversationId"> | undefined {
     if (this.isFollowing) return undefined;
-    // To ask where an item of a group out of sight is would lay that group out.
+    // Asking for the position of an item in a group out of view would lay that group out.
     const group = this.firstInSight(this.log.children);
     const first = group && this.firstInSight(group.querySelectorAll<HTMLElement>(":scope > [data-item]"));
     if (!first) return undefined;
@@ -123,7 +123,7 @@ export class Transcript {
     return element.getBoundingClientRect().top - this.element.getBoundingClientRect().top;
   }
 
-  /** Another conversation: everything is drawn anew. */
+  /** Redraws everything, for another conversation. */
   reset(store: Store | undefined): void {
     this.elements.clear();
     this.log.replaceChildren();
@@ -131,7 +131,7 @@ export class Transcript {
     store?.touchAll();
     this.release();
     this.isFollowing = true;
-    // What is shorter now does not scroll, and so would not say it.
+    // Content that became shorter may fire no scroll event, which would do this.
     this.end.hidden = true;
   }
 
@@ -142,7 +142,7 @@ export class Transcript {
     const front = new DocumentFragment();
     for (const id of store.takeChanged()) this.drawItem(id, store.items.get(id), store, earlier.has(id) ? front : this.log);
     this.log.prepend(front);
-    // Not by `:has` in the style sheet: that is looked up anew with every item.
+    // Not with `:has` in the style sheet, which is evaluated again with every item.
     this.page.hidden = this.elements.size === 0;
     this.dots.hidden = !this.isAwaited(store);
   }
@@ -164,7 +164,7 @@ export class Transcript {
     return earlier;
   }
 
-  /** Draws what `add` brings in front and leaves what is in sight where it is. */
+  /** Keeps the view where it is while `add` draws items in front. */
   keepPlace(add: () => void): void {
     this.release();
     const below = this.element.scrollHeight - this.element.scrollTop;
@@ -181,7 +181,7 @@ export class Transcript {
     return made;
   }
 
-  /** A new one stands last in `place`. */
+  /** Draws an item; a new one is appended to `place`. */
   private drawItem(id: string, item: Shown | undefined, store: Store, place: ParentNode): void {
     const old = this.elements.get(id);
     if (old && item && item.kind !== "changes" && item.kind !== "subagent" && updateText(old, item)) return;
@@ -201,7 +201,7 @@ export class Transcript {
   }
 }
 
-/** The list of conversations takes the transcript's place, and its scrolling says nothing about that. */
+/** False while the list of conversations is shown in the transcript's place; its scrolling does not count. */
 function isInSight(): boolean {
   return document.body.dataset.view === "chat";
 }
@@ -222,7 +222,7 @@ function remove(item: HTMLElement): void {
   if (group?.childElementCount === 0) group.remove();
 }
 
-/** The keyboard's place survives: the same control, else the one that took its place. */
+/** Replaces an element and keeps the keyboard focus on the same control, or on the one now in its place. */
 function replace(old: HTMLElement, made: HTMLElement): void {
   const at = [...old.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement ?? old);
   old.replaceWith(made);
