@@ -1,6 +1,6 @@
-"""How Neovim feels beside a busy agent: a long log opened, keys pressed while text streams.
+"""Measures Neovim beside a busy agent: opening a long log, typing while an answer streams.
 
-Everything is real but the model; without a Neovim there are no figures.
+Everything is real except the model. Without an installed Neovim there are no figures.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _set_lines_s(editor: Neovim) -> float:
 
 def _typing() -> Iterator[Figure]:
     with _desk() as desk:
-        # The end never comes: the text streams for as long as the keys are pressed.
+        # The answer never ends, so that text streams for as long as keys are pressed.
         desk.script(slow(hang(chunks(20_000, "word `x` ")), _CHUNK_PAUSE_S))
         editor = desk.start()
         editor.nvim.ui_attach(120, 40, rgb=True)
@@ -106,7 +106,7 @@ def _typing() -> Iterator[Figure]:
 
 
 def _latencies(editor: Neovim) -> list[float]:
-    """From each key until Neovim has taken it and answers again."""
+    """Return the time from each key press until Neovim has handled it and answers again."""
     editor.type("Go")
     times: list[float] = []
     for _ in range(N_KEYS):

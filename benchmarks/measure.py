@@ -1,4 +1,4 @@
-"""What every figure needs: a world for the real daemon, floors to stand beside, and the table."""
+"""Shared by all benchmarks: surroundings for the real daemon, floors to compare with, the table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 PYTHON = sys.executable
 PATIENCE_S = 600
 FORK = multiprocessing.get_context("fork")
-"""A script need not be sent to such a process."""
+"""A forked process inherits the model's script, which therefore need not be pickled."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Figure:
 
 @dataclass
 class Bench:
-    """A folder, a scripted model and one daemon between them."""
+    """A project folder, a scripted model, and a daemon that uses both."""
 
     project: Path
     llm: FakeLLM
@@ -52,7 +52,7 @@ class Bench:
         return psutil.Process(self.client.process.pid).memory_info().rss / 1e6
 
     def start(self, words: str = "go", **params: Any) -> str:
-        """Start a conversation that never asks; returns its id."""
+        """Start a conversation that never asks for approval, and return its id."""
         options = {"approval": "askNever"}
         content = [{"type": "text", "text": words}]
         params = {"options": options, "content": content, "maxSteps": 10_000, **params}
@@ -69,9 +69,9 @@ class Bench:
 
 @contextmanager
 def bench(script: Script = (), *, apart: bool = False, **settings: Any) -> Generator[Bench]:
-    """With `apart` the model has a process of its own, and `llm` knows nothing of it.
+    """Yield a bench; with `apart`, the model runs in its own process and `llm` sees none of it.
 
-    Without, what the client and the model do in this one process is part of what is measured.
+    Without `apart`, client and model share this process, and their work is part of the measurement.
     """
     with (
         tempfile.TemporaryDirectory(prefix="oh-bench-") as folder,
@@ -87,7 +87,7 @@ def bench(script: Script = (), *, apart: bool = False, **settings: Any) -> Gener
 
 @contextmanager
 def model_apart(script: Script) -> Generator[str]:
-    """A scripted model in a process of its own; yields its URL."""
+    """Run a scripted model in a process of its own, and yield its URL."""
     ours, theirs = FORK.Pipe()
 
     def serve() -> None:
@@ -104,7 +104,7 @@ def model_apart(script: Script) -> Generator[str]:
 
 @contextmanager
 def daemon(project: Path, home: Path, url: str, **settings: Any) -> Generator[RawClient]:
-    """A trusted, initialized daemon."""
+    """Yield the client of an initialized daemon that trusts the project."""
     env = {
         "OH_DAEMON_HOME": str(home),
         "OH_DAEMON_MODEL": "openai/fake",
@@ -121,7 +121,7 @@ def daemon(project: Path, home: Path, url: str, **settings: Any) -> Generator[Ra
 
 
 def endless(command: str = "true") -> Callable[[Json], Step]:
-    """A model that always asks for one more command; of equal ones the agent would make an end."""
+    """A model that always calls one more command; the agent would stop it if they were equal."""
     numbers = count(1)
     return lambda _request: call("terminal", command=f"{command} # {next(numbers)}")
 
@@ -148,7 +148,7 @@ def timed(act: Callable[[], object]) -> float:
 
 
 def pygls_start_s() -> float:
-    """Spawn to `initialize` answer of a server without any features."""
+    """Return the time from spawn to `initialize` answer of a server without any features."""
     return p50([timed(lambda: _pygls(0)) for _ in range(5)])
 
 
@@ -190,7 +190,7 @@ def bash_true_s() -> float:
 
 
 def httpx_step_s(n_messages: int) -> float:
-    """One streamed request with as many messages, and its answer parsed: no agent at all."""
+    """Time one streamed request with `n_messages`, its answer parsed, without any agent."""
     body = {"model": "fake", "stream": True, "messages": history(n_messages)}
     with FakeLLM(endless()) as llm, httpx.Client() as http:
 
@@ -208,13 +208,13 @@ def history(n_messages: int) -> list[Json]:
 
 
 def burst_floor_s(n_chunks: int) -> float:
-    """Parse the same chunks as JSON and encode each again, in one loop."""
+    """Time parsing the same chunks as JSON and encoding each again, in one loop."""
     parts = stream_parts(chunks(n_chunks))
     return timed(lambda: [json.dumps(json.loads(p[6:])) for p in parts if p.startswith(b"data: {")])
 
 
 def append_s(n_lines: int, line: bytes) -> float:
-    """Plain appends of one line each to one file, one write per line."""
+    """Time plain appends to one file, one write per line."""
     with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("ab", 0) as log:
         return timed(lambda: [log.write(line) for _ in range(n_lines)])
 

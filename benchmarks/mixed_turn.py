@@ -1,4 +1,4 @@
-"""A turn as people see it: thoughts, a plan, commands, a diff, failures, and a long answer."""
+"""A typical turn: reasoning, a plan, commands, a diff, failures, and a long answer."""
 
 from __future__ import annotations
 

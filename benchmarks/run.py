@@ -1,6 +1,6 @@
-"""What is fast, and against what: prints a Markdown table, then the same as JSON.
+"""Measures the daemon beside floors: prints a Markdown table, then the same as JSON.
 
-`make bench` runs all; words on the command line select figures by name. Nothing is asserted.
+`make bench` runs all; words on the command line select measurements by name. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from oh_daemon.workspace.spawner import Spawner
 
 def main() -> None:
     wanted = sys.argv[1:]
-    # The client reads on a thread of its own, which an editor's interpreter would not hold up.
+    # The client reads on a thread of its own. Switch threads often, so that this interpreter delays
+    # it as little as an editor would.
     sys.setswitchinterval(0.0005)
     figures: list[Figure] = []
     for measure in MEASURES:
@@ -123,7 +124,7 @@ def steps() -> Iterator[Figure]:
 
 
 def _reopen(at: Bench) -> Iterator[Figure]:
-    """The conversation of 1,000 steps, closed and opened again in a warm daemon."""
+    """Close the conversation of 1,000 steps and open it again in a warm daemon."""
     [info] = at.client.request("conversation/list", {})["conversations"]
     at.client.request("conversation/close", {"conversationId": info["id"]})
     at.llm.play(lambda _request: say("Again."))
@@ -185,7 +186,7 @@ def _wait_for_sleep(at: Bench) -> psutil.Process:
 def burst() -> Iterator[Figure]:
     n_chunks = 20_000
     asked, gate = FORK.Event(), FORK.Event()
-    # Made before the clock starts.
+    # Built before the clock starts.
     body = b"".join(stream_parts(chunks(n_chunks, "word ")))
 
     def script(request: Json) -> Step:
@@ -200,7 +201,7 @@ def burst() -> Iterator[Figure]:
         before = len(at.client.notifications("conversation/delta"))
         at.send(conversation_id)
         asked.wait(PATIENCE_S)
-        # Until a model begins to answer, the daemon has come to rest.
+        # As with a real model, the daemon is at rest when the answer begins.
         time.sleep(0.2)
         started = time.perf_counter()
         gate.set()
@@ -248,7 +249,7 @@ def logs() -> Iterator[Figure]:
 
 
 def _long_log(folder: Path, conversation_id: str, n_events: int) -> str:
-    """The same turn again and again, with ids and numbers of its own; returns the new id."""
+    """Write a log that repeats one turn, with new ids and numbers each time; return its id."""
     header, *lines = (folder / conversation_id / "events.jsonl").read_text().splitlines()
     new_id = conversation_id[:-4] + "long"
     shutil.copytree(folder / conversation_id, folder / new_id)
@@ -331,7 +332,7 @@ def many() -> Iterator[Figure]:
 
 
 def skills() -> Iterator[Figure]:
-    """Both in turn, since what else the machine does changes from second to second."""
+    """Alternate between both daemons, because the machine's other load changes by the second."""
     n_turns = 25
     servers = {f"shop{n}": mcp_server.settings() for n in range(3)}
     steps = [call("think", thought="Hm."), say("Done.")] * (n_turns + 1)

@@ -1,7 +1,7 @@
-"""How fast the panel is in a real VS Code: prints a Markdown table, then the same as JSON.
+"""Measures the panel in a real VS Code: prints a Markdown table, then the same as JSON.
 
-`make bench-vscode` runs it. Nothing is asserted. The browser draws at most 60 frames a second, so
-no frame is shorter than 17 ms.
+`make bench-vscode` runs it. Asserts nothing. The browser draws at most 60 frames per second, so no
+frame is shorter than 17 ms.
 """
 
 from __future__ import annotations
@@ -104,8 +104,10 @@ async def measure() -> AsyncIterator[Figure]:
 
 
 async def opening(place: Path, extensions: Path) -> AsyncIterator[Figure]:
-    """The panel was hidden, so its page is made anew; the daemon runs. Measured in the pages: the
-    driver looks for a frame every 100 ms only."""
+    """Show a hidden panel, whose page is built anew, while the daemon runs.
+
+    The pages measure the time, because the driver looks for a frame only every 100 ms.
+    """
     async with window(place, extensions, say("Done.")) as (vscode, _):
         await vscode.page.add_init_script(f"({WATCH_OPENING})()")
         await vscode.open()
@@ -115,7 +117,7 @@ async def opening(place: Path, extensions: Path) -> AsyncIterator[Figure]:
         times: list[tuple[float, float]] = []
         floors: list[float] = []
         for _ in range(N_TIMES):
-            # VS Code takes two clicks on a tab within 300 ms for one.
+            # VS Code treats two clicks on a tab within 300 ms as a double click.
             await asyncio.sleep(DOUBLE_CLICK_S)
             started = time.perf_counter()
             await vscode.page.get_by_role("tab", name="Search").click()

@@ -1,4 +1,4 @@
-"""Work through the PLAN.md of a folder, with a linter of your own: `follow_plan.py FOLDER`."""
+"""Work through the PLAN.md of a folder with your own linter as a tool: `follow_plan.py FOLDER`."""
 
 import os
 import sys

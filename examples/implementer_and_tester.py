@@ -1,4 +1,4 @@
-"""Two conversations in one folder: the implementer asks the tester, who has the last word."""
+"""Two conversations share a folder: the implementer asks the tester, whose verdict is final."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Your own judgement of what an agent may do, in place of the built-in one."""
+"""Decide with your own functions what an agent may do, in place of the built-in rating."""
 
 import os
 
@@ -10,12 +10,12 @@ PRICES = {"tea": 3, "car": 30_000}
 
 
 def price_as_risk(_tool: ToolSpec, intent: Intent) -> str:
-    """A `RiskAnalyzer`: low, medium or high. What it raises counts as high."""
+    """A `RiskAnalyzer`: returns low, medium or high. An exception counts as high."""
     return "low" if PRICES[getattr(intent.subject, "args", {})["thing"]] < LITTLE else "medium"
 
 
 def no_cars(_tool: ToolSpec, intent: Intent) -> str | None:
-    """An `ApprovalPolicy`: allow, ask, reject, or None to leave it to the risk."""
+    """An `ApprovalPolicy`: returns allow, ask or reject, or None to decide by the risk."""
     return "reject" if "car" in getattr(intent.subject, "args", {}).values() else None
 
 

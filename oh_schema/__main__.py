@@ -1,4 +1,4 @@
-"""`python -m oh_schema [--check]`, which `make schema` and `make check` run."""
+"""The command `python -m oh_schema [--check]`, which `make schema` and `make check` run."""
 
 import sys
 

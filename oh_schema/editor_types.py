@@ -1,6 +1,6 @@
-"""protocol.ts and protocol.lua: the models of the registry as types of the editors' languages.
+"""Renders protocol.ts and protocol.lua: the registry's models as types in the editors' languages.
 
-Fields that the daemon always sends are required, those that a client may leave out are optional.
+Fields that the daemon always sends are required; fields that a client may leave out are optional.
 `make schema` writes the files.
 """
 
@@ -24,20 +24,20 @@ from oh_daemon.contract.settings import CHOICES
 
 _CHOICES = "Values of the options, for pickers; an open conversation brings its own."
 _HEAD = "What crosses the wire; written by `make schema`, explained in protocol.md."
-# Logs are read as plain dicts for speed, so the models do not say what these hold.
+# Logs are read as plain dicts for speed, so the models do not declare the types of these fields.
 _RAW: dict[tuple[type[Contract], str], Any] = {
     (messages.OpenResult, "items"): tuple[items.Item, ...] | None,
     (messages.OpenResult, "events"): tuple[events.Record, ...] | None,
     (messages.ReadResult, "items"): tuple[items.Item, ...],
     (messages.EventsResult, "events"): tuple[events.Record, ...],
 }
-# In TypeScript, `Record` is something else.
+# In TypeScript, `Record` is a built-in type.
 _RENAMED = {"Record": "LogRecord"}
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How a type is written."""
+    """How a language writes types."""
 
     words: Mapping[Any, str]
     array: str
@@ -61,7 +61,7 @@ _LUA = Language(
 
 
 def render_typescript() -> str:
-    """Interfaces and unions, and every method with its types."""
+    """Render interfaces and unions, and every method with its types."""
     lines = [f"/** {_HEAD} */"]
     for name, alias in _aliases().items():
         lines += ["", f"export type {name} = {_union(alias, _TS)};"]
@@ -88,7 +88,7 @@ def _ts_method(method: Method) -> str:
 
 
 def render_lua() -> str:
-    """Annotations for the language server, and the names of the methods."""
+    """Render annotations for the language server, and the names of the methods."""
     lines = ["-- luacheck: no max line length", f"-- {_HEAD}", ""]
     for name, alias in _aliases().items():
         lines += [f"---@alias {_LUA.prefix}{name} {_union(alias, _LUA)}", ""]
@@ -141,7 +141,7 @@ def _doc(model: type[Contract]) -> str:
 
 @cache
 def _aliases() -> Mapping[str, Any]:
-    """The unions and literals that the contract gives a name."""
+    """Return the unions and literals that have a name in the contract."""
     modules = ("content", "items", "approvals", "events", *protocol.MODULES)
     named = {
         name: _bare(value)
@@ -155,7 +155,7 @@ Field = tuple[str, Any, bool]
 
 
 def _models() -> dict[type[Contract], list[Field]]:
-    """Every model that a method needs, with name, type and presence of its fields."""
+    """Return every model that a method needs, with each field's name, type and presence."""
     models: list[type[Contract]] = []
     from_client: set[type[Contract]] = set()
     for method in (*protocol.REQUESTS, *protocol.CLIENT_NOTIFICATIONS):
@@ -170,7 +170,7 @@ def _models() -> dict[type[Contract], list[Field]]:
 
 
 def _reached(annotation: Any, models: list[type[Contract]]) -> set[type[Contract]]:
-    """The models within a type; those not seen before join `models`."""
+    """Return the models within a type, and append the new ones to `models`."""
     if not (inspect.isclass(annotation) and issubclass(annotation, Contract)):
         return {m for part in get_args(annotation) for m in _reached(part, models)}
     if annotation is events.UnknownEvent:

@@ -1,6 +1,6 @@
-"""JSON Schema, the editors' types, the documents' tables, from one registry.
+"""Generates the JSON Schema, the editors' types and the documents' tables from one registry.
 
-For those who change the contract; no part of what is installed.
+A tool for those who change the contract; it is not installed with the package.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGES = (Path("protocol.md"), Path("README.md"))
 
 
 def write_schema(root: Path, *, check: bool) -> int:
-    """Bring the files up to date, or say which is not; 1 when `check` found one."""
+    """Update the generated files, or with `check` only report stale ones and then return 1."""
     wanted = {
         root / "docs" / "schema.json": render_schema(),
         root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
@@ -54,7 +54,7 @@ def _text_of(path: Path) -> str | None:
 
 
 def render_schema() -> str:
-    """JSON Schema of everything on the wire and in the log, with the methods by name."""
+    """Render the JSON Schema of everything on the wire and in the log, with methods by name."""
     models: list[type[Contract]] = [events.Record, Settings]
     for method in protocol.METHODS:
         models += [method.params] if method.result is None else [method.params, method.result]
@@ -78,7 +78,7 @@ def _described(method: Method) -> dict[str, Any]:
 
 
 def error_classes() -> list[type[errors.DaemonError]]:
-    """Every error with a code of its own, by that code."""
+    """Return every error class that has a code of its own, sorted by code."""
     found = [
         value
         for value in vars(errors).values()
@@ -88,7 +88,7 @@ def error_classes() -> list[type[errors.DaemonError]]:
 
 
 def render_manifest(manifest: str) -> str:
-    """VS Code's manifest with the settings made anew; a repository's file sets only what it may."""
+    """Regenerate the settings in VS Code's manifest, so that a repository sets only what it may."""
     document = json.loads(manifest)
     own = document["contributes"]["configuration"]["properties"]
     kept = {name: setting for name, setting in own.items() if not name.startswith("ohDaemon.")}
@@ -111,7 +111,7 @@ def _vscode_settings() -> dict[str, dict[str, Any]]:
         rules = {key: value for choice in (*choices, schema) for key, value in choice.items()}
         described[name] = {
             "type": types if len(types) > 1 else types[0],
-            # The manifest has no place for definitions; the daemon checks such a value itself.
+            # The manifest cannot hold definitions (`$ref`); the daemon checks such values itself.
             **{
                 key: rules[key] for key in rules if key != "title" and "$ref" not in str(rules[key])
             },
@@ -125,7 +125,7 @@ def _vscode_settings() -> dict[str, dict[str, Any]]:
 
 
 def render_page(page: str) -> str:
-    """A document with its generated tables made anew; the rest of the text stays."""
+    """Regenerate the tables in a document; the rest of its text stays."""
     for name, lines in _tables().items():
         block = "\n".join([f"<!-- generated: {name} -->", *lines, f"<!-- end: {name} -->"])
         pattern = re.compile(f"<!-- generated: {name} -->.*?<!-- end: {name} -->", re.DOTALL)
@@ -159,7 +159,7 @@ def _methods(methods: Sequence[Method]) -> Iterator[str]:
 
 
 def _fields(model: type[Contract] | None) -> str:
-    """Field names as on the wire; optional ones with a question mark."""
+    """Return the field names as on the wire, optional ones with a question mark."""
     if model is None:
         return "none"
     names = [
@@ -191,7 +191,7 @@ def _errors() -> Iterator[str]:
 
 
 def _settings(model: type[Contract]) -> Iterator[str]:
-    """Every field that may be left out."""
+    """Yield a table of every field that may be left out."""
     meanings = _field_docs(model)
     rows = [
         (
@@ -206,7 +206,7 @@ def _settings(model: type[Contract]) -> Iterator[str]:
 
 
 def _field_docs(model: type[Contract]) -> dict[str, str]:
-    """The strings under a model's fields."""
+    """Return the docstrings under a model's fields, by field."""
     body = ast.parse(inspect.getsource(model)).body[0]
     docs: dict[str, str] = {}
     if isinstance(body, ast.ClassDef):
