@@ -108,7 +108,7 @@ class Agent:
                 self._thread.start()
 
     def close(self, deadline_s: float = 1.0) -> None:
-        """Stop the worker; what is under way is logged as interrupted, open approvals stay."""
+        """Stop the worker; what is under way is logged as interrupted, approvals stay open."""
         conversation = self.conversation
         with conversation.changed:
             conversation.is_closing = True

@@ -21,7 +21,7 @@ from oh_daemon.core.ports import Intent, Json, ToolSpec
 
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
 EDITABLE = {"command": "command", "fileChange": "hunks"}
-"""The part of a subject, by kind, that the user may change; the tool's argument has its name."""
+"""By subject kind, the part that the user may change; the tool's argument has the same name."""
 
 PLAN_RULE = "mode plan is read-only"
 Effect = Literal["allow", "ask", "reject"]
@@ -50,7 +50,7 @@ class Ruling:
 class Gate:
     """Something to settle before an action, for instance trust in the folder.
 
-    If a required gate is rejected, so is the action; after any other it runs all the same.
+    Rejecting a required gate rejects the action; after rejecting any other, it runs all the same.
     """
 
     subject: Subject
@@ -110,7 +110,7 @@ def highest_risk(risk: Risk, self_rating: Risk | None) -> Risk:
 
 
 def digest_of(subject: Contract, material: Iterable[str] = ()) -> str:
-    """Hash everything an approval stands for; with any change of that, it is another action."""
+    """Hash everything an approval stands for; any change in it makes it another action."""
     shown = subject.model_dump(mode="json", exclude_none=True)
     canonical = json.dumps([shown, *material], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
@@ -159,7 +159,7 @@ def require_editable(approval: Json, edited: Subject) -> None:
 
 
 def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:
-    """Return a person's possible answers, narrowest first; none allows high risk in a folder."""
+    """Return a person's possible answers, narrowest first; none allows high risk for good."""
     allow: list[tuple[Scope, str]] = [("once", "Allow once")]
     if not floor:
         allow.append(("conversation", "Allow for this conversation"))
@@ -191,7 +191,7 @@ def _picker(
 
 
 def check_options(values: dict[str, str]) -> dict[str, str]:
-    """Return the options as they are. Raises `InvalidParamsError`, which names the wrong one."""
+    """Return the options unchanged. Raises `InvalidParamsError`, which names the wrong one."""
     for option_id, value in values.items():
         choices = CHOICES.get(option_id, {})
         if option_id != "model" and value not in choices:

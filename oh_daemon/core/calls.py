@@ -159,7 +159,7 @@ def schema_flaw(schema: Json) -> str | None:
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Return it, and what it raises for a schema that is circular, dangling or not one at all."""
+    """Return the validator, and what it raises for a circular, dangling or invalid schema."""
     # jsonschema takes 60 ms to import, which `initialize` must not pay.
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - a slow import, see above.
     from jsonschema.exceptions import UnknownType  # noqa: PLC0415

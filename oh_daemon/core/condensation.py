@@ -1,4 +1,4 @@
-"""Pure plans of what a condensation no longer shows the model verbatim, and the summary's prompt.
+"""Pure plans for condensing what the model sees of a long conversation, and the summary's prompt.
 
 A condensation is an item of the log; the items before it stay in the log. It cuts only between
 whole model answers, so that every call keeps its result and thinking stays with its answer. The
@@ -112,7 +112,7 @@ def _batches(items: Sequence[Json], cut: Cut) -> list[_Batch]:
 
 
 def _n_old(batches: Sequence[_Batch], view_chars: float) -> int:
-    """Return how many precede those to keep, which are what fits `_KEPT`, at least the last."""
+    """Return how many batches precede the tail to keep: what fits `_KEPT`, at least the last."""
     totals = accumulate(batch.size for batch in reversed(batches))
     n_fitting = sum(total <= _KEPT * view_chars for total in totals)
     return max(0, len(batches) - max(1, n_fitting))

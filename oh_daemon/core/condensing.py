@@ -67,7 +67,7 @@ class Condensing:
         return messages
 
     def _tokens(self) -> int:
-        """Return the next request's tokens: the provider's last count, plus an estimate since."""
+        """Return the next request's tokens: the provider's last count, and later text estimated."""
         counted = self._conversation.state.context.get("used") or 0
         if self._asked_chars is None or not counted:
             return self._view.n_chars // CHARS_PER_TOKEN

@@ -235,7 +235,7 @@ class Consent:
         )
 
     def _with_change(self, item: Json, intent: Intent, verdict: Verdict) -> Verdict:
-        """Say if the action changed after it was allowed; an allowed gate is not the action."""
+        """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
         earlier = self._conversation.state.decisions.get(item["id"], {}).values()
         allowed = (d["asked"]["subject"]["kind"] for d in earlier if _is_allowed_by_user(d))
         if intent.subject.kind not in allowed:

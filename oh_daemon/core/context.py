@@ -27,7 +27,7 @@ _IMAGE_CHARS = 6_000
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a condensation keeps: items from `start` on, before them only words of the user."""
+    """What a condensation keeps: items from `start` on, and at most two earlier user messages."""
 
     start: int
     pruned: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ class Cut:
 
 
 class View:
-    """Messages for the next request; always well formed, since only batches that ended enter."""
+    """Messages for the next request; always well formed, since only finished batches enter."""
 
     def __init__(self, system_prompt: str) -> None:
         self._messages: list[Json] = [{"role": "system", "content": system_prompt}]
@@ -46,7 +46,7 @@ class View:
         """Size of all messages but the system prompt."""
 
     def messages(self, items: Sequence[Json]) -> list[Json]:
-        """Take in the items since the last call, up to an open one; return all messages."""
+        """Take in the items since the last call, up to an unfinished batch; return all messages."""
         if self._taken and not self._is_continued_by(items):
             # The conversation was rolled back.
             del self._messages[1:]
@@ -175,7 +175,7 @@ def render_batch(items: Sequence[Json]) -> list[Json]:
 
 
 def _render_subagent(item: Json) -> list[Json]:
-    """Render only one that the daemon's end cut off; else the call's result tells everything."""
+    """Render a sub-agent only if the daemon's end cut it off; else the call has its result."""
     if item.get("reason") != "outcomeUnknown":
         return []
     name, resume = f"{item['agent']} ({item['title']})", item["conversationId"]

@@ -212,7 +212,7 @@ class Conversation(Journal):
         return [m for m in self.state.queue if m["delivery"] == "steer" or m.get("held")]
 
     def halt(self, error: StorageError) -> None:
-        """Do nothing until somebody resumes: the log cannot be written. Called by the worker."""
+        """Stand still until somebody resumes: the log cannot be written. Called by the worker."""
         with self.changed:
             self.halted = error
             for listener in tuple(self.listeners):
@@ -236,7 +236,7 @@ class Conversation(Journal):
         self.halted = None
 
     def interrupt(self, *, clear_queue: bool = False) -> Future[Json]:
-        """Stop now. {turnId?, status, survivors} is the result once the turn has ended."""
+        """Stop now; the future gives {turnId?, status, survivors} when the turn has ended."""
         with self.changed:
             if clear_queue:
                 for message in list(self.state.queue):
@@ -276,7 +276,7 @@ class Conversation(Journal):
         """Answer an approval; the first answer wins.
 
         Raises `ApprovalNotFoundError`, or `ApprovalStaleError` when the digest is not that of the
-        pending approval, so that the user saw something else.
+        pending approval: the user must have seen something else.
         """
         with self.changed:
             approval = self.state.approvals.get(approval_id)
@@ -300,7 +300,7 @@ class Conversation(Journal):
             return {"resolved": True}
 
     def answer(self, input_id: str, action: InputAction, content: str | None = None) -> Json:
-        """Answer a question of the agent; the first answer wins. To accept takes `content`.
+        """Answer a question of the agent; the first answer wins. Action accept needs `content`.
 
         Raises `ApprovalNotFoundError`, or `InvalidParamsError` for an empty answer.
         """

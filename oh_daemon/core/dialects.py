@@ -1,4 +1,4 @@
-"""Translates calls as other agents' tools take them, on which models were trained, into ours.
+"""Translates calls of other agents' tools, on which models were trained, into calls of ours.
 
 Pure, and about form only: a name changes only where ours means exactly the same, nothing that the
 model said is dropped, and what already uses our names stays as it is.

@@ -92,7 +92,7 @@ class Offsets(Protocol):
     def position(self, offset: int) -> Json: ...
 
     def offset(self, position: Position) -> int:
-        """Return code points; a position beyond the end of a line or of the text is that end."""
+        """Return the offset in code points; beyond the end of a line or the text, that end."""
         ...
 
 

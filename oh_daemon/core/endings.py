@@ -38,7 +38,7 @@ def rest_before_step(state: State) -> Rest | None:
 
 
 def rest_when_stuck(stop_reason: StopReason) -> Rest:
-    """Pause the turn, so that it can be resumed; end it when the model's wrong calls are why."""
+    """End the turn after wrong calls, the model's own fault; pause it after any other circle."""
     return Rest("stuck", "paused", "stuck") if stop_reason == "stuck" else Rest(stop_reason)
 
 

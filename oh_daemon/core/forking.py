@@ -103,7 +103,7 @@ def _record(event: Contract, now: str) -> Json:
 
 
 def _numbered(records: Iterable[Json]) -> list[Json]:
-    """Number the records anew, without causes: a request to the original is none to the branch."""
+    """Renumber the records and drop causes, so that no request to the branch counts as repeated."""
     kept = ("ts", "turnId", "itemId", "event")
     return [
         {"v": LOG_VERSION, "seq": seq, **{key: record[key] for key in kept if key in record}}

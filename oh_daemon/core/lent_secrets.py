@@ -30,7 +30,7 @@ class LentSecrets:
         return tuple(sorted(words.intersection(self.sources)))
 
     def values_of(self, names: Sequence[str]) -> dict[str, str]:
-        """Return values by name. Raises `ToolError` for one that is missing or cannot be masked."""
+        """Return values by name. Raises `ToolError` for one that is unavailable or not maskable."""
         return {name: self._value_of(name, self.sources.get(name)) for name in names}
 
     def _value_of(self, name: str, source: SecretSource | None) -> str:

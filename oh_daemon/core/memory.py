@@ -31,7 +31,7 @@ class Note:
 
     @property
     def date(self) -> str:
-        """The heading's date; none, as in what users write by hand, counts as later than any."""
+        """The heading's date; a note without one, written by hand, sorts as the newest."""
         found = _DATE.match(self.text)
         return found[1] if found else "~"
 

@@ -101,9 +101,9 @@ def _part(part: object) -> Json:
 
 
 def _image(part: Json, data: str) -> Json:
-    """Check an image by its data, not its claims: providers would refuse each request with it.
+    """Correct the type by the data: with a wrong one, providers would refuse every request.
 
-    One that no provider takes is for the user only.
+    An image that some provider would refuse is for the user only.
     """
     kind = next((kind for head, kind in _IMAGE_HEADS.items() if data.startswith(head)), None)
     if kind is None or len(data) > _MAX_SEEN_CHARS:

@@ -162,7 +162,7 @@ class ToolSpec:
     input_schema: Json
     kind: ToolKind = "other"
     read_only: bool = False
-    """Never asks under `askRisky` and may run beside other read-only calls."""
+    """Whether it only reads: it gets no self-rating, and a call of unknown risk counts as low."""
     counts_as: str | None = None
     """The name of another tool; filters and rules for that one apply to this one too."""
 
@@ -224,7 +224,7 @@ class Intent:
     segments: tuple[tuple[str, ...], ...] = ()
     """The parts of a command, each as its words, to which rules apply."""
     outside_floor: bool = False
-    """Needs an answer even under askNever and saved grants: protected or outside paths."""
+    """Asks despite saved grants, is rejected if nothing may ask: protected or outside paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a running call may use. `on_output` takes live output for the client, any thread."""
+    """What a running call may use. `on_output` takes live output for the client on any thread."""
 
     conversation_id: str
     item_id: str

@@ -47,7 +47,7 @@ def _alternatives(inside: str) -> Iterator[str]:
 
 
 def _neither(inside: str) -> Iterator[str]:
-    """Yield the readings of bash 5.3 and of older ones, where any comma removed the braces."""
+    """Yield the readings of bash 5.3 and of older versions, where any comma removed the braces."""
     yield from ("{" + word + "}" for word in _expanded(inside))
     if "{" in inside:
         yield "{" + inside + "}"

@@ -26,7 +26,7 @@ class Finding(NamedTuple):
 
 
 class Words(NamedTuple):
-    """A command, as its wrappers are taken off. `rate_code` rates text that a shell runs."""
+    """A command without the wrappers seen so far. `rate_code` rates text that a shell runs."""
 
     words: Sequence[str]
     ground: Ground

@@ -64,7 +64,7 @@ class Ground(NamedTuple):
     cwd: str | None
 
     def place(self, text: str, *, writing: bool) -> Place:
-        """Return where a path points. Only to a command that writes is it protected."""
+        """Return where a path points; "protected" only when it is written to."""
         # A wildcard after a dot may stand for any hidden file: assume the worst one.
         path = self.absolute(re.sub(r"(^|/)\.[^/]*[*?[][^/]*", r"\1.env", text))
         folder = next((f for f in self.folders if f"{path}/".startswith(f"{f}/")), None)

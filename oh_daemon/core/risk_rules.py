@@ -177,7 +177,7 @@ def bare_name(word: str) -> str:
 
 
 def find_program(name: str) -> tuple[str, str]:
-    """Return the name in the tables and its kind; for python3.11 and mkfs.ext4, without the end."""
+    """Return the name in the tables and its kind; python3.11 and mkfs.ext4 are there by stem."""
     kinds = _kinds()
     stems = (name, re.sub(r"(?<=[a-z])[-.]?[\d.]+$", "", name), name.partition(".")[0])
     known = next((stem for stem in stems if stem in kinds), name)
@@ -185,7 +185,7 @@ def find_program(name: str) -> tuple[str, str]:
 
 
 def find_effect(name: str, args: Sequence[str]) -> tuple[Risk, str]:
-    """Return the risk by the arguments (medium if they write) and the text that caused it."""
+    """Return the risk that the arguments add (high, medium if they write, or low), and the match."""
     joined = "".join(" " + arg.replace(" ", "\xa0") for arg in args)
     for risk, table in zip(("high", "medium"), _patterns(), strict=True):
         match = table[name].search(joined) if name in table else None

@@ -63,7 +63,7 @@ class _Script:
             self._ground = before
 
     def walk_inside(self, node: Node) -> None:
-        """Walk the children in order; after a `cd`, which may fail, nobody knows the folder."""
+        """Walk the children in order; after a `cd`, which may fail, the folder is not known."""
         if node.type not in _TRANSPARENT:
             self._high(f"it holds shell syntax without a rule ({node.type})")
         for child in node.children:

@@ -14,7 +14,7 @@ _QUOTING = ("raw_string", "ansi_c_string", "comment", "heredoc_body", "heredoc_c
 
 
 def parse_script(code: str) -> Node | None:
-    """Return the tree's root; None for what is no script, or what bash would read otherwise."""
+    """Return the tree's root, or None if this is no script or bash would read it differently."""
     root = Parser(_language()).parse(code.encode("utf-8", "surrogatepass")).root_node
     # The grammar joins a line that is only a backslash with the wrong line.
     return None if root.has_error or re.search(r"(^|\n)\s*\\\n", code) else root

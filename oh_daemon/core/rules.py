@@ -39,7 +39,8 @@ def ruling_of(rules: Iterable[Rule], names: Sequence[str], segments: Segments) -
 def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> Rule | None:
     """Return the rule that allows a part by its own words, or by those of a part that it ends.
 
-    So a rule for `python -m pytest` allows the pytest in it, and one for `timeout` only that.
+    So a rule for `python -m pytest` allows the pytest in it too; one for `timeout` alone allows
+    no command that timeout runs.
     """
     for rule in rules:
         if not rule.argv:
@@ -93,8 +94,8 @@ def _begins(rule: Rule, words: Sequence[str]) -> bool:
 def _meets(rule: Rule, words: Sequence[str]) -> bool:
     """Return whether the rule's program comes first and its other words follow in their order.
 
-    Anything may stand between them. After a program that runs others, or may, any word counts as
-    the first too.
+    Other words may stand between them. If the program runs others, or may, any word after it may
+    be the rule's program.
     """
     plain = _plain(words)
     runs_others = bool(plain) and find_program(plain[0])[1] in {"wrap", "high", "unknown"}

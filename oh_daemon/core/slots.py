@@ -45,7 +45,7 @@ class Slots:
             self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
             self._waiting.remove(ticket)
             self._free -= 1
-            # When two slots became free at once, the next in line has already looked in vain.
+            # If two slots became free at once, the next in line has looked in vain: wake it again.
             self._changed.notify_all()
 
     def _give_back(self) -> None:

@@ -43,7 +43,7 @@ class State:
     """The open turn {id, cause, startedAt, nSteps, usage, paused, options?}, or None."""
     last_turn: Json | None = None
     items: list[Json] = field(default_factory=list[Json])
-    """All items in the order in which they started; an item that has ended never changes."""
+    """All items in order of their start; an ended one changes only if a hook refuses a message."""
     positions: dict[str, int] = field(default_factory=dict[str, int])
     open_items: dict[str, None] = field(default_factory=dict[str, None])
     call_ids: set[str] = field(default_factory=set[str])
