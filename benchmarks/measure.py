@@ -69,7 +69,7 @@ class Bench:
 
 @contextmanager
 def bench(script: Script = (), *, apart: bool = False, **settings: Any) -> Generator[Bench]:
-    """Yield a bench; with `apart`, the model runs in its own process and `llm` sees none of it.
+    """Yield a bench; with `apart`, the model runs in its own process and `llm` sees no request.
 
     Without `apart`, client and model share this process, and their work is part of the measurement.
     """
@@ -121,7 +121,7 @@ def daemon(project: Path, home: Path, url: str, **settings: Any) -> Generator[Ra
 
 
 def endless(command: str = "true") -> Callable[[Json], Step]:
-    """A model that always calls one more command; the agent would stop it if they were equal."""
+    """A model that always calls one more command, each different, or the agent would stop it."""
     numbers = count(1)
     return lambda _request: call("terminal", command=f"{command} # {next(numbers)}")
 

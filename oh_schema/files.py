@@ -88,7 +88,7 @@ def error_classes() -> list[type[errors.DaemonError]]:
 
 
 def render_manifest(manifest: str) -> str:
-    """Regenerate the settings in VS Code's manifest, so that a repository sets only what it may."""
+    """Regenerate the settings in VS Code's manifest; their scopes limit what a repository sets."""
     document = json.loads(manifest)
     own = document["contributes"]["configuration"]["properties"]
     kept = {name: setting for name, setting in own.items() if not name.startswith("ohDaemon.")}

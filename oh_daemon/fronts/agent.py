@@ -129,7 +129,7 @@ def _check_settings(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Agent(_Loadable):
-    """Who answers: its model, tools, instructions and policy. Frozen, and equal after JSON."""
+    """Who answers: its model, tools, instructions and policy. Frozen; the same after JSON."""
 
     llm: LLM
     models: Mapping[str, LLM | Router] = Field(default_factory=dict[str, Any])

@@ -33,7 +33,7 @@ class Budget(Listener):
         self._unsaved_usd = 0.0
 
     def rest_before_step(self, state: State) -> Rest | None:
-        """Return why no further step may begin, or None. The worker calls it; reads the disk."""
+        """Return why no further step may begin, or None. Called by the worker; uses the disk."""
         settings, today_usd = self._settings(), self.save()
         limit = settings.max_cost_usd_per_conversation
         if limit is not None and state.known_cost_usd >= limit:

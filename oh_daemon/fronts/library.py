@@ -148,7 +148,7 @@ class Conversation:
         return self._conversations.open(known_id, folders, recipe=recipe, at_work=False)
 
     def register_callback(self, callback: EventCallback) -> Callable[[], None]:
-        """Call `callback` with each event from now on; return a function that unregisters it.
+        """Call `callback` with each later event, on one thread; return a function to remove it.
 
         Of sub-agents, only their approvals are delivered. An exception in `callback` is logged.
         """
@@ -194,8 +194,8 @@ class Conversation:
     ) -> Turn:
         """Send `message` (None: resume), wait until the turn ends or pauses, and return it.
 
-        By then callbacks have seen all its events. Raises `TimeoutError`, and the turn goes on;
-        otherwise the errors of `send_message`.
+        By then callbacks have seen all its events. Raises `TimeoutError` (the turn goes on), and
+        what `send_message` raises.
         """
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
@@ -242,7 +242,7 @@ class Conversation:
         self._live.conversation.interrupt().result(timeout_s)
 
     def respond(self, approval: Approval, *, allow: bool, feedback: str | None = None) -> None:
-        """Answer one approval of `state.pending`, this time only. The first answer counts."""
+        """Answer a pending approval, just this once. The first answer counts. Raises `UserError`."""
         decision = Decision(effect="allow" if allow else "reject")
         asking = self._conversations.live(approval.conversation_id).conversation
         asking.respond(approval.id, approval.digest, decision, feedback=feedback)

@@ -29,7 +29,7 @@ from oh_daemon.workspace.spawner import Spawner
 def share_for_user(
     sources: SettingsSources, places: Places, trusted: Mapping[Path, bool]
 ) -> tuple[Shared, Models]:
-    """Return both for one process; `trusted` is the verdict of the editor or command line."""
+    """Return what is shared, and the models; `trusted` is what editor or command line says."""
     user_state = UserState(places.decisions_file)
     trust = TrustBook(user_state, trusted=trusted)
 

@@ -49,7 +49,7 @@ def skills_in(shared: Shared, folders: Sequence[Path]) -> tuple[Skill, ...]:
 
 
 class Skills:
-    """Thread-safe."""
+    """The skills of one conversation. Thread-safe."""
 
     def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
         self._shared = shared

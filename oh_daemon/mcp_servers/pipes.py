@@ -79,7 +79,7 @@ async def _started(spawn: Spawn, descriptors: Sequence[int]) -> Process:
 
 
 def _end(process: Process) -> None:
-    """Wait shortly, since its closed stdin asks it to end; then kill the whole process tree."""
+    """Wait briefly, since its closed stdin asks it to end; then kill the whole process tree."""
     process.wait(_GRACE_S)
     process.kill_tree()
 

@@ -41,7 +41,7 @@ class SignIn:
         self._kept: Json = {}
         self._page: asyncio.Future[str | None] | None = None
         self.is_needed = False
-        """Whether the server has demanded to sign in and nobody has done so since."""
+        """Whether the server has demanded a sign-in that nobody has completed yet."""
         self.on_needed: Callable[[], None] = lambda: None
 
     def begin(self) -> asyncio.Future[str | None]:
@@ -67,7 +67,7 @@ class SignIn:
 
     @asynccontextmanager
     async def auth(self) -> AsyncGenerator[Any]:
-        """Yield the `auth` of the HTTP client, None without tokens and a user signing in."""
+        """Yield the HTTP client's `auth`; None if there are no tokens and nobody is signing in."""
         self.is_needed = False
         self._kept = dict(self._keep.get(self._url, {}))
         if self._page is not None:
@@ -82,7 +82,7 @@ class SignIn:
             yield None
 
     def on_refused(self) -> None:
-        """Note that the server demands that the user sign in."""
+        """Note that the server demands a sign-in."""
         self.is_needed = True
         self.on_needed()
 
