@@ -1,6 +1,6 @@
-"""A streamed answer put together from chunks in OpenAI's form; pure, whatever delivers the chunks.
+"""Assembles a streamed answer from chunks in OpenAI's form; pure, whatever delivers the chunks.
 
-Invariant: all text that leaves is valid Unicode, so the next request is strict JSON.
+Invariant: all text that it returns is valid Unicode, so the next request is strict JSON.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _TEXT_OF_BLOCK: Mapping[str, str] = {
     "reasoning.text": "text",
     "reasoning.summary": "summary",
 }
-"""Kinds of thinking that come in pieces, Anthropic's and OpenRouter's, and where their text is."""
+"""Kinds of thinking blocks that come in pieces (Anthropic, OpenRouter), with their text's field."""
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
 @dataclass(slots=True)
 class _Text:
-    """Pieces of one channel; half a surrogate pair waits for its other half."""
+    """The pieces of one channel; half a surrogate pair is held until its other half comes."""
 
     pieces: list[str] = field(default_factory=list[str])
     held: str = ""
@@ -66,7 +66,7 @@ class _Call:
 
 
 class _Function(TypedDict, total=False):
-    # A plain str may hold no half of a surrogate pair here, and pieces do.
+    # pydantic's str refuses half a surrogate pair, which a piece may hold.
     name: InstanceOf[str] | None
     arguments: InstanceOf[str] | None
 
@@ -92,11 +92,11 @@ class _Chunk(TypedDict, total=False):
 
 
 CHUNK = TypeAdapter(_Chunk)
-"""The form of what `Assembly` reads; whatever else is there may have any."""
+"""The form of the fields that `Assembly` reads; other fields may have any form."""
 
 
 class Assembly:
-    """Feed it every chunk, then ask for the answer. `on_delta` gets each piece as it comes."""
+    """Feed it every chunk, then call `answer`. `on_delta` gets each piece as it comes."""
 
     def __init__(self, on_delta: Callable[[ModelDelta], None]) -> None:
         self._on_delta = on_delta
@@ -132,7 +132,7 @@ class Assembly:
         self.finish_reason = self.finish_reason or choice.get("finish_reason")
 
     def answer(self, usage: Usage) -> ModelAnswer:
-        """What came; it has no finish reason when the provider gave none."""
+        """Return what came; its finish reason is empty when the provider gave none."""
         calls = tuple(
             ToolCall(_valid(call.id), _valid(call.name), call.arguments.whole())
             for call in self._calls
@@ -155,7 +155,7 @@ class Assembly:
                 self._on_delta(ModelDelta(channel, clean))
 
     def _feed_block(self, block: Json) -> None:
-        """Thinking comes in pieces, and its signature last; the next piece is another block."""
+        """Add a piece of thinking to the last block, or begin a block, as after a signature."""
         block = {key: value for key, value in block.items() if value is not None}
         last = self._blocks[-1] if self._blocks else {}
         is_same = all(last.get(key) == block.get(key) for key in ("type", "index"))
@@ -173,7 +173,7 @@ class Assembly:
             call.arguments.feed(function["arguments"])
 
     def _call_at(self, index: int, call_id: str) -> _Call:
-        """Some servers send every call with index 0: another id is another call."""
+        """Return a piece's call. Some servers use index 0 for all, so a new id is a new call."""
         call = self._call_by_index.get(index)
         if call is None or (call_id and call.id not in ("", call_id)):
             call = self._call_by_index[index] = _Call(call_id)
@@ -183,7 +183,10 @@ class Assembly:
 
 
 def _valid_blocks(blocks: list[Json]) -> tuple[Json, ...]:
-    """None with half a surrogate pair: it can be in no log, and repaired it would be refused."""
+    """Return the blocks, or none if they hold half a surrogate pair.
+
+    A log cannot store such a block, and the provider would refuse a repaired one.
+    """
     try:
         text = dumps(blocks, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
         return tuple(loads(text.decode("utf-16-le")))

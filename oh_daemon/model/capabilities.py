@@ -1,6 +1,6 @@
-"""What a model can do: the user's word, else the endpoint's, else a table's, else a safe default.
+"""What a model can do: from the user's settings, else the endpoint, else a table, else a default.
 
-An unknown model is one behind somebody's own endpoint: it is taken to call functions.
+A model not in the table is taken to be on somebody's own endpoint and to support function calling.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from oh_daemon.core.ports import Json
 
 @dataclass(frozen=True, slots=True)
 class Quirks:
-    """How a family of models, or who serves it, differs from OpenAI's chat."""
+    """How a family of models, or its provider, differs from OpenAI's chat completions."""
 
     context_window: int | None = None
-    """In tokens, of models that people serve themselves."""
+    """In tokens, for models that people host themselves."""
     wants_cache_marks: bool = False
-    """The provider caches what is marked; the others cache without marks or not at all."""
+    """The provider caches what is marked; others cache without marks, or not at all."""
     wants_reasoning_text: bool = False
-    """Its own reasoning goes back as `reasoning_content`, which others refuse."""
+    """The model's own reasoning is sent back as `reasoning_content`, which others refuse."""
     needs_thinking_in_loop: bool = False
-    """While it thinks, it refuses a tool loop whose answers come without its thinking."""
+    """With thinking on, it refuses a tool loop whose answers lack its own thinking."""
     edits_by_patch: bool = False
     """It was trained on patches of several files."""
     takes_images_in_results: bool = False
-    """Else images of tools follow as the user's."""
+    """Otherwise images that tools return follow in a user message."""
     call_ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
-    """The ids of tool calls that it takes, whoever made them."""
+    """The ids of tool calls that it accepts, whichever model made them."""
 
 
 _PLAIN = Quirks()
 _CLAUDES_OWN = ("anthropic", "claude", "bedrock/", "vertex_ai/claude")
-"""How names begin that litellm sends in Anthropic's form."""
+"""Prefixes of the models that litellm serves in Anthropic's form."""
 QUIRKS: Mapping[str, Quirks] = {
     "claude": Quirks(wants_cache_marks=True, needs_thinking_in_loop=True),
     "codex": Quirks(edits_by_patch=True),
@@ -52,28 +52,28 @@ QUIRKS: Mapping[str, Quirks] = {
     "mistral": Quirks(call_ids=re.compile(r"[A-Za-z0-9]{9}")),
     "qwen3": Quirks(262_144),
 }
-"""By a part of the model's name."""
+"""The quirks by a part of the model's name; the first that matches counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What is known of one model."""
+    """What is known about one model."""
 
     context_window: int | None
     calls_functions: bool
     sees_images: bool
     table_entry: str | None
-    """The model's key in litellm's table, which has its prices."""
+    """The model's key in litellm's table, which also has its prices."""
     api: Api = "chat"
     reasons: bool | None = None
-    """Whether it thinks before it answers, if that is known."""
+    """Whether it reasons before it answers; None when unknown."""
     quirks: Quirks = _PLAIN
 
 
 def find_capabilities(
     settings: LLMSettings, table: Mapping[str, Json], live: Json | None = None
 ) -> Capabilities:
-    """`table` is litellm's `model_cost`; `live` is what the endpoint says, by the same names."""
+    """`table` is litellm's `model_cost`; `live` is what the endpoint says, under the same keys."""
     key = find_entry(settings, table)
     own = {
         "max_input_tokens": settings.context_window,
@@ -96,7 +96,7 @@ def find_capabilities(
 
 
 def _find_api(settings: LLMSettings, entry: Json) -> Api:
-    """OpenAI's own reasoning models keep their reasoning in the Responses API only."""
+    """Choose the API: OpenAI's own models keep their reasoning only in the Responses API."""
     if entry.get("mode") == "responses":
         return "responses"
     is_openai = entry.get("litellm_provider") == "openai" and settings.base_url is None
@@ -105,7 +105,7 @@ def _find_api(settings: LLMSettings, entry: Json) -> Api:
 
 
 def edits_by_patch(settings: LLMSettings) -> bool:
-    """By the model's name alone, since it is asked before litellm is there."""
+    """Decide by the setting or the model's name alone, since litellm may not be loaded yet."""
     wanted = settings.edits_by_patch
     return _family(settings).edits_by_patch if wanted is None else wanted
 
@@ -128,7 +128,7 @@ def _quirks(settings: LLMSettings, entry: Json) -> Quirks:
 
 
 def input_price(settings: LLMSettings, table: Mapping[str, Json]) -> float:
-    """In US dollars per token, for comparing models; infinite when unknown."""
+    """Return the price in US dollars per input token, to compare models; infinite when unknown."""
     price, key = settings.input_cost_per_token, find_entry(settings, table)
     if price is None and key:
         price = table[key].get("input_cost_per_token")
@@ -136,7 +136,7 @@ def input_price(settings: LLMSettings, table: Mapping[str, Json]) -> float:
 
 
 def find_entry(settings: LLMSettings, table: Mapping[str, Json]) -> str | None:
-    """The table names a model with or without its provider, however the user does."""
+    """Return the model's key in the table, which may name it with or without its provider."""
     model, provider = settings.model, settings.custom_llm_provider
     names = [f"{provider}/{model}"] if provider else []
     names += [model, model.partition("/")[2], model.rpartition("/")[2]]

@@ -1,6 +1,6 @@
 """One streaming call through litellm. The only module that imports it, and only when needed.
 
-What to send is decided here; what comes is read by `events` and `assembly`, failures by `failures`.
+Decides what to send; `events` and `assembly` read the answer, and `failures` explains failures.
 Invariant: an answer is returned only when the provider said that it is finished.
 """
 
@@ -35,16 +35,16 @@ from oh_daemon.model.text_tools import STOP, ShownText, in_text, read_answer
 from oh_daemon.model.usage import read_usage
 
 _OWN_CLIENT = frozenset({"openai", "anthropic", "gemini"})
-"""Providers to which litellm lets us pass our HTTP client, which follows no redirects."""
+"""Providers for which litellm accepts our own HTTP client, which follows no redirects."""
 _SAME_NAME = {
     *("model", "api_version", "custom_llm_provider"),
     *("temperature", "top_p"),
 }
-"""Settings that litellm takes as they are."""
+"""Settings that litellm takes under the same name."""
 _KNOW_THEIR_CALLERS = frozenset(
     {"bedrock", "sagemaker", "sagemaker_chat", "sagemaker_nova", "vertex_ai", "vertex_ai_beta"}
 )
-"""Platforms that identify the machine or its user; a key in the request would take its place."""
+"""Platforms that use the identity of the machine or its user; a key would replace that."""
 _NO_KEY = "none"
 _NO_ENDLESS_LOOP_CHECK = 1 << 60
 
@@ -56,16 +56,16 @@ def warm_up() -> None:
 
 @cache
 def load_litellm() -> Any:
-    """The module, configured: no retries, no telemetry, no downloads, quiet.
+    """Import and configure litellm: no retries, no telemetry, no downloads, quiet.
 
-    It is Any, since its own types are partly unknown.
+    It is typed as Any, since its own types are partly unknown.
     """
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    # Else it loads a `.env` from a folder above its own: with an environment inside the project,
-    # the project's, which could then say where our keys go.
+    # Otherwise it loads a `.env` from a folder above its own. With a virtual environment inside a
+    # project that is the project's file, which could then say where our keys are sent.
     os.environ["LITELLM_MODE"] = "PRODUCTION"
-    # Read at each call. litellm's other route copies every message through typed dicts: 190 ms
-    # instead of 10 for 1,000 messages.
+    # litellm reads this at each call. Its other route copies every message through typed dicts:
+    # 190 ms instead of 10 for 1,000 messages.
     os.environ["EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"] = "True"
     warnings.filterwarnings("ignore", message="Item .* on TypedDict class")
     gc.disable()
@@ -97,7 +97,7 @@ class LiteLLM:
         finds_key: bool = True,
         first_delay_s: float = 1.0,
     ) -> None:
-        """`finds_key`: without a key in the settings, the provider's own variable is looked up."""
+        """With `finds_key`, the provider's own variable is used when the settings have no key."""
         self._settings = settings
         self._finds_key = finds_key
         self._first_delay_s = first_delay_s
@@ -106,7 +106,7 @@ class LiteLLM:
 
     @property
     def context_window(self) -> int | None:
-        """Needs litellm's table: the first use in a process takes as long as its import."""
+        """Needs litellm's table, so the first use in a process takes as long as the import."""
         return self._settings.context_window or self._capabilities.context_window
 
     @property
@@ -131,7 +131,7 @@ class LiteLLM:
         return (warning,)
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
-        """As the port says. `on_delta` is called on the thread of the io loop."""
+        """Complete as the port says. `on_delta` is called on the io loop's thread."""
         return with_retries(
             lambda: run_on_loop(self._call(request, progress.on_delta), progress.cancel),
             max_attempts=self._settings.max_attempts,
@@ -142,7 +142,7 @@ class LiteLLM:
     async def _call(
         self, request: ModelRequest, on_delta: Callable[[ModelDelta], None]
     ) -> ModelAnswer:
-        # May take seconds: an import, and a question to the endpoint.
+        # May take seconds: it imports litellm and asks the endpoint.
         settings, can = self._settings, await asyncio.to_thread(lambda: self._capabilities)
         has_functions = can.calls_functions
         assembly = Assembly(on_delta if has_functions else ShownText(on_delta).feed)
@@ -153,7 +153,7 @@ class LiteLLM:
         except TimeoutError:
             raise self._too_slow(is_total=not patience.expired()) from None
         except _failure_types() as exc:
-            # Not `from exc`: the cause's text may hold the key.
+            # Not `from exc`, since the text of the cause may hold the key.
             raise explain(_failure_of(exc), settings) from None
         if assembly.finish_reason is None:
             raise unreachable(f"the answer of {self.name} ended before it was complete")
@@ -164,7 +164,7 @@ class LiteLLM:
     async def _receive(
         self, request: ModelRequest, assembly: Assembly, patience: asyncio.Timeout
     ) -> None:
-        """Send the request and feed what comes; each piece renews the patience."""
+        """Send the request and feed the chunks; each chunk restarts the timeout `patience`."""
         loop = asyncio.get_running_loop()
         is_chat = self._capabilities.api == "chat"
         answer = self._chat(request) if is_chat else self._responses(request)
@@ -174,7 +174,7 @@ class LiteLLM:
                 assembly.feed(chunk)
 
     async def _chat(self, request: ModelRequest) -> AsyncGenerator[Json]:
-        """The answer's chunks in OpenAI's form."""
+        """Yield the answer's chunks in OpenAI's form."""
         fields = self._with_shared(self._chat_fields(request), request)
         stream: Any = await load_litellm().acompletion(**fields)
         inner = stream.completion_stream
@@ -192,11 +192,11 @@ class LiteLLM:
             await stream.aclose()
 
     async def _responses(self, request: ModelRequest) -> AsyncGenerator[Json]:
-        """The answer of the Responses API as chunks of chat completions."""
+        """Yield the answer of the Responses API as chunks of chat completions."""
         litellm = load_litellm()
         known = litellm.utils.ProviderConfigManager.get_provider_responses_api_config
         if known(provider=self._provider(), model=self.name) is None:
-            # Else litellm would ask for a chat completion, and without a stream.
+            # Otherwise litellm would request a chat completion, and without streaming.
             message = f"no Responses API is known for {self.name}"
             raise ModelError(message, hint="set `llm.api` to `chat`, or leave it out")
         fields = self._with_shared(self._responses_fields(request), request)
@@ -232,7 +232,7 @@ class LiteLLM:
             **render_request(self._messages(request), tools, self.name, can),
             "reasoning": reasoning or None,
             "max_output_tokens": settings.max_output_tokens,
-            # litellm's parameter `stream` pretends to stream for models that are not in its table.
+            # litellm's own parameter `stream` only fakes streaming for models not in its table.
             "extra_body": {**settings.extra_body, "stream": True},
         }
 
@@ -242,7 +242,7 @@ class LiteLLM:
         return in_text(request.messages, request.tools)
 
     def _with_shared(self, fields: Json, request: ModelRequest) -> Json:
-        """The fields of a call that are the same for both APIs; what is None is not sent."""
+        """Add the fields that both APIs share, and drop those that are None."""
         settings, provider = self._settings, self._provider()
         choice = request.tool_choice if fields["tools"] else "auto"
         given: Json = {
@@ -260,12 +260,12 @@ class LiteLLM:
             "num_retries": 0,
             "max_retries": 0,
             "drop_params": True,
-            # Else litellm imports the mcp package for every request with tools, and needs it.
+            # Otherwise litellm imports the mcp package, and needs it, for every request with tools.
             "_skip_mcp_handler": True,
         }
 
     def _effort(self, messages: Sequence[Json]) -> str | None:
-        """None where the model may not think before the tool loop under way has ended."""
+        """Return the reasoning effort; None when the model must not think in this tool loop."""
         needs_thinking = self._capabilities.quirks.needs_thinking_in_loop
         if needs_thinking and lacks_thinking(messages, self.name):
             return None
@@ -275,7 +275,7 @@ class LiteLLM:
         key = self._settings.api_key
         if key is not None:
             return key.get_secret_value()
-        # Without any key litellm looks for one in the environment.
+        # When no key is passed, litellm looks for one in the environment.
         return None if self._finds_key or provider in _KNOW_THEIR_CALLERS else _NO_KEY
 
     def _provider(self) -> str:
@@ -295,7 +295,7 @@ class LiteLLM:
         return find_capabilities(settings, load_litellm().model_cost, live)
 
     def _table_price(self, usage: Usage) -> float | None:
-        """In US dollars: the user's prices, else litellm's table, else unknown."""
+        """Return the cost in US dollars by the user's prices, else litellm's table; else None."""
         per_input = self._settings.input_cost_per_token
         per_output = self._settings.output_cost_per_token
         if per_input is not None and per_output is not None:
@@ -328,12 +328,12 @@ class LiteLLM:
 
 
 def _openai_elsewhere() -> str | None:
-    """Another endpoint for OpenAI's models, where litellm looks for it."""
+    """Return another endpoint for OpenAI's models, from the variables that litellm reads."""
     return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
 
 
 async def _litellm_chunks(stream: Any) -> AsyncGenerator[Json]:
-    """Any other provider's chunks, translated by litellm; its invented finish reasons go."""
+    """Yield other providers' chunks as litellm translates them, without made-up finish reasons."""
     async for chunk in stream:
         event: Json = chunk.model_dump(exclude_none=True)
         if stream.received_finish_reason is None:
@@ -343,7 +343,7 @@ async def _litellm_chunks(stream: Any) -> AsyncGenerator[Json]:
 
 
 def _http_client(provider: str) -> Any:
-    """A pool of connections, as litellm keeps them, but one that carries no key to another host."""
+    """Return litellm's connection pool, set so that it never carries a key to another host."""
     params = {"follow_redirects": False, "event_hooks": {"response": [_split_lines_well]}}
     from litellm.llms.custom_httpx import http_handler  # noqa: PLC0415 - see load_litellm.
 
@@ -357,7 +357,7 @@ async def _split_lines_well(response: Any) -> None:
 
 @cache
 def _failure_types() -> tuple[type[Exception], ...]:
-    """Everything that a call through litellm raises for a failure that is not a bug of ours."""
+    """Return all exceptions that a call through litellm raises for failures outside our code."""
     import aiohttp  # noqa: PLC0415 - comes with litellm.
     import httpx  # noqa: PLC0415
     import openai  # noqa: PLC0415
@@ -367,7 +367,7 @@ def _failure_types() -> tuple[type[Exception], ...]:
 
 
 def _failure_of(exc: Exception) -> Failure:
-    """What another library's exception says; a broken stream comes wrapped in one of litellm."""
+    """Read another library's exception; that of a broken stream is wrapped in one of litellm's."""
     origin: Any = getattr(exc, "original_exception", None) or exc
     headers = getattr(origin, "litellm_response_headers", None) or getattr(origin, "headers", None)
     status = getattr(origin, "status_code", None)

@@ -1,7 +1,7 @@
 """The built-in demo model: a script, no AI. It needs no key and no network.
 
-Everything around it is real: it reads what the tools return (the unsaved rule, the code as it is)
-and goes on from there. It is for seeing the product at work, not for tests.
+Everything around it is real: it reads what the tools return (the unsaved rule, the actual code) and
+continues from there. It exists to show the product at work, not for tests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Pr
 _CHUNK = 12
 _PACE_S = 0.01
 _UNSAVED = "unsaved changes"
-"""In what `edit` shows of a file that is open and changed."""
+"""A phrase that `edit` shows for an open file with unsaved changes."""
 _TASKS = ("Run the tests", "Read the rule and the code", "Fix the code", "Run the tests again")
 
 Step = tuple[str, str, Json]
@@ -24,7 +24,7 @@ Step = tuple[str, str, Json]
 
 
 class DemoModel:
-    """Plays the demo task where it finds its files, and shows the folder anywhere else."""
+    """Plays the demo task when the message names its files, and otherwise lists the folder."""
 
     name = "demo"
     label = "demo model: a script, no AI"
@@ -39,7 +39,7 @@ class DemoModel:
     )
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
-        """Answer with the next step of the script, at reading speed; it writes no titles."""
+        """Answer with the next step of the script, at reading speed. It writes no titles."""
         if request.purpose is not None:
             said = "I am the demo model, a script without any AI." * (request.purpose == "ask")
             return ModelAnswer(text=said, finish_reason="stop", model=self.name)
@@ -61,7 +61,7 @@ class DemoModel:
 
 
 def _since_the_task(messages: Sequence[Json]) -> tuple[str, list[str]]:
-    """The last thing the user said, and what the tools have returned since."""
+    """Return the user's last message, and what the tools have returned since."""
     last = max(n for n, message in enumerate(messages) if message["role"] == "user")
     results = [str(m["content"]) for m in messages[last + 1 :] if m["role"] == "tool"]
     return str(messages[last]["content"]), results
@@ -76,7 +76,7 @@ def _plan(n_done: int) -> Json:
 
 
 def _fix_the_price(results: list[str]) -> Step:
-    """The script of `oh-daemon demo`; the numbers come from what the tools returned."""
+    """Return the next step of `oh-daemon demo`; its numbers come from the tools' results."""
     run_tests = {"command": "python3 run_tests.py", "security_risk": "medium"}
     match len(results):
         case 0:

@@ -1,7 +1,7 @@
-"""The events in the body of a streamed answer, whatever library received it.
+"""Reads the events in the body of a streamed answer, whatever library received it.
 
-A body that is something else, or an event that is broken or tells of an error, becomes the
-contract's error: then text is lost, so all of it is.
+A body of another kind, or an event that is broken or reports an error, raises an error of the
+contract: some text is lost then, so the whole answer is dropped.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _STATUS_OF_CODE = {
     "model_not_found": HTTPStatus.NOT_FOUND,
     "rate_limit_exceeded": HTTPStatus.TOO_MANY_REQUESTS,
 }
-"""Errors inside a stream have no status; the others count as the server's."""
+"""Errors inside a stream have no status; codes not listed here count as the server's fault."""
 
 
 async def read_events(
     response: Any, settings: LLMSettings, form: TypeAdapter[Any]
 ) -> AsyncGenerator[Json]:
-    """The events of an httpx response from an endpoint that speaks OpenAI's dialect.
+    """Yield the events of an httpx response from an endpoint that speaks OpenAI's dialect.
 
-    litellm's own iterators take 0.3 ms per chunk, lose those that hold "[DONE]" or U+2028, and make
-    up the usage and the finish reason that a broken stream lacks.
+    litellm's own iterators take 0.3 ms per chunk, lose chunks that hold "[DONE]" or U+2028, and
+    make up the usage and the finish reason that a broken stream lacks.
     """
     kind = response.headers.get("content-type", "")
     if "html" in kind or "json" in kind:
@@ -51,7 +51,7 @@ async def read_events(
 
 
 async def split_lines(response: Any) -> AsyncIterator[str]:
-    """Lines of a response, split at line feeds only: httpx also splits at U+2028 and the like."""
+    """Yield lines split at line feeds only; httpx also splits at U+2028 and similar characters."""
     parts: list[bytes] = []
     async for data in response.aiter_bytes():
         head, newline, tail = data.rpartition(b"\n")
@@ -91,7 +91,7 @@ def broken_event() -> Exception:
 
 
 def _failure_in(error: Any) -> Failure:
-    """An error that a server reports inside a stream, after its status 200."""
+    """Read an error that a server reports inside a stream, after its status 200."""
     if not isinstance(error, dict):
         return Failure(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
     fields: Json = error  # pyright: ignore[reportUnknownVariableType] - decoded JSON.

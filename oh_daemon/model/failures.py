@@ -1,6 +1,6 @@
-"""What a failed call means: the provider's status and words as an error of the contract.
+"""What a failed call means: turns the provider's status and message into an error of the contract.
 
-Pure. Each message names the setting that helps, and none of them holds a key.
+Pure. Where a setting helps, the hint names it; no message holds a key.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TRANSIENT = frozenset({408, 409, 425})
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of a failed call; without a status nothing was heard from the provider."""
+    """What is known about a failed call; without a status the provider sent no response."""
 
     text: str
     status: int | None = None
@@ -50,7 +50,7 @@ class Failure:
 
 
 def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
-    """The error to raise. 4xx is never tried again, but for rate limits and timeouts."""
+    """Return the error to raise. Of 4xx, only 408, 409, 425 and 429 with quota are retryable."""
     status, text = failure.status, failure.text
     where = settings.base_url or "the provider"
     detail = _detail(text, settings)
@@ -79,7 +79,7 @@ def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
 
 
 def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
-    """The kind of error, what it says, and the way out."""
+    """Return the kind of error, its message and a hint."""
     said = "{where} answered HTTP {status}: {detail}"
     match status:
         case 401 | 403:
@@ -108,7 +108,7 @@ def unreachable(message: str) -> e.NetworkError:
 
 
 def not_a_stream(content_type: str, body: str, settings: LLMSettings) -> e.ModelError:
-    """A status of 200 whose body is not an answer, for instance a login page."""
+    """Return the error for a status 200 whose body is not an answer, for instance a login page."""
     where = settings.base_url or "the provider"
     return e.ModelError(
         f"{where} answered with {content_type} instead of a stream: {_detail(body, settings)}",
@@ -121,11 +121,11 @@ def _is_transient(status: int) -> bool:
 
 
 def _detail(text: str, settings: LLMSettings) -> str:
-    """The provider's own words: no class names of libraries, no key, not endless."""
+    """Return the provider's own words, shortened, without class names of libraries or keys."""
     text = text.partition("Traceback (most recent call last)")[0]
     while match := _PREFIX.match(text):
         text = text[match.end() :]
-    # Of {"error": {"message": "...", ...}} the message is what people want to read.
+    # In {"error": {"message": "...", ...}}, people want to read the message.
     if found := _JSON_MESSAGE.search(text):
         text = loads(found[1])
     text = " ".join(text.split())
@@ -137,7 +137,7 @@ def _detail(text: str, settings: LLMSettings) -> str:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds or an HTTP date, as RFC 9110 section 10.2.3 has it."""
+    """Parse Retry-After: seconds or an HTTP date, as in RFC 9110 section 10.2.3."""
     value = next((v for k, v in headers.items() if k.lower() == "retry-after"), None)
     if value is None:
         return None

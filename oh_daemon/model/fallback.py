@@ -1,6 +1,6 @@
-"""A profile: its model, and those that answer when it does not.
+"""A profile: its model, and the fallback models that answer when that one fails.
 
-A model that has failed rests for a while, so that not every step waits for its attempts again.
+A model that has failed rests for a while, so that not every step waits for its retries again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ REST_S = 120.0
 
 
 class WithFallbacks(LikeModel):
-    """The first of `models` that answers. Thread-safe."""
+    """Answers with the first of `models` that succeeds. Thread-safe."""
 
     def __init__(self, name: str, models: Sequence[Model]) -> None:
         super().__init__(models[0], name)
@@ -23,7 +23,10 @@ class WithFallbacks(LikeModel):
         self._rests_until = dict.fromkeys(range(len(models)), 0.0)
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
-        """As the port says; a change of models is told as a retry. The last one's error counts."""
+        """Complete as the port says. A change of model is reported as a retry.
+
+        Raises the error of the last model when all fail.
+        """
         left = self._awake()
         while True:
             n = left.pop(0)
@@ -31,7 +34,7 @@ class WithFallbacks(LikeModel):
                 return self._models[n].complete(request, progress)
             except ModelError as error:
                 if isinstance(error, ContextWindowExceededError):
-                    # A smaller window would not do; condensing does.
+                    # A smaller window would not help, but condensing will.
                     left = [other for other in left if self._is_wider(other, n)]
                 else:
                     self._rests_until[n] = time.monotonic() + REST_S

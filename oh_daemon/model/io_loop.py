@@ -1,7 +1,7 @@
-"""The one asyncio loop on which every call to a provider runs, on a thread of its own.
+"""The single asyncio loop, on a thread of its own, on which every call to a provider runs.
 
-Worker threads block in `run_on_loop`; a cancel wakes them at once and ends the coroutine behind
-them. The loop never stops, since its thread ends with the process.
+Worker threads block in `run_on_loop`; a cancel wakes them at once and cancels their coroutine. The
+loop is never stopped: its thread ends with the process.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run_on_loop(coroutine: Coroutine[Any, Any, T], cancel: CancelToken) -> T:
 
 
 async def _outcome(coroutine: Coroutine[Any, Any, T]) -> Callable[[], T]:
-    """Gives the result or raises the error: asyncio reports errors that nobody waits for."""
+    """Return a function with the outcome, as asyncio logs errors that nobody waits for."""
     try:
         result = await coroutine
     except Exception as exc:  # noqa: BLE001 - raised where somebody waits for it.
@@ -51,7 +51,10 @@ async def _outcome(coroutine: Coroutine[Any, Any, T]) -> Callable[[], T]:
 
 
 def _close_unbegun(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """From Python 3.14 on, what is cancelled at once does not begin, and would warn of that."""
+    """Close a coroutine that never began: from Python 3.14 on, cancelling at once leaves one.
+
+    Otherwise Python would warn about it.
+    """
     if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
         coroutine.close()
 
@@ -62,7 +65,7 @@ def _raise(error: Exception) -> Never:
 
 @cache
 def _running_loop() -> asyncio.AbstractEventLoop:
-    """Connections are pooled per loop, so one serves all models."""
+    """Start the loop once. Connections are pooled per loop, so one serves all models."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="io-loop", daemon=True).start()
     return loop

@@ -1,7 +1,7 @@
-"""What an endpoint itself says of a model, in its list of models; by the names of litellm's table.
+"""What an endpoint's own list of models says about a model, under the keys of litellm's table.
 
-vLLM, llama.cpp, LM Studio and OpenRouter tell more there than OpenAI's form has. Nothing depends on
-it: whatever goes wrong means that nothing is known.
+vLLM, llama.cpp, LM Studio and OpenRouter say more there than OpenAI's form has. Nothing depends on
+it: on any failure, nothing is known.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json
 
 _PATIENCE_S = 2.0
-"""For each of connecting and answering: an interrupt waits for it."""
+"""The timeout for connecting, and again for the answer; an interrupt has to wait for it."""
 
 
 class _Told(BaseModel):
-    """Of one model, from wherever a server has it; absent is unknown."""
+    """What is said of one model, in the places that servers use; an absent field is unknown."""
 
     id: str = ""
     loaded: int | None = Field(default=None, validation_alias="loaded_context_length")
@@ -34,7 +34,7 @@ class _List(BaseModel):
 
 
 def read_live_metadata(settings: LLMSettings) -> Json:
-    """Ask the endpoint of the settings; blocks for seconds at most."""
+    """Ask the endpoint in the settings; blocks for a few seconds at most."""
     if settings.base_url is None:
         return {}
     import httpx  # noqa: PLC0415 - comes with litellm, whose import the start must not pay.
@@ -51,10 +51,10 @@ def read_live_metadata(settings: LLMSettings) -> Json:
 
 
 def parse_models(listed: object, model: str) -> Json:
-    """The entry of `model`, with or without its provider. Raises `ValueError` for another form."""
+    """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
     names = {model, model.partition("/")[2], model.rpartition("/")[2]}
     told = next((each for each in _List.model_validate(listed).data if each.id in names), _Told())
-    # A server may send null or 0 for one that it does not know.
+    # A server may send null or 0 for a window that it does not know.
     windows = (told.loaded, told.configured, told.served, told.trained)
     entry = {
         "max_input_tokens": next(filter(None, windows), None),

@@ -1,6 +1,6 @@
-"""The messages of a conversation as one model takes them; pure.
+"""Prepares the messages of a conversation for one model; pure.
 
-They were made by any models: what this one refuses goes, what is its own comes back unmodified.
+Any models may have made them: what this one refuses is removed, and its own parts are unmodified.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _UNSEEN = "(an image, left out: this model does not see images)"
 
 
 def prepare_messages(messages: Sequence[Json], model: str, can: Capabilities) -> list[Json]:
-    """For chat completions: thinking, images that it can see, and marks where to cache."""
+    """Prepare for chat completions: thinking, images that the model sees, and cache marks."""
     prepared = [_with_thinking(message, model, can) for message in taken_by(messages, can)]
     if not can.quirks.takes_images_in_results:
         prepared = list(_with_images_after(prepared))
     if can.quirks.wants_cache_marks and prepared:
-        # The system prompt (and the tools before it) stays; the last message ends the next prefix.
-        # That of the step before is found again also behind a long answer.
+        # The system prompt (and the tools before it) stays the same, and the last message ends the
+        # next prefix. A mark at the previous step's end finds its cache even after a long answer.
         answers = [n for n, message in enumerate(prepared) if message["role"] == "assistant"]
         for n in {0, *(n - 1 for n in answers[-1:] if n), len(prepared) - 1}:
             prepared[n] = _with_cache_mark(prepared[n])
@@ -30,19 +30,19 @@ def prepare_messages(messages: Sequence[Json], model: str, can: Capabilities) ->
 
 
 def taken_by(messages: Sequence[Json], can: Capabilities) -> list[Json]:
-    """What holds in every dialect: ids that the model takes, and no images for a blind one."""
+    """Do what every dialect needs: ids that the model accepts, and images only if it sees them."""
     taken = [_with_call_ids(message, can) for message in messages]
     return taken if can.sees_images else [_without_images(message, _UNSEEN) for message in taken]
 
 
 def own_thinking(message: Json, model: str) -> Json | None:
-    """What this model itself thought for the answer; signatures of another one are refused."""
+    """Return this model's own thinking in a message; it would refuse another's signatures."""
     thinking: Json | None = message.get("thinking")
     return thinking if thinking is not None and thinking["model"] == model else None
 
 
 def lacks_thinking(messages: Sequence[Json], model: str) -> bool:
-    """Whether the last answer called tools without this model's own thinking before it."""
+    """Return whether the last answer called tools and lacks this model's own thinking."""
     answers = (message for message in reversed(messages) if message["role"] == "assistant")
     last = next(answers, None)
     if last is None or "tool_calls" not in last:
@@ -71,7 +71,7 @@ def _with_thinking(message: Json, model: str, can: Capabilities) -> Json:
 
 
 def _with_images_after(messages: Iterable[Json]) -> Iterator[Json]:
-    """Tools return text; their images follow when all results of an answer are told."""
+    """Move images out of tool results, into a user message after all results of an answer."""
     images = list[Json]()
     for message in messages:
         is_result = message["role"] == "tool"
@@ -90,12 +90,12 @@ def text_part(text: str) -> Json:
 
 
 def parts_of(content: str | list[Json] | None) -> list[Json]:
-    """The content of a message as a list."""
+    """Return the content of a message as a list of parts."""
     return [text_part(content)] if isinstance(content, str) else content or []
 
 
 def plain_content(parts: list[Json]) -> str | list[Json]:
-    """One text where that is enough: some endpoints take no list."""
+    """Return one text if all parts are text, since some endpoints accept no list."""
     is_text = all(part["type"] == "text" for part in parts)
     return "\n".join(part["text"] for part in parts) if is_text else parts
 

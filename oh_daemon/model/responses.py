@@ -1,7 +1,7 @@
 """OpenAI's Responses API in terms of chat completions: requests to it, and events from it; pure.
 
 Nothing is kept on the provider's side (`store` is false): each request has the whole conversation,
-with the reasoning of this model encrypted as it came and where it was among the answer's parts.
+including this model's encrypted reasoning, unchanged and in its place among the answer's parts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
 def render_request(
     messages: Sequence[Json], tools: Sequence[Json], model: str, can: Capabilities
 ) -> Json:
-    """The conversation; fields that are None are left out."""
+    """Return the fields of a request; those that are None are not to be sent."""
     messages = taken_by(messages, can)
     has_prompt = bool(messages) and messages[0]["role"] == "system"
     rest = messages[1:] if has_prompt else messages
@@ -47,7 +47,7 @@ def render_request(
 
 
 def _render_tool(function: Json) -> Json:
-    # Else the schema would have to name every property as required.
+    # With `strict`, the schema would have to require every property.
     return {"type": "function", **function, "strict": False}
 
 
@@ -74,7 +74,7 @@ def _render_part(part: Json) -> Json:
 
 
 def _render_answer(message: Json, model: str) -> Iterator[Json]:
-    """The parts in the order in which they came; reasoning belongs to what follows it."""
+    """Yield the parts in the order in which they came, as reasoning belongs to what follows it."""
     thinking = own_thinking(message, model)
     text = message["content"]
     calls = [_render_call(call) for call in message.get("tool_calls", ())]
@@ -127,11 +127,11 @@ class _Event(TypedDict, total=False):
 
 
 EVENT = TypeAdapter(_Event)
-"""The form of what `Reader` reads; whatever else is there may have any."""
+"""The form of the fields that `Reader` reads; other fields may have any form."""
 
 
 async def read_chunks(response: Any, settings: LLMSettings) -> AsyncGenerator[Json]:
-    """The answer in an httpx response, as chunks of chat completions."""
+    """Yield the answer in an httpx response as chunks of chat completions."""
     reader = Reader()
     async for event in read_events(response, settings, EVENT):
         try:
@@ -141,15 +141,15 @@ async def read_chunks(response: Any, settings: LLMSettings) -> AsyncGenerator[Js
 
 
 class Reader:
-    """The events of one answer as chunks of chat completions."""
+    """Turns the events of one answer into chunks of chat completions."""
 
     def __init__(self) -> None:
         self._output: list[Json] = []
         self._streamed: set[int] = set()
-        """Parts of the output that came in deltas; the others come whole."""
+        """Indexes of the output parts that came in deltas; other parts come as a whole."""
 
     def chunk(self, event: Json) -> Json:
-        """What an event says, if anything that we need. Raises `KeyError` for a broken one."""
+        """Return an event's chunk, empty if not needed. Raises `KeyError` for a broken event."""
         kind, index = event.get("type", ""), event.get("output_index", 0)
         match kind:
             case _ if kind in _CHANNELS:
@@ -173,7 +173,7 @@ class Reader:
     def _finished(self, index: int, item: Json) -> Json:
         kind, is_new = item.get("type"), index not in self._streamed
         if kind == "reasoning":
-            # Without either it is a name of something that the provider was told not to keep.
+            # Without either it only refers to reasoning that the provider was told not to store.
             if item.get("encrypted_content") or item.get("content"):
                 self._output.append(item)
             return {}

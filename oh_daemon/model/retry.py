@@ -1,4 +1,4 @@
-"""The one retry loop: which failures of a model call are tried again, and when."""
+"""The only retry loop: which failed model calls are tried again, and when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def with_retries(
     first_delay_s: float,
     progress: Progress,
 ) -> ModelAnswer:
-    """Call `attempt` until it answers; an answer that stays empty is returned as it is."""
+    """Call `attempt` until it answers; an empty answer to the last attempt is returned as it is."""
     for n in range(1, max_attempts + 1):
         is_last = n == max_attempts
         try:
@@ -39,15 +39,15 @@ def with_retries(
 
 
 def is_empty(answer: ModelAnswer) -> bool:
-    """Nothing came although the model says that it is done."""
+    """Return whether nothing came although the model says that it is done."""
     is_silent = not (answer.text.strip() or answer.reasoning.strip() or answer.tool_calls)
     return is_silent and answer.finish_reason in {"stop", "tool_calls"}
 
 
 def plan_delay_s(error: ModelError, attempt: int, first_delay_s: float, jitter: float) -> float:
-    """Seconds until the next attempt: what the provider asks for, else doubling with jitter.
+    """Return seconds until the next attempt: as the provider asks, else doubling with jitter.
 
-    `jitter` is in [0, 1); clients that failed together come back at different times.
+    `jitter` is in [0, 1); it spreads out clients that failed at the same time.
     """
     if error.retry_after_s is not None:
         return min(error.retry_after_s, MAX_RETRY_AFTER_S)

@@ -1,6 +1,6 @@
-"""A router: a model that lets one of several others answer, each request anew.
+"""A router: a model that passes each request to one of several others.
 
-What decides is data of the settings (`contract.profiles`) and the request.
+The settings (`contract.profiles`) and the request decide which one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oh_daemon.model.messages import parts_of
 
 
 class Routed:
-    """Thread-safe."""
+    """A model that chooses another for each request. Thread-safe."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Routed:
         models: Mapping[str, Model],
         price: Callable[[str], float],
     ) -> None:
-        """`price` is per input token, infinite when unknown."""
+        """`price` returns a model's price per input token, infinite when unknown."""
         self._router = router
         self._models = models
         self._price = price
@@ -35,7 +35,7 @@ class Routed:
 
     @property
     def context_window(self) -> int | None:
-        """The widest: a request that has no room in one goes to another."""
+        """The widest of all models: a request too big for one goes to another."""
         windows = [model.context_window for model in self._models.values()]
         return max((window for window in windows if window is not None), default=None)
 
@@ -53,7 +53,7 @@ class Routed:
         return tuple(dict.fromkeys(text for model in models for text in model.warnings))
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
-        """As the port says, by the model that is chosen for this request."""
+        """Complete as the port says, with the model chosen for this request."""
         return self._models[self._choice(request)].complete(request, progress)
 
     def _choice(self, request: ModelRequest) -> str:

@@ -1,6 +1,6 @@
-"""Tools for a model that calls no functions: told in its prompt, called in its text; pure.
+"""Tools for a model without function calling: described in its prompt, called in its text; pure.
 
-The log knows native calls only, so the model of a conversation may change either way at any time.
+The log only has native calls, so a conversation may change between both kinds of models any time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oh_daemon.model.messages import parts_of, plain_content, text_part
 _CALL, _CALL_END, _RESULT = "<tool_call>", "</tool_call>", "<tool_result"
 _THINK, _THINK_END = "<think>", "</think>"
 STOP = (_RESULT,)
-"""Where the provider should end an answer: such a model goes on and makes up the results."""
+"""Where the provider should end an answer, since such models would go on to invent results."""
 _HOW = f"""\
 # Tools
 
@@ -38,7 +38,7 @@ _ENDS = {
     "text": re.compile("|".join(map(re.escape, (_CALL, _RESULT, _THINK)))),
     "reasoning": re.compile(re.escape(_THINK_END)),
 }
-"""What ends the text, or the thinking, that some models write into it."""
+"""What ends a stretch of text, or the thinking that some models write inside their text."""
 _LONGEST = max(map(len, (_CALL, _RESULT, _THINK, _THINK_END)))
 _FENCE = re.compile(r"\s*(?:```\w*\s+)?")
 _CLOSING = re.compile(rf"\s*(?:```\s*)?{_CALL_END}")
@@ -47,9 +47,9 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
-    """The same conversation without any message or field that is about functions.
+    """Return the same conversation without any message or field about function calling.
 
-    Users and the model take turns in it, as the templates of many such models demand.
+    User and model messages alternate, as the templates of many such models require.
     """
     told, names = list[Json](), dict[str, str]()
     for message in messages:
@@ -93,7 +93,7 @@ def _joined(first: Json, second: Json) -> Json:
 
 
 class ShownText:
-    """Passes on the deltas of an answer but for its calls and what comes after them."""
+    """Passes on the deltas of an answer, except its calls and everything after them."""
 
     def __init__(self, on_delta: Callable[[ModelDelta], None]) -> None:
         self._on_delta = on_delta
@@ -127,7 +127,7 @@ class ShownText:
 
 
 def read_answer(answer: ModelAnswer) -> ModelAnswer:
-    """The answer with the calls that its text holds, as if they had been native."""
+    """Return the answer with the calls in its text turned into native ones."""
     said, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
     rest = answer.text
     while mark := _ENDS["text"].search(rest):
@@ -152,9 +152,9 @@ def read_answer(answer: ModelAnswer) -> ModelAnswer:
 
 
 def _read_call(rest: str) -> tuple[ToolCall, str]:
-    """The call at the start and what follows it; its id comes with the others'.
+    """Return the call at the start, without an id yet, and the text after it.
 
-    A closing tag inside of a string ends nothing, so the JSON is read before the tag is looked for.
+    A closing tag inside a string must not end the call, so the JSON is parsed before the tag.
     """
     body = rest[_FENCE.match(rest).end() :]  # pyright: ignore[reportOptionalMemberAccess] - any.
     value: Any = None

@@ -1,4 +1,4 @@
-"""What a call took, from the provider's figures. What is missing or absurd counts as unknown."""
+"""The usage of a model call, by the provider's figures; missing or absurd ones are unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Price = Callable[[Usage], float | None]
 
 
 def read_usage(raw: Json | None, price: Price) -> Usage:
-    """One request's usage; `price` is asked when the provider does not say what it costs."""
+    """Return one request's usage; `price` is called when the provider does not give the cost."""
     raw = raw or {}
     prompt: Json = raw.get("prompt_tokens_details") or {}
     completion: Json = raw.get("completion_tokens_details") or {}
