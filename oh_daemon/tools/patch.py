@@ -174,7 +174,7 @@ class PatchTool:
         return taken
 
     def _hunks(self, step: _Step) -> list[NamedHunk]:
-        """Return the hunks that the user may choose from; none if it moves or has no text."""
+        """Return the hunks that the user may choose from; none if a file moves or is empty."""
         if step.moved is not None:
             return []
         uri = uri_from_path(self._folders.as_opened(step.path))

@@ -203,7 +203,7 @@ class TerminalTool:
         return self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part)), blob
 
     def _safe_to_cut(self, output: Output) -> Output:
-        """Mask head and tail, and secrets that the cut splits: a part would not be recognised."""
+        """Mask both ends, also secrets that the cut split, whose rest would not be recognised."""
         if not output.n_cut_bytes:
             return output
         head, tail = MaskedStream(self._masker), MaskedStream(self._masker)

@@ -43,7 +43,8 @@ _INTERRUPT_S = 0.75
 _LAST_CHANCE_S = 1.0
 """For a shell on a busy machine whose foreground program has already ended."""
 _INTERRUPTS = (signal.SIGINT, 0, 0, 0, signal.SIGTERM, 0, 0, 0, signal.SIGKILL, 0, 0, 0)
-"""For the foreground program; 0 is none. bash gets SIGUSR2 each time: it may miss one in a fork."""
+"""Signals for the foreground program, in turn; 0 sends none. bash gets SIGUSR2 with each of them,
+since it may miss one while it forks."""
 
 
 def _ignore(_text: str) -> None: ...
@@ -204,7 +205,7 @@ class Bash:
     def wait(
         self, *, timeout_s: float, cancel: CancelToken, needs_output: bool = False
     ) -> CommandOutcome:
-        """Wait for the command to end or to ask for input, up to `timeout_s`, which never kills it.
+        """Wait until the command ends or waits for input, at most `timeout_s`; time kills nothing.
 
         A cancel ends the command unless it is in the background. The outcome has the output since
         the last call. With `needs_output`, a program counts as waiting for input only after it

@@ -1,8 +1,8 @@
-"""Text files, byte for byte: reads only what is surely text, and survives a crash while writing.
+"""Text files, byte for byte: reads only what is surely text, and writes so that a crash loses none.
 
-After a crash a file holds the old or the new text. Every file is opened through `Folders.holding`,
-so no link is followed. Who may write what, and which text is the newest, is decided elsewhere.
-Invariant: on any error the file is as it was.
+A crash leaves the old text or the new; what is overwritten in place is kept elsewhere before that.
+Files are opened through `Folders.holding`, so no link is followed. Who may write what, and which
+text is the newest, is decided elsewhere. Invariant: on any error the file is as it was.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Rank = tuple[int, int, int]
 
 
 class Query:
-    """Matches names with these letters in this order, in any case; the last part of a path wins."""
+    """Matches names with these letters in order, in any case; a path's last part ranks higher."""
 
     def __init__(self, text: str) -> None:
         self._text = "".join(text.lower().split())

@@ -203,7 +203,7 @@ def _place_of_insertion(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
 def _header(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
     """Return the line of the last header.
 
-    The first header must be found once, or once below `floor`. Each other is the next one below.
+    The first header must be found once, or once below `floor`; each other is the next match below.
     """
     at = -1
     for header in hunk.headers:

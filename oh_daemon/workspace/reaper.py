@@ -54,7 +54,7 @@ def descendants(roots: set[int], among: Processes) -> set[int]:
 
 
 def send_signal(pids: set[int], number: int) -> None:
-    # To the kernel 0 and -1 mean many processes, and 1 is init: none is ever ours to signal.
+    # To the kernel 0 and -1 mean groups of processes, and 1 is init: none is ever ours to signal.
     for pid in (pid for pid in pids if pid > 1):
         try:
             os.kill(pid, number)

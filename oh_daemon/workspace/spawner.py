@@ -226,7 +226,7 @@ class Spawner:
     def _on_report(self, verb: bytes, subject: bytes, value: bytes) -> None:
         if verb == b"exit":
             process = self._running.pop(int(subject), None)
-            if process:  # Orphans that the reaper inherited are nobody's process.
+            if process:  # Orphans that the reaper inherited have no `Process`.
                 process.exit_code.set_result(int(value))
             return
         if verb == b"started":

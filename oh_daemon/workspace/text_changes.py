@@ -227,7 +227,7 @@ def nearest(plain: str, old: str) -> str:
 
 
 def located(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
-    """Return minimal edits that do to `text` what the edits found do to it with LF line ends."""
+    """Return minimal edits of `text`, equivalent to those that `find` returns for its LF form."""
     plain = with_newlines(text)
     edits = find(plain)
     shortened = [found.start() - n for n, found in enumerate(re.finditer("\r\n", text))]
