@@ -242,7 +242,7 @@ class Conversation:
         self._live.conversation.interrupt().result(timeout_s)
 
     def respond(self, approval: Approval, *, allow: bool, feedback: str | None = None) -> None:
-        """Answer a pending approval, just this once. The first answer counts. Raises `UserError`."""
+        """Answer a pending approval, this once. The first answer counts. Raises `UserError`."""
         decision = Decision(effect="allow" if allow else "reject")
         asking = self._conversations.live(approval.conversation_id).conversation
         asking.respond(approval.id, approval.digest, decision, feedback=feedback)
