@@ -91,8 +91,8 @@ class Tool(_Loadable):
     """A function that the model may call; it gets its arguments as keywords.
 
     It may return text, any JSON value, a `ToolResult`, or a dict in MCP's form. An exception that
-    it raises is reported to the model. It runs on threads of the conversation, and several at once
-    only when it is `read_only`.
+    it raises is reported to the model. It runs on threads of the conversation; calls may overlap
+    if it is `read_only`, and those of sub-agents always.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
