@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.mcp_servers.server import RunOnLoop, Server
 from oh_daemon.workspace.paths import shown
 
@@ -42,7 +42,8 @@ class ResourceTool:
 
     def plan(self, args: Json) -> Intent:
         title = f"{args['server']}: {args.get('uri', 'list resources')}"
-        return Intent(title, ToolSubject(tool=_NAME, args=args), "low")
+        subject = ToolSubject(tool=_NAME, args=args)
+        return Intent(title, subject, "low", footprint=Footprint(writes=False))
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         server = self.servers[args["server"]]

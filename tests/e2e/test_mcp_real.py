@@ -96,14 +96,14 @@ def test_what_is_large_is_kept_beside_the_log_and_what_is_broken_is_said(world: 
     assert image["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
 
 
-def test_resources_are_listed_and_read_through_one_tool(world: World) -> None:
+def test_resources_are_listed_and_read_through_one_tool_also_in_mode_plan(world: World) -> None:
     steps = [
         call("mcp_resource", server="shop"),
         call("mcp_resource", server="shop", uri="shop://hours"),
     ]
     world.script(*steps, call("mcp_resource", server="shop", uri="shop://none"), say("Seen."))
     client = daemon(world, shop=mcp_server.settings("resources"))
-    world.start(client)
+    world.start(client, options={"mode": "plan"})
     world.turn(client)
     listed, hours, none = items(client, "toolCall")
     assert content_of(listed) == "shop://hours  hours  When it is open."
