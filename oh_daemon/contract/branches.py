@@ -53,7 +53,7 @@ class RollbackResult(RestoreResult):
 
 
 class CheckpointListParams(OfConversation):
-    """List the points before each change of files by the agent, oldest first."""
+    """List the points just before the agent changed files, oldest first."""
 
 
 class Checkpoint(Contract):

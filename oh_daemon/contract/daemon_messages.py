@@ -234,7 +234,7 @@ class SecretSetParams(Contract):
     """The variable that would hold it, such as `ANTHROPIC_API_KEY`."""
     value: Annotated[SecretStr, Field(min_length=8, max_length=16_384)]
     for_commands: bool = False
-    """Lend it to commands, not models: a command that names the variable gets it, once approved."""
+    """Lend it to commands, not models: a command that names the variable asks, and then gets it."""
 
 
 class SecretRemoveParams(Contract):

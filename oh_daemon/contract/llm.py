@@ -37,8 +37,8 @@ class LLMSettings(Contract):
     """The provider whose API `baseUrl` speaks, for instance `openai`; needed when the model's name
     does not say it."""
     api: Api | None = None
-    """Chat Completions (`chat`) or the Responses API (`responses`). If unset, the one that is known
-    to suit the model; `chat` for unknown models."""
+    """Chat Completions (`chat`) or the Responses API (`responses`). If unset, litellm's model data
+    decides; unknown models use `chat`."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling temperature; a higher value makes answers more varied."""
     top_p: Fraction | None = None
@@ -62,19 +62,19 @@ class LLMSettings(Contract):
     max_attempts: Annotated[int, Field(ge=1, le=20)] = 4
     """How often to attempt one model call, with growing pauses between attempts."""
     native_tool_calling: bool | None = None
-    """Whether the model supports function calling. If unset, what is known of the model; true for
-    unknown models. Without it, the prompt describes the tools and the model calls them in its
-    text."""
+    """Whether the model supports function calling. If unset, litellm's model data or the
+    endpoint decides; unknown models are assumed to. If false, the prompt describes the tools, and
+    the model calls them in its text."""
     sees_images: bool | None = None
-    """Whether the model accepts images. If unset, what is known of the model; true for unknown
-    models."""
+    """Whether the model accepts images. If unset, litellm's model data or the endpoint decides;
+    unknown models are assumed to."""
     edits_by_patch: bool | None = None
-    """Whether the model edits files with the tool `apply_patch` instead of `edit`. If unset, what
-    suits the model's family; `edit` for unknown families."""
+    """Whether the model edits files with the tool `apply_patch` instead of `edit`. If unset, the
+    model's name decides; unknown models use `edit`."""
     caching_prompt: bool = True
     """Mark the parts of a prompt that can be cached, for providers that need such marks."""
     context_window: Annotated[int, Field(ge=1)] | None = None
-    """Maximum input in tokens. If unset, what is known of the model."""
+    """Maximum input in tokens. If unset, litellm's model data or the endpoint decides."""
     input_cost_per_token: Price | None = None
     """Price of an input token in US dollars. Setting both prices replaces litellm's price table."""
     output_cost_per_token: Price | None = None

@@ -37,7 +37,8 @@ class Settings(Contract):
     models: tuple[str, ...] = ()
     """Additional models to offer in model pickers."""
     llm: dict[str, Any] = Field(default_factory=dict)
-    """Options for model calls, such as `temperature`; the names are the fields of `LLMSettings`."""
+    """Options for all model calls, such as `temperature`. The README lists them, in "The fields of
+    `llm`"."""
     profiles: dict[str, Profile] = Field(default_factory=dict)
     """Named profiles, each a `model` with its own `llm` options and `fallbacks`. A profile can be
     chosen wherever a model can."""
@@ -48,14 +49,14 @@ class Settings(Contract):
     """When to ask before an action: always (`askAlways`), from medium risk on (`askRisky`) or never
     (`askNever`)."""
     mode: Literal["plan", "ask", "autoEdit", "full"] = "ask"
-    """What the agent may do: `plan` only reads, `ask` asks as `approval` says, `autoEdit` also
-    edits files of the workspace without asking, except protected ones, and `full` never asks."""
+    """What the agent may do: `plan` only reads, `ask` asks as `approval` says, `autoEdit` does the
+    same but edits unprotected files of the workspace without asking, `full` never asks."""
     rules: tuple[Rule, ...] = ()
     """Rules that deny, ask about or allow tool calls, each `{"decision", "tool", "argv", "match"}`.
     The rules of all sources apply; those of a project may only deny or ask."""
     hooks: HookTable = Field(default_factory=dict)
-    """Programs to run when the agent does something, by event, in the format of Claude's settings
-    files. A program is told of the action and may deny it."""
+    """Programs to run at certain events, in the format of Claude's settings files. A program is
+    told what the agent does, and may deny it."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Maximum number of model calls per turn. At the limit, the conversation pauses with reason
     `budget`."""

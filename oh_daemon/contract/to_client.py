@@ -144,7 +144,7 @@ class OpenDiffParams(Contract):
     conversation_id: str
     uri: str
     old_uri: str
-    """To read with `workspace/textDocumentContent`; `newUri` too."""
+    """Like `newUri`, to be read through `workspace/textDocumentContent`."""
     new_uri: str
     title: str
 

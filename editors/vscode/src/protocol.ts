@@ -431,7 +431,7 @@ export interface RevertParams {
   hunks?: readonly NamedHunk[];
 }
 
-/** List the points before each change of files by the agent, oldest first. */
+/** List the points just before the agent changed files, oldest first. */
 export interface CheckpointListParams {
   conversationId: string;
 }

@@ -380,7 +380,7 @@
 ---@field uris? string[]
 ---@field hunks? oh.protocol.NamedHunk[]
 
---- List the points before each change of files by the agent, oldest first.
+--- List the points just before the agent changed files, oldest first.
 ---@class (exact) oh.protocol.CheckpointListParams
 ---@field conversationId string
 
