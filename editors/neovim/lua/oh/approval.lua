@@ -1,4 +1,4 @@
---- Answers to what the agent asks. Which approval is meant: that under the cursor, else the oldest.
+--- Answers approvals: the one under the cursor, else the oldest.
 local config = require("oh.config")
 local prompts = require("oh.prompt")
 local proposal = require("oh.proposal")
@@ -6,23 +6,23 @@ local tell = require("oh.tell")
 
 local M = {}
 
---- When each was shown, in nanoseconds.
+--- When each approval was shown, in nanoseconds.
 ---@type table<table, integer>
 local shown_at = setmetatable({}, { __mode = "k" })
 
---- The chat has it; it draws it more than once.
+--- Note when the chat has drawn an approval for the first time; it draws it more than once.
 ---@param approval table
 function M.on_drawn(approval)
   shown_at[approval] = shown_at[approval] or vim.uv.hrtime()
 end
 
---- It took the place of something else.
+--- Note that an approval has just taken the place of something else in the diff tab.
 ---@param approval table
 function M.on_shown(approval)
   shown_at[approval] = vim.uv.hrtime()
 end
 
---- Whether a key can mean it. One that is pressed as it appears was for what was there before.
+--- Whether a key may answer it: a key pressed just as it appears was meant for something else.
 ---@param approval table
 ---@return boolean
 function M.is_readable(approval)
@@ -34,7 +34,7 @@ function M.is_readable(approval)
   return true
 end
 
---- That under the cursor, else the oldest.
+--- The approval under the cursor, else the oldest.
 ---@param conversation oh.Conversation
 ---@return table?
 local function candidate(conversation)
@@ -61,7 +61,7 @@ function M.meant(conversation)
   return approval
 end
 
---- The same as `:Oh approve`, once there was time to read.
+--- Do `:Oh approve`, unless the approval has just appeared.
 function M.approve_by_key()
   local conversation = require("oh").conversation()
   local is_question = conversation and require("oh.questions").meant(conversation)
@@ -71,7 +71,7 @@ function M.approve_by_key()
   end
 end
 
---- Allow what is meant for this scope; `?` shows which are offered.
+--- Allow the meant approval for this scope; `?` shows the scopes on offer.
 ---@param conversation oh.Conversation
 ---@param scope? string
 function M.approve(conversation, scope)
@@ -93,7 +93,7 @@ function M.option_of(approval, effect, scope)
   end)
 end
 
---- Answer with what the user left of an edit; nobody allows an edit of which nothing is left.
+--- Answer, without the changes left out of an edit; an edit without any change is not allowed.
 ---@param conversation oh.Conversation
 ---@param approval table
 ---@param option table
@@ -106,7 +106,7 @@ local function respond(conversation, approval, option)
   end
 end
 
---- Allow it for this scope; without one the narrowest that is offered.
+--- Allow it for this scope, or for the narrowest scope on offer when none is given.
 ---@param conversation oh.Conversation
 ---@param approval table
 ---@param scope? string
@@ -140,7 +140,7 @@ function M.choose(conversation, approval)
   )
 end
 
---- Reject what is meant; the note goes to the agent.
+--- Reject the meant approval; the note goes to the agent.
 ---@param conversation oh.Conversation
 ---@param note? string
 function M.reject(conversation, note)
@@ -151,7 +151,7 @@ function M.reject(conversation, note)
   end
 end
 
---- Reject what is meant, with a note; a question is left unanswered.
+--- Reject the meant approval, with a note; a meant question is declined.
 function M.reject_meant()
   local conversation = require("oh").conversation()
   if not conversation then
@@ -179,7 +179,7 @@ function M.reject_with_note(conversation, approval)
   vim.ui.input({ prompt = "Reject, because: " }, prompts.about(conversation, approval.id, take))
 end
 
---- Open the command that is meant in a buffer; `:w` allows it once, as it stands there.
+--- Open the command of the meant approval in a buffer; `:w` allows it once, as edited.
 ---@param conversation oh.Conversation
 function M.edit(conversation)
   local approval = M.meant(conversation)

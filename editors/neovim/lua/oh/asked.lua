@@ -1,9 +1,9 @@
---- What the agent asks for, as the chat shows it: exactly what would happen, and how to answer.
+--- Renders approvals and questions for the chat: exactly what would happen, and how to answer.
 local blocks = require("oh.block")
 
 local M = {}
 
---- What stands in place of the keys where nothing can be answered.
+--- Shown in place of the keys when nothing can be answered.
 local WAITING = {
   stopped = "waiting for `:Oh restart`",
   followed = "waiting for an answer in the window that runs it",
@@ -37,7 +37,7 @@ function M.question(to, question, view)
   to:line(WAITING[view.state] or view.reply, "OhApproval")
 end
 
---- Exactly what would happen.
+--- Show exactly what would happen.
 ---@param to oh.Block
 ---@param subject table
 ---@param view oh.View

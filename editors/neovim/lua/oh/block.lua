@@ -1,11 +1,11 @@
---- A piece of the chat while it is built: lines with their highlights, and what folds.
+--- A piece of the chat while it is being built: lines with their highlights and fold.
 --- Pure: no buffer, no window.
 local M = {}
 
 ---@class oh.Mark
 ---@field row integer Counted from 0 within the block.
 ---@field group string
----@field first? integer Byte column; without it the whole line is meant.
+---@field first? integer Byte column; without it the mark covers the whole line.
 ---@field last? integer
 
 ---@class oh.Block
@@ -38,7 +38,7 @@ function Block:text(text, group)
   end
 end
 
---- Code between fences that are longer than any in it.
+--- Add code between fences that are longer than any fence in it.
 ---@param language string
 ---@param lines string[]
 function Block:code(language, lines)
@@ -57,8 +57,8 @@ function Block:code(language, lines)
   self:line(fence)
 end
 
---- A line with its highlights in a width, as 'foldtext' takes it. What is too long is cut where
---- nothing is highlighted: a tool call's title.
+--- A line with its highlights, as 'foldtext' takes it, cut to a width. The part that is cut is the
+--- one without a highlight: a tool call's title.
 ---@param row integer
 ---@param width integer
 ---@return [string, string][]
@@ -86,8 +86,8 @@ function Block:head(row, width)
   return chunks
 end
 
---- The beginning of a text, as much as fits. `strdisplaywidth()` would count the line breaks of the
---- current window too.
+--- As much of the beginning of a text as fits. `strdisplaywidth()` would also count the line breaks
+--- of the current window.
 ---@param text string
 ---@param width number
 ---@return string
@@ -109,7 +109,7 @@ function M.diff_group(line)
   return groups[line:sub(1, 1)]
 end
 
---- The unified diff of a change, without the names of its files.
+--- Add the unified diff of a change, without the names of its files.
 ---@param change table
 function Block:diff(change)
   local lines = vim.split(change.patch or "", "\n", { plain = true, trimempty = true })
@@ -121,7 +121,7 @@ function Block:diff(change)
   end
 end
 
---- Fold what is below the head when it has more lines than `limit`.
+--- Fold the lines below the head if there are more than `limit`.
 ---@param head integer Line of the head, from 1.
 ---@param limit number
 function Block:fold_below(head, limit)
@@ -136,14 +136,14 @@ function Block:fold_below(head, limit)
   end
 end
 
---- One line, with what could hide something made visible.
+--- A text as one line, with line breaks, which could hide something, made visible.
 ---@param text string
 ---@return string
 function M.escaped(text)
   return (text:gsub("\r", "\\r"):gsub("\n", "\\n"))
 end
 
---- A file as people name it: relative to the working folder where that is shorter.
+--- A readable file name: relative to the working folder if the file is in there.
 ---@param uri string
 ---@return string
 function M.path(uri)

@@ -1,12 +1,12 @@
---- What is made of a conversation as a whole: a branch, a way back, a text of it, a question beside
---- it, and the way to those of its sub-agents.
+--- Operations on a whole conversation: fork, rollback, checkpoints, export, side questions, and
+--- switching to the conversations of its sub-agents.
 local blocks = require("oh.block")
 local conversations = require("oh.conversations")
 local tell = require("oh.tell")
 
 local M = {}
 
---- The entry of the log at a line of the chat: what is only shown there has no id of its own.
+--- The entry at the cursor, or above it, that is in the log: some entries exist only in the chat.
 ---@param conversation oh.Conversation
 ---@return integer? index Into the entries; nil outside the chat.
 local function place(conversation)
@@ -22,7 +22,7 @@ local function place(conversation)
   return index > 0 and index or nil
 end
 
---- Go on in another conversation that has this one's history up to the cursor, or all of it.
+--- Continue in another conversation that has this one's history up to the cursor, or all of it.
 ---@param conversation oh.Conversation
 ---@param title? string
 function M.fork(conversation, title)
@@ -39,7 +39,7 @@ end
 
 local MAX_NAMED = 6
 
---- A few by name, the others by their number: it has to fit a prompt.
+--- A few names and the number of the others, so that it fits a prompt.
 ---@param names string[]
 ---@return string
 local function named(names)
@@ -48,7 +48,7 @@ local function named(names)
   return more > 0 and ("%s and %d more"):format(shown, more) or shown
 end
 
----@param files { restored: string[], conflicts: table[] } What would become of them.
+---@param files { restored: string[], conflicts: table[] } The outcome of a dry run.
 ---@return string
 local function told(files)
   local restored = vim.tbl_map(blocks.path, files.restored)
@@ -59,7 +59,7 @@ local function told(files)
   return #left == 0 and what or ("%s; left alone: %s"):format(what, named(left))
 end
 
---- Do what a dry run has shown, and say what became of the files.
+--- Do for real what a dry run has shown, and say what happened to the files.
 ---@param daemon oh.Daemon
 ---@param method "conversation/rollback"|"checkpoint/restore"
 ---@param params table Of the dry run.
@@ -75,8 +75,8 @@ local function go_back(daemon, method, params, on_done)
   end)
 end
 
---- Go back to before the message at the cursor, else the last one, with or without the files. What
---- would become of them is said before; the message is in the draft afterwards.
+--- Go back to before the message at the cursor, or before the last one, with or without the files.
+--- The effect on the files is shown first; the message is in the draft afterwards.
 ---@param conversation oh.Conversation
 function M.rollback(conversation)
   local entries = conversation.entries
@@ -137,7 +137,7 @@ function M.restore(conversation)
   end)
 end
 
---- Say what would become of the files, and go back when that is wanted.
+--- Say what would happen to the files, and go back if the user agrees.
 ---@param conversation oh.Conversation
 ---@param checkpoint { id: string, title: string }
 function M.restore_to(conversation, checkpoint)
@@ -162,7 +162,7 @@ end
 
 local FILETYPES = { markdown = "markdown", jsonl = "json" }
 
---- The whole conversation as Markdown or as its log in a new tab, or as a page in the browser.
+--- Open the whole conversation as Markdown or as its log in a new tab, or as a page in the browser.
 ---@param conversation oh.Conversation
 ---@param format "markdown"|"jsonl"|"html"
 function M.export(conversation, format)
@@ -196,8 +196,8 @@ function M.ask(conversation, question)
   end)
 end
 
---- Show the conversation of the sub-agent under the cursor, else of the newest; there, the one that
---- it works for.
+--- Show the conversation of the sub-agent under the cursor, or of the newest one. In a sub-agent's
+--- conversation, show the one that it works for.
 ---@param conversation oh.Conversation
 function M.visit_agent(conversation)
   if conversation.parent_id then

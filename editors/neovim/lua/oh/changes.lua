@@ -1,5 +1,5 @@
---- What the agent did to files, or asks to do, and the user's verdict on it.
---- The daemon holds the review; it is asked here, and what it refuses is shown with its reason.
+--- The changes that the agent made to files, or asks to make, and the user's verdict on them.
+--- The daemon keeps the state of the review; what it refuses is shown with its reason.
 local language = require("oh.language")
 local patch = require("oh.patch")
 local proposal = require("oh.proposal")
@@ -14,13 +14,13 @@ local M = {}
 ---@field added integer
 ---@field removed integer
 ---@field patch? string
----@field approval? table What has to be allowed before it is written.
+---@field approval? table The approval that the change needs before it is written.
 
 --- Both sides of a file, as lines.
 ---@class oh.Sides
 ---@field before string[]
 ---@field after string[]
----@field hunks oh.Hunk[] Empty where the whole change is decided at once.
+---@field hunks oh.Hunk[] Empty when the change can only be decided as a whole.
 ---@field fits boolean False when only parts of the file can be shown.
 
 ---@class oh.Hunk
@@ -28,10 +28,10 @@ local M = {}
 ---@field oldLines integer
 ---@field newStart integer
 ---@field newLines integer
----@field index? integer Its number in an edit that waits for approval.
----@field verdict? oh.Verdict What the user chose for it there.
+---@field index? integer Its number in an edit that awaits approval.
+---@field verdict? oh.Verdict The user's choice for it there.
 
---- Everything to look at: what is asked first, then what waits for review, then what is settled.
+--- List all changes: first those that await approval, then those to review, then those decided.
 ---@param conversation oh.Conversation
 ---@param on_list fun(changes: oh.Change[])
 function M.list(conversation, on_list)
@@ -84,7 +84,7 @@ function M.sides(conversation, change, on_sides)
   end)
 end
 
---- Nobody has decided yet; in a conflict the user has changed the same lines since.
+--- Whether the change is still undecided; in a conflict the user has changed the same lines since.
 ---@param change oh.Change
 ---@return boolean
 function M.is_unreviewed(change)
@@ -97,7 +97,7 @@ function M.lines(text)
   return text and vim.split((text:gsub("\n$", "")), "\n", { plain = true }) or {}
 end
 
---- Keep or revert whole files or single hunks; files with conflicts stay as they are, and say why.
+--- Keep or revert whole files or single hunks; files with conflicts stay, and the reason is shown.
 ---@param conversation oh.Conversation
 ---@param verdict oh.Verdict
 ---@param chosen { uris?: string[], hunks?: table[] }
@@ -113,7 +113,7 @@ function M.settle(conversation, verdict, chosen, on_done)
   end)
 end
 
---- Put every place that waits for review into the quickfix list.
+--- Put every place that awaits review into the quickfix list.
 ---@param conversation oh.Conversation
 function M.to_quickfix(conversation)
   M.list(conversation, function(changes)
@@ -143,7 +143,7 @@ function M.collect(conversation, pending, index, places)
   end)
 end
 
---- A hunk in a line.
+--- Describe a hunk in one line.
 ---@param hunk oh.Hunk
 ---@param sides oh.Sides
 ---@return string

@@ -1,4 +1,4 @@
---- The chat buffer of a conversation. Changes are drawn once per frame, only the lines that differ.
+--- The chat buffer of a conversation. Once per frame, the lines that differ are redrawn.
 --- Invariant: `lines` and `levels` are those of the buffer; only this module changes it.
 local config = require("oh.config")
 local transcript = require("oh.transcript")
@@ -8,10 +8,10 @@ local M = {}
 ---@class oh.Chat
 ---@field conversation oh.Conversation
 ---@field buf integer
----@field private blocks oh.Block[] One for each entry that is drawn.
+---@field private blocks oh.Block[] One for each drawn entry.
 ---@field private lines string[]
 ---@field private levels string[] Fold level of each line, in the words of 'foldexpr'.
----@field private dirty table<integer, true> Entries to draw anew.
+---@field private dirty table<integer, true> Entries to redraw.
 ---@field private is_scheduled boolean
 ---@field private frame_ms number
 ---@field private tail oh.Block
@@ -20,8 +20,8 @@ local Chat = {}
 Chat.__index = Chat
 
 local FRAME_MS = 33
---- The colors of a long paragraph may take longer than a frame. Keys come first, so after drawing
---- there is a rest of so many times what it took.
+--- Highlighting a long paragraph may take longer than a frame. To keep the keys responsive, drawing
+--- pauses for this many times as long as it took.
 local REST = 3
 local MAX_FRAME_MS = 500
 local namespace = vim.api.nvim_create_namespace("oh.chat")
@@ -29,7 +29,7 @@ local namespace = vim.api.nvim_create_namespace("oh.chat")
 ---@type table<integer, oh.Chat>
 local chats = {}
 
---- The chat of a conversation; its buffer is made when there is none, and filled from the log.
+--- The chat of a conversation; if it has no buffer, one is created and filled from the log.
 ---@param conversation oh.Conversation
 ---@return oh.Chat
 function M.of(conversation)
@@ -61,7 +61,7 @@ function M.fold_level()
   return chat and chat.levels[vim.v.lnum] or "0"
 end
 
---- For 'foldtext': a head that is too long is cut in its title, so that what follows it stays.
+--- For 'foldtext': if a head is too long, its title is cut, so that the facts behind it stay.
 ---@return [string, string][]
 function M.fold_text()
   local line = vim.v.foldstart
@@ -102,7 +102,7 @@ function Chat:create_buffer()
     callback = function()
       chats[buf] = nil
       self.conversation.on_change = function() end
-      -- A buffer that was only unloaded keeps its name, which the next one needs.
+      -- A buffer that is only unloaded would keep its name, which the next buffer needs.
       vim.schedule(function()
         if vim.api.nvim_buf_is_valid(buf) then
           vim.api.nvim_buf_delete(buf, { force = true })
@@ -127,7 +127,7 @@ function Chat:on_change(index)
   vim.defer_fn(function()
     self.is_scheduled = false
     if self.conversation.is_fetching then
-      -- A long log comes in many pages; drawing each would parse the whole buffer each time.
+      -- A long log comes in many pages; drawing after each would parse the whole buffer again.
       self:on_change()
     elseif chats[self.buf] == self and vim.api.nvim_buf_is_loaded(self.buf) then
       self:draw()
@@ -169,7 +169,7 @@ function Chat:draw()
   self.frame_ms = math.floor(math.min(math.max(FRAME_MS, REST * took_ms), MAX_FRAME_MS))
 end
 
---- Lines of the buffer above the block with this index. Changes happen near the end, so from there.
+--- Count the lines above the block with this index, from the end, where most changes happen.
 ---@private
 ---@param index integer
 ---@return integer
@@ -210,7 +210,7 @@ function Chat:render_blocks(first)
   self.tail = transcript.render_tail(self.conversation, untaken)
 end
 
---- The lines from a block to the end of the buffer, with their fold levels.
+--- Join the lines from a block to the end of the buffer, with their fold levels.
 ---@private
 ---@param first integer
 ---@return string[] lines
@@ -233,7 +233,7 @@ function Chat:joined(first)
   return lines, levels
 end
 
---- Write what differs below the first `n_above` lines; windows with the cursor at the end follow.
+--- Write the lines that differ below the first `n_above`; windows at the end of the chat follow it.
 ---@private
 ---@param n_above integer
 ---@param lines string[]
@@ -255,7 +255,7 @@ function Chat:replace(n_above, lines, levels)
   local start = n_above + n_same
   for row = start + 1, math.max(#self.lines, n_above + n_new) do
     self.lines[row] = lines[row - n_above]
-    -- Neovim asks for the levels while it takes the lines, so they come first.
+    -- Neovim asks for the fold levels while it sets the lines, so they are stored first.
     self.levels[row] = levels[row - n_above]
   end
   self:set_lines(start, vim.list_slice(lines, n_same + 1))
@@ -317,7 +317,7 @@ end
 
 ---@param line integer
 ---@return oh.Block? block
----@return integer row Of the line within it, from 0.
+---@return integer row The row of the line within the block, from 0.
 ---@return integer? index
 function Chat:block_at(line)
   local above = 0

@@ -1,15 +1,15 @@
---- `:Oh`: its sub-commands and their completion. What is no sub-command is a message.
+--- `:Oh`: its sub-commands and their completion. Anything else is a message.
 local tell = require("oh.tell")
 
 local M = {}
 
 ---@class oh.Call
----@field args string What follows the name, or the whole message.
+---@field args string The text after the name, or the whole message.
 ---@field first? integer Lines of the range, when one was given.
 ---@field last? integer
 
 ---@class oh.Command
----@field takes? string What may follow the name. Without it, more words make it a message.
+---@field takes? string What may follow the name. Without it, further words make it a message.
 ---@field choices? fun(): string[]
 ---@field run fun(call: oh.Call)
 
@@ -37,7 +37,7 @@ local function with_daemon(act)
   end
 end
 
---- What follows the name, or nil when nothing does.
+--- The text after the name, or nil if there is none.
 ---@param call oh.Call
 ---@return string?
 local function given(call)
@@ -192,7 +192,7 @@ local commands = {
       require("oh.conversations").pick(daemon, call.args, true)
     end),
   },
-  -- Asks for the title: what follows the word is a message, such as "rename foo to bar".
+  -- Asks for the title: with further words it is a message, such as "rename foo to bar".
   rename = {
     run = with_conversation(function(conversation)
       require("oh.conversations").rename(conversation)
@@ -318,7 +318,7 @@ function M.run(call)
   end
 end
 
---- Send a message; lines of a range go along as the editor shows them.
+--- Send a message; the lines of a range are included as the editor shows them.
 ---@param call oh.Call
 ---@param delivery "auto"|"queue"|"interrupt"
 function M.send(call, delivery)
@@ -330,7 +330,7 @@ function M.send(call, delivery)
   require("oh").send(call.args, { range = range, delivery = delivery })
 end
 
---- Wrong options are said once; until they are mended the defaults hold.
+--- Report wrong options once; the defaults are used until they are corrected.
 function M.report_problems()
   local config = require("oh.config")
   local problems = table.concat(config.problems(config.given()), "; ")
@@ -340,7 +340,7 @@ function M.report_problems()
   M.reported = problems
 end
 
---- Names of sub-commands, and what may follow one of them.
+--- Complete the names of sub-commands, and the values that one of them takes.
 ---@param line string Up to the cursor.
 ---@return string[]
 function M.complete(line)

@@ -1,5 +1,5 @@
---- What the input offers while it is written: commands after a `/` at its start, and after an `@`
---- files, symbols, conversations and skills, which the daemon finds. A choice is kept until it is
+--- Completion in the input: commands after a `/` at its start, and after an `@` files, symbols,
+--- conversations and skills, which the daemon finds. A choice is remembered until the message is
 --- sent.
 local mention = require("oh.mention")
 
@@ -7,12 +7,12 @@ local M = {}
 
 local LIMIT = 20
 
---- The word under completion, from its sign on.
+--- The word that is being completed, from its sign on.
 ---@class oh.Word
 ---@field sign "/"|"@"
 ---@field text string Without the sign.
 ---@field start integer Byte column behind the sign, from 1.
----@field line string Up to the cursor; an answer for another one comes too late.
+---@field line string Up to the cursor; when it has changed, an answer comes too late.
 
 ---@return oh.Word?
 function M.word()
@@ -28,7 +28,7 @@ function M.word()
   end
 end
 
---- Follow what is typed in an input.
+--- Offer completions for what is typed in an input.
 ---@param buf integer
 function M.follow(buf)
   vim.bo[buf].completeopt = "menuone,noselect"
@@ -67,7 +67,7 @@ function M.suggest()
     local params = { query = word.text, kinds = kinds, limit = LIMIT }
     daemon:request("context/search", params, function(result)
       local items = vim.tbl_map(M.search_item, result.items)
-      -- Who sends the message while the menu is open has chosen too, and Neovim does not tell.
+      -- Sending the message while the menu is open is a choice too, of which Neovim does not tell.
       for _, item in ipairs(items) do
         mention.remember(daemon.root, item.word, item.user_data.part)
       end
@@ -105,12 +105,12 @@ end
 ---@return table
 function M.search_item(found)
   return {
-    -- A mention ends at the first space. Of a file it is the path, which says more than the name.
+    -- A mention ends at the first space. A file is mentioned by its path, which tells more.
     word = ((found.kind == "file" and found.part.name or found.label):gsub("%s+", "_")),
     abbr = found.label,
     kind = found.kind:sub(1, 1),
     menu = found.detail,
-    -- The daemon has judged what fits; Neovim would drop what does not start like the word.
+    -- The daemon has chosen the matches; Neovim would drop those with another beginning.
     equal = 1,
     user_data = { part = found.part },
   }

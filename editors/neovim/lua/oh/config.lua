@@ -1,9 +1,9 @@
---- The options of the plugin: `vim.g.oh` (a table, or a function that gives one) over the defaults.
---- Read when they are needed, so a changed `vim.g.oh` counts from the next use on.
+--- The plugin's options: `vim.g.oh` (a table or a function that returns one) over the defaults.
+--- They are read when needed, so a changed `vim.g.oh` takes effect at the next use.
 local M = {}
 
 ---@class oh.Config
----@field cmd string[] How the daemon is started.
+---@field cmd string[] The command that starts the daemon.
 ---@field env table<string, string> Added to the daemon's environment.
 ---@field root? fun(buf: integer): string? The folder that the agent works in.
 ---@field trust? boolean|fun(folder: string): boolean? Without it the daemon asks, once per folder.
@@ -13,14 +13,14 @@ local M = {}
 ---@field keys oh.Config.Keys
 
 ---@class oh.Config.Chat
----@field width number Columns, or a part of the screen when it is below 1.
----@field folded integer A body with more lines than this is folded when its tool call has ended.
----@field inert_ms integer For so long no key allows what has just been shown.
+---@field width number Columns, or a fraction of the screen when it is below 1.
+---@field folded integer Output with more lines than this is folded when its tool call has ended.
+---@field inert_ms integer How long no key allows a request that has just appeared.
 
 ---@class oh.Config.Input
 ---@field height integer
 
---- A key, or false for none.
+--- A key for each action, or false for none.
 ---@class oh.Config.Keys
 ---@field chat table<string, string|false>
 ---@field input table<string, string|false>
@@ -80,7 +80,7 @@ function M.current()
   return vim.tbl_deep_extend("force", defaults, #M.problems(given) == 0 and given or {})
 end
 
---- What the user wrote, unchecked.
+--- The user's options, unchecked.
 ---@return any
 function M.given()
   local given = vim.g.oh
@@ -90,7 +90,7 @@ function M.given()
   return given == nil and {} or given
 end
 
---- What is wrong with the options, a sentence each.
+--- The problems of the options, one sentence each.
 ---@param given any
 ---@return string[]
 function M.problems(given)

@@ -1,5 +1,5 @@
---- Tells the daemon where the user is (`editor/contextChanged`), once things have been quiet.
---- Only files that the agent may see count; in other windows the last one stays the active one.
+--- Tells the daemon where the user is (`editor/contextChanged`), after a short quiet time.
+--- Only files that the agent may see count; in any other window the last such file stays active.
 local language = require("oh.language")
 
 local M = {}
@@ -53,7 +53,7 @@ function M.tell(daemon)
   end
 end
 
---- What is true now, or nil in a window without a file of the agent's.
+--- The current context, or nil in a window without a file that the agent may see.
 ---@param daemon oh.Daemon
 ---@return table?
 function M.context(daemon)
@@ -80,7 +80,7 @@ function M.context(daemon)
   }
 end
 
---- From the first line of the window to the end of its last one.
+--- The range from the first line of the window to the end of its last one.
 ---@param daemon oh.Daemon
 ---@param uri string
 ---@return lsp.Range
@@ -92,7 +92,7 @@ function M.visible(daemon, uri)
   }, uri)
 end
 
---- What is selected, with its text; else where the cursor is.
+--- The selection with its text, or else the position of the cursor.
 ---@param daemon oh.Daemon
 ---@param uri string
 ---@return table
@@ -110,7 +110,7 @@ function M.selection(daemon, uri)
   if mode == "V" then
     first, last = 0, #vim.fn.getline(to[2])
   elseif is_visual then
-    -- The end of a selection is the character under the cursor; an LSP range ends behind it.
+    -- A selection ends with the character under the cursor; an LSP range ends behind it.
     last = last + #vim.fn.matchstr(vim.fn.getline(to[2]), ".", last)
   end
   local range = {

@@ -1,19 +1,19 @@
---- A conversation as its event log tells it: every event is folded in once, in the order of `seq`.
---- What is shown is built from here, so a replay of the log gives the same picture.
+--- A conversation built from its event log: every event is folded in once, in the order of `seq`.
+--- Everything shown comes from here, so a replay of the log gives the same picture.
 local folds = require("oh.folds")
 local tell = require("oh.tell")
 
 local M = {}
 
---- What the chat shows as one block: an item of the protocol, or an event in the form of one.
+--- An entry of the chat, shown as one block: an item of the protocol, or an event in that form.
 ---@class oh.Entry
 ---@field id string
 ---@field index integer Its place among the entries.
 ---@field item table
 ---@field approval? table The approval that it waits for.
 ---@field question? oh.protocol.InputRequest The question that it waits for.
----@field note? string What the user wrote when it was decided.
----@field left_out? oh.LeftOut What the user left out of an edit.
+---@field note? string The user's note when they decided it.
+---@field left_out? oh.LeftOut The changes that the user left out of an edit.
 ---@field streamed? table<string, string[]> Lines received so far, by channel.
 
 ---@class oh.Conversation
@@ -30,16 +30,16 @@ local M = {}
 ---@field approvals table[] Those that wait, oldest first.
 ---@field questions oh.protocol.InputRequest[] Those that wait, oldest first.
 ---@field queue table[] Messages that wait.
----@field retry? table The model call that is tried again.
----@field stopped? oh.Entry Why the last turn ended early or is held, until the agent works again.
+---@field retry? table The model call that is being retried.
+---@field stopped? oh.Entry Why the last turn ended early or is paused, until the agent works again.
 ---@field context { used: integer, size?: integer }
 ---@field cost_usd? number
----@field seq integer Of the last event that is folded in.
----@field private heard integer Of the last event that came after a hole.
+---@field seq integer The number of the last event that is folded in.
+---@field private heard integer The number of the last event that arrived after a gap, or 0.
 ---@field epoch? string
----@field on_change fun(index?: integer) Told which entry changed, or nil when another thing did.
+---@field on_change fun(index?: integer) Gets the entry that changed, or nil for anything else.
 ---@field private by_id table<string, oh.Entry>
----@field is_fetching boolean A part of the log is on its way.
+---@field is_fetching boolean A part of the log is being fetched.
 ---@field is_followed boolean Another process runs it; here it can only be watched.
 local Conversation = {}
 Conversation.__index = Conversation
@@ -58,7 +58,7 @@ local function new(daemon, id)
   return conversation
 end
 
---- Start one with its first message; it becomes the current one.
+--- Start a conversation with its first message; it becomes the current one.
 ---@param daemon oh.Daemon
 ---@param content table[]
 ---@param on_started fun(conversation: oh.Conversation)
@@ -76,7 +76,7 @@ function M.start(daemon, content, on_started, on_error)
   end, on_error)
 end
 
---- One that was just started becomes the current one.
+--- Make a conversation that was just started the current one.
 ---@param daemon oh.Daemon
 ---@param result oh.protocol.StartResult
 ---@return oh.Conversation
@@ -88,7 +88,7 @@ function M.take_up(daemon, result)
   return conversation
 end
 
---- Open one from its log, or go on with it; it becomes the current one.
+--- Open a conversation from its log, or continue it; it becomes the current one.
 ---@param daemon oh.Daemon
 ---@param id string
 ---@param on_opened fun(conversation: oh.Conversation)
@@ -105,7 +105,7 @@ function M.open(daemon, id, on_opened, on_error)
     conversation.pickers = result.options
     conversation.is_followed = not result.conversation.lock.mine
     if conversation.status == "stopped" then
-      -- Where nothing was under way the log has no more to tell.
+      -- If nothing was in progress, the log has nothing more to tell.
       conversation:set_status(result.conversation.status, result.conversation.statusReason)
     end
     daemon.current = conversation
@@ -117,7 +117,7 @@ function M.open(daemon, id, on_opened, on_error)
   end, on_error)
 end
 
---- Unique, so that a request that is sent twice counts once.
+--- Make a unique id, so that a request that is sent twice counts once.
 ---@return string
 function M.request_id()
   return ("nvim-%d-%d"):format(vim.uv.os_getpid(), vim.uv.hrtime())
@@ -149,7 +149,7 @@ function M.on_gap(daemon, params)
   end
 end
 
---- Forget all that the log can tell again.
+--- Forget everything that the log can restore.
 function Conversation:forget()
   self.title, self.status, self.reason = "", "idle", nil
   self.options, self.pickers = {}, self.pickers or {}
@@ -161,7 +161,7 @@ function Conversation:forget()
   self.on_change()
 end
 
---- There are events up to this one. A page of them that is on its way may be older than it.
+--- Fetch the log up to this event, which is known to exist; a page being fetched may end before it.
 ---@private
 ---@param seq integer
 function Conversation:catch_up(seq)
@@ -169,7 +169,7 @@ function Conversation:catch_up(seq)
   self:fetch()
 end
 
---- Get the events after those that are known, page by page.
+--- Fetch the events after the known ones, page by page.
 function Conversation:fetch()
   if self.is_fetching then
     return
@@ -206,7 +206,7 @@ function Conversation:fetch_page(after_seq)
   end)
 end
 
---- A live event. One that is known already is ignored; after a hole the log is asked.
+--- Take a live event. A known one is ignored; after a gap the missing ones are fetched.
 ---@param record table
 function Conversation:take(record)
   self.epoch = self.epoch or record.epoch
@@ -246,7 +246,7 @@ function Conversation:put(item)
   return entry
 end
 
---- Text of an item that is still being made; its completed form replaces it.
+--- Append streamed text to an unfinished item; the completed item replaces it.
 ---@private
 ---@param delta { itemId: string, channel: string, offset: integer, text: string }
 function Conversation:stream(delta)
@@ -265,7 +265,7 @@ function Conversation:stream(delta)
   self.on_change(entry.index)
 end
 
---- The daemon has ended; what it left open is told again when the log is opened anew.
+--- The daemon has ended. Pending requests are restored when the log is opened again.
 function Conversation:on_daemon_gone()
   self.retry = nil
   self:set_status("stopped")
@@ -282,7 +282,7 @@ function Conversation:set_status(status, reason)
   end
 end
 
---- What is shown of an item depends on more than the log.
+--- Redraw an item, since its appearance depends on more than the log.
 ---@param item_id string
 function Conversation:redraw(item_id)
   local entry = self.by_id[item_id]
@@ -326,7 +326,7 @@ function Conversation:resume(message, on_error)
   self.daemon:request("conversation/resume", params, nil, on_error)
 end
 
---- Replace older steps by a summary now.
+--- Replace older steps with a summary now.
 ---@param instructions? string
 function Conversation:condense(instructions)
   self.daemon:request("conversation/condense", {
@@ -335,7 +335,7 @@ function Conversation:condense(instructions)
   })
 end
 
---- Change what becomes of a message that waits.
+--- Send, move or remove a queued message.
 ---@param op "sendNow"|"move"|"remove"
 ---@param message_id string
 ---@param more { position?: integer }
@@ -354,8 +354,8 @@ function Conversation:set_option(option_id, value)
   end)
 end
 
---- Answer an approval exactly as it was shown: its digest goes back with the answer.
---- A turn that only a restart of the daemon holds goes on once all it asked for is allowed.
+--- Answer an approval exactly as it was shown: its digest is sent back with the answer.
+--- A turn that is paused only because the daemon restarted goes on once all approvals are allowed.
 ---@param approval table
 ---@param option table One of its options.
 ---@param more? { feedback?: string, editedSubject?: table }

@@ -1,14 +1,14 @@
---- Going on with conversations: a picker of those in the log, and the current one after a restart.
+--- Continues conversations: a picker of stored ones, and the current one after a restart.
 local conversation = require("oh.conversation")
 local daemons = require("oh.daemon")
 local tell = require("oh.tell")
 
 local M = {}
 
---- Choose one and show it with all of its history. One that was put away comes back.
+--- Choose a conversation and show it with its whole history. An archived one is restored.
 ---@param daemon oh.Daemon
 ---@param query string Part of a title.
----@param is_archived boolean Choose among those that were put away.
+---@param is_archived boolean Choose among the archived ones.
 function M.pick(daemon, query, is_archived)
   local params = { limit = 100, query = query ~= "" and query or nil, archived = is_archived }
   daemon:request("conversation/list", params, function(result)
@@ -50,7 +50,7 @@ function M.rename(current)
   end)
 end
 
---- Put it away: it is no longer listed, and the next message starts another one.
+--- Archive it: it is no longer listed, and the next message starts another one.
 ---@param current oh.Conversation
 function M.archive(current)
   M.update(current.daemon, current.id, { archived = true }, function()
@@ -59,7 +59,7 @@ function M.archive(current)
   end)
 end
 
---- Move its log to the trash, when the user says so.
+--- Move its log to the trash, if the user confirms.
 ---@param current oh.Conversation
 function M.delete(current)
   vim.ui.select({ "Keep it", "Delete it" }, {
@@ -89,7 +89,7 @@ function M.leave(current)
   end
 end
 
---- The daemon tells the time in UTC.
+--- Convert the daemon's UTC time to local time.
 ---@param utc string
 ---@return string
 local function local_time(utc)
@@ -117,7 +117,7 @@ function M.show(daemon, id)
   end)
 end
 
---- Start the daemon of this root anew and go on with its conversation.
+--- Restart the daemon of this root and continue its conversation.
 function M.restart()
   local daemon = daemons.known()
   if not daemon then

@@ -1,5 +1,5 @@
---- One daemon per root: its start and its end, and requests to it. Callers know what they mean.
---- Invariant: every request ends once, with a result or with an error, also when the daemon dies.
+--- One daemon per root: its start and end, and requests to it. Callers know what these mean.
+--- Invariant: every request ends once, with a result or an error, even when the daemon dies.
 local config = require("oh.config")
 local tell = require("oh.tell")
 
@@ -17,26 +17,26 @@ local M = {}
 
 ---@class oh.Daemon
 ---@field root string
----@field client_id? integer Of the client, while the daemon runs.
+---@field client_id? integer The LSP client, while the daemon runs.
 ---@field group integer Autocommands that end with it.
 ---@field is_ready boolean It has answered `initialize`.
 ---@field conversations table<string, oh.Conversation>
 ---@field current? oh.Conversation The one that commands mean.
----@field next_options table<string, string> What the user chose for the conversation to come.
----@field context? oh.protocol.ContextChangedParams What it was told last of where the user is.
----@field private commands? table[] What a message can name by `/`, once it is known.
+---@field next_options table<string, string> The user's choices for the next conversation.
+---@field context? oh.protocol.ContextChangedParams The last context that it was told.
+---@field private commands? table[] The commands that a message can name with `/`, once known.
 ---@field private awaiting_commands? (fun(commands: table[]))[]
----@field private waiting oh.Request[] What was asked before it was ready.
+---@field private waiting oh.Request[] Requests made before it was ready.
 ---@field private open table<table, fun(err: oh.Error)> Requests without an answer so far.
----@field private pid? integer Of the process that was started, which may be a wrapper.
----@field private on_end? fun() What to do instead of a report when it has ended.
+---@field private pid? integer The process that was started, which may be a wrapper.
+---@field private on_end? fun() Called instead of a report when it has ended.
 local Daemon = {}
 Daemon.__index = Daemon
 
 ---@type table<string, oh.Daemon>
 local daemons = {}
 
---- The folder that the agent would work in, seen from this buffer.
+--- The folder that the agent would work in for this buffer.
 ---@param buf? integer
 ---@return string
 function M.root(buf)
@@ -52,11 +52,11 @@ function M.root(buf)
   return vim.fs.normalize(found or marked or vim.fn.getcwd())
 end
 
---- Roots by file and working folder, since status lines ask all the time.
+--- Roots by file and working folder, cached because status lines ask all the time.
 ---@type table<string, string>
 local seen_roots = {}
 
---- The daemon of a root, if it was ever started. Without a root that of the current buffer.
+--- The daemon of a root, by default the current buffer's, if it was ever started.
 ---@param root? string
 ---@return oh.Daemon?
 function M.known(root)
@@ -73,7 +73,7 @@ function M.all()
   return vim.tbl_values(daemons)
 end
 
---- The daemon of a root; it is started when it does not run. Nil when it cannot be started.
+--- The daemon of a root, started if it does not run. Nil when it cannot be started.
 ---@param root? string
 ---@return oh.Daemon?
 function M.start(root)
@@ -90,7 +90,7 @@ function M.start(root)
   end
 end
 
---- Ask, also while the daemon still starts. An error is shown, unless `on_error` takes it.
+--- Send a request, also while the daemon is starting. An error is shown unless `on_error` takes it.
 ---@param method string
 ---@param params table
 ---@param on_result? fun(result: table)
@@ -134,7 +134,7 @@ function Daemon:offers(method)
   return vim.list_contains(about and about.methods or {}, method)
 end
 
---- Go on, in the order of the calls, when the commands of messages are known.
+--- Call `act` once the slash commands are known, in the order in which this was called.
 ---@param act fun(commands: table[])
 function Daemon:with_commands(act)
   if self.commands then
@@ -155,7 +155,7 @@ function Daemon:with_commands(act)
   self:request("command/list", {}, function(result)
     go_on(result.commands)
   end, function()
-    -- Without the list a message is sent as it was written; the next one asks again.
+    -- Without the list the message is sent as it was written; the next message asks again.
     go_on(nil)
   end)
 end
@@ -167,10 +167,10 @@ function M.show_error(err, more)
   tell.error(err.message .. (hint and (" (%s)"):format(hint) or "") .. (more or ""))
 end
 
---- It needs two seconds at most when it is well.
+--- A healthy daemon needs at most two seconds to end.
 local END_MS = 5000
 
---- Stop the daemon if it runs, and start it anew.
+--- Stop the daemon if it runs, and start it again.
 ---@param on_started fun()
 function Daemon:restart(on_started)
   local function start()
@@ -208,7 +208,7 @@ function Daemon:client()
   return self.client_id and vim.lsp.get_client_by_id(self.client_id)
 end
 
---- Neovim does not tell which process belongs to a client.
+--- Child processes of Neovim, since it does not tell which of them belongs to a client.
 ---@return integer[]
 local function children()
   return vim.api.nvim_get_proc_children(vim.uv.os_getpid())
@@ -298,21 +298,21 @@ function Daemon:client_config(options)
   }
 end
 
---- Approvals and questions come as events too, and are answered by `approval/respond` and
---- `input/respond`. Who does not offer to be asked like this is asked in a dialog, which stops all
---- typing.
+--- Approvals and questions also come as events, and are answered with `approval/respond` and
+--- `input/respond`. A client that does not handle these requests is asked in a dialog, which blocks
+--- all typing.
 local function decide_nothing()
   return vim.empty_dict()
 end
 
---- Who takes what the daemon notifies of.
+--- Module and function for each of the daemon's notifications.
 local LISTENERS = {
   ["conversation/event"] = { "conversation", "on_event" },
   ["conversation/delta"] = { "conversation", "on_delta" },
   ["conversation/gap"] = { "conversation", "on_gap" },
 }
 
---- Who answers what the daemon asks; a coroutine each, so an answer may wait.
+--- Module and function for each of the daemon's requests; each runs in a coroutine, so it may wait.
 local ANSWERS = {
   ["editor/applyEdit"] = { "editor", "apply_edit" },
   ["editor/saveDocument"] = { "editor", "save_documents" },
@@ -380,14 +380,14 @@ function Daemon:on_exit(code, signal)
   tell.event("Exit", { root = self.root, code = code, signal = signal })
   tell.state_changed({ root = self.root })
   if on_end then
-    -- First, so that what goes on without its answer asks the next one.
+    -- First, so that callers that go on without an answer, below, ask the next daemon.
     on_end()
   else
     local how = signal ~= 0 and ("signal %d"):format(signal) or ("exit code %d"):format(code)
     tell.error(("the daemon ended (%s); `:Oh restart` goes on where it was"):format(how))
   end
   for _, on_error in ipairs(unanswered) do
-    -- What is only shown would be shown once per request, and says no more than the line above.
+    -- Errors that are only shown are skipped: they say no more than the line above.
     if on_error ~= M.show_error then
       on_error({ message = "the daemon ended before it answered" })
     end

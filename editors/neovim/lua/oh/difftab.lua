@@ -1,5 +1,5 @@
---- The tab of a review: the files above, the chosen one below as it was and as it is or would be.
---- Only shows what it is given. Its buffers are read-only, and closing one of them closes all.
+--- The tab of a review: the files above; below, the chosen one as it was and as it is or would be.
+--- It only shows what it is given. Its buffers are read-only, and closing one of them closes all.
 local M = {}
 
 ---@class oh.DiffTab
@@ -8,7 +8,7 @@ local M = {}
 ---@field after integer Buffer of the right side.
 ---@field private group integer
 ---@field private on_closed fun()
----@field private n_files? integer There is room for so many.
+---@field private n_files? integer The number of files that the list has room for.
 ---@field private is_closed? boolean
 local DiffTab = {}
 DiffTab.__index = DiffTab
@@ -19,7 +19,7 @@ local namespace = vim.api.nvim_create_namespace("oh.difftab")
 local LIST_OPTIONS = { cursorline = true, winfixheight = true, wrap = false, number = false }
 local SIDE_OPTIONS = { number = true, wrap = false, foldcolumn = "0" }
 
---- A glyph, its highlight and words for each state of a change.
+--- A glyph, its highlight and a label for each state of a change.
 M.STATES = {
   asked = { "?", "OhApproval", "to allow" },
   pending = { "●", "OhRunning", "to review" },
@@ -28,7 +28,7 @@ M.STATES = {
   reverted = { "⊘", "OhDim", "reverted" },
 }
 
---- The same for the hunks of an edit that waits.
+--- The same for the hunks of an edit that awaits approval.
 M.CHOSEN = {
   accept = { "✓ stays", "OhDone" },
   revert = { "⊘ left out", "OhDim" },
@@ -43,7 +43,7 @@ function M.create(name, root, on_closed)
   self.group = vim.api.nvim_create_augroup("oh.difftab" .. name, { clear = true })
   self.list = self:buffer("files", root)
   self.before = self:buffer("before", root)
-  -- Tab lines show the name of this one.
+  -- Tab lines show the name of this buffer.
   self.after = self:buffer("changes", root)
   vim.cmd("tab sbuffer " .. self.list)
   local list_win = vim.api.nvim_get_current_win()
@@ -130,14 +130,14 @@ function DiffTab:draw_list(found, name)
   end
 end
 
---- Make room for all files of the list, as far as they are few.
+--- Give the list room for all files, up to a limit.
 ---@private
 ---@param n_files integer
 function DiffTab:fit(n_files)
   local win = M.window(self.list)
   if win and n_files ~= self.n_files then
     self.n_files = n_files
-    -- The window bar is a line of the window.
+    -- The window bar takes one line of the window.
     vim.api.nvim_win_set_height(win, math.min(math.max(n_files, 1), LIST_LINES) + 1)
   end
 end
@@ -164,8 +164,8 @@ function DiffTab:draw_sides(path, sides)
   self:mark(sides.hunks)
 end
 
---- Say at the end of its first line what was chosen for a hunk. What is left out no longer differs,
---- so it would be folded away.
+--- Show the choice for each hunk at the end of its first line: a hunk that is left out no longer
+--- differs, so it would be folded away.
 ---@param hunks oh.Hunk[]
 function DiffTab:mark(hunks)
   local last = vim.api.nvim_buf_line_count(self.after) - 1
@@ -207,7 +207,7 @@ function DiffTab:to_first_change(sides)
   end
 end
 
---- Say above a window what it shows, and at its right what can be done or what that means.
+--- Label a window with what it shows, and at its right with the keys or an explanation.
 ---@param buf integer
 ---@param left string
 ---@param right string
@@ -219,7 +219,7 @@ function M.label(buf, left, right)
   end
 end
 
---- Colors as in the file, without the file type's plugins: nothing may attach to a side.
+--- Highlight a side like the file, without the file type's plugins: nothing may attach to it.
 ---@param buf integer
 ---@param filetype? string
 function M.color(buf, filetype)

@@ -13,11 +13,11 @@ function M.follow(daemon)
   })
 end
 
---- Fill a buffer with the document that it is named after.
+--- Fill a buffer with the document whose URI is its name.
 ---@param daemon oh.Daemon
 ---@param buf integer
 function M.read(daemon, buf)
-  -- Neovim takes such a name for a path and puts the working folder in front.
+  -- Neovim takes the URI for a path and puts the working folder in front.
   local uri = vim.api.nvim_buf_get_name(buf):match("oh%-%a+:/.*$")
   vim.bo[buf].buftype = "nofile"
   vim.bo[buf].swapfile = false
@@ -31,7 +31,7 @@ function M.read(daemon, buf)
   end)
 end
 
---- `editor/openDiff`: both sides in a tab of their own.
+--- `editor/openDiff`: show both sides in a new tab.
 ---@param _ oh.Daemon
 ---@param params { oldUri: string, newUri: string, title: string }
 ---@return table

@@ -1,5 +1,5 @@
---- The editor's side of the daemon: buffers it follows, edits and saves it asks for.
---- Invariant: text of the user is never lost; an edit made for another version is refused.
+--- The daemon's access to the editor: buffers that it follows, edits and saves that it requests.
+--- Invariant: the user's text is never lost; an edit made for another version is refused.
 local tell = require("oh.tell")
 
 local M = {}
@@ -30,7 +30,7 @@ function M.follow(daemon, buf)
   end
 end
 
---- `editor/applyEdit`: all of it as one undo step, or none.
+--- `editor/applyEdit`: apply the whole edit as one undo step, or nothing.
 ---@param daemon oh.Daemon
 ---@param params { label: string, edit: table, save: "ifWasClean"|"never" }
 ---@return { applied: boolean, saved?: boolean, failureReason?: string }
@@ -48,7 +48,7 @@ function M.apply_edit(daemon, params)
   for index, change in ipairs(changes) do
     local buf = buffers[index]
     local was_clean = not vim.bo[buf].modified
-    -- It raises where texts are locked, for instance while an expression map runs.
+    -- Neovim raises while text is locked, for instance while an expression map runs.
     if not pcall(M.change, buf, change.edits, daemon:client().offset_encoding) then
       return { applied = false, failureReason = "rejected" }
     end
@@ -64,7 +64,7 @@ function M.apply_edit(daemon, params)
   return { applied = true, saved = saved }
 end
 
---- The buffer of a document if it may be changed now, else nil and the protocol's word for why.
+--- The buffer of a document if it may be changed now, else nil and the protocol's failure reason.
 ---@param daemon oh.Daemon
 ---@param document { uri: string, version?: integer }
 ---@return integer? buf
@@ -77,7 +77,7 @@ function M.editable(daemon, document)
   if vim.bo[buf].readonly or not vim.bo[buf].modifiable then
     return nil, "readonly"
   end
-  -- A clean buffer whose file has changed is reloaded first: that gives it another version.
+  -- A clean buffer whose file has changed is reloaded first, which gives it another version.
   M.reload(buf)
   if document.version and vim.lsp.util.buf_versions[buf] ~= document.version then
     return nil, "stale"
@@ -111,7 +111,7 @@ function M.change(buf, edits, encoding)
   vim.lsp.util.apply_text_edits(edits, buf, encoding)
   end_undo_step()
   if vim.api.nvim_get_current_buf() == buf and vim.fn.mode():find("^[iR]") then
-    -- What the user goes on typing is a step of its own.
+    -- What the user types next is an undo step of its own.
     vim.api.nvim_feedkeys(vim.keycode("<C-g>u"), "ni", false)
   end
 end
@@ -125,7 +125,7 @@ function M.save(buf)
   return is_written and not vim.bo[buf].modified
 end
 
---- `editor/saveDocument`: the user has allowed it.
+--- `editor/saveDocument`: save buffers, which the user has allowed.
 ---@param daemon oh.Daemon
 ---@param params { uris: string[] }
 ---@return { saved: string[] }
@@ -137,8 +137,8 @@ function M.save_documents(daemon, params)
   return { saved = saved }
 end
 
---- Read a file again when it has changed under a buffer without changes of its own.
---- One with changes is left alone: Neovim warns when it is written, and a dialog would not help.
+--- Reload an unmodified buffer whose file has changed on disk.
+--- A modified buffer is left alone: Neovim warns when it is written, and a dialog would not help.
 ---@param buf integer
 function M.reload(buf)
   local is_wanted = vim.bo[buf].autoread
@@ -150,7 +150,7 @@ function M.reload(buf)
   end
 end
 
---- The agent has written to the disk, or ran a command that may have.
+--- Reload buffers after the agent has written to disk, or ran a command that may have.
 ---@param daemon oh.Daemon
 function M.reload_all(daemon)
   local client = daemon:client()

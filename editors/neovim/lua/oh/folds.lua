@@ -1,5 +1,5 @@
---- What each event of the log changes in a conversation. Items go where their ids say; the rest is
---- state of the whole. Events that are not here change nothing that is shown.
+--- What each event of the log changes in a conversation: an item, found by its id, or the state of
+--- the whole conversation. Events that are not listed change nothing that is shown.
 local blocks = require("oh.block")
 local patch = require("oh.patch")
 local tell = require("oh.tell")
@@ -7,7 +7,7 @@ local tell = require("oh.tell")
 ---@type table<string, fun(self: oh.Conversation, event: table, record: table)>
 local folds = {}
 
---- What stands around a title in a message, and what Neovim keeps free for itself.
+--- Columns for the words around a title in a message, and those that Neovim needs for itself.
 local MESSAGE_REST = 40
 
 folds["conversation.created"] = function(self, event)
@@ -84,7 +84,7 @@ folds["item.completed"] = function(self, event)
   entry.streamed = nil
   local kind = event.item.kind
   local may_write = kind == "command" or (kind == "fileChange" and event.item.route == "disk")
-  -- What a log tells has happened long ago; `fetch` looks once at its end.
+  -- Events from a log happened long ago; `fetch` reloads once when it is done.
   if may_write and not self.is_fetching then
     require("oh.editor").reload_all(self.daemon)
   end
@@ -93,8 +93,8 @@ folds["item.completed"] = function(self, event)
   end
 end
 
---- Where something that waits is shown: in its conversation, and in the one that a sub-agent works
---- for, with the entry that it belongs to there.
+--- Where a pending request is shown: in its conversation, and for a sub-agent's request also in the
+--- conversation that it works for; each with the entry that the request belongs to.
 ---@param self oh.Conversation
 ---@param waiting table
 ---@return fun(): oh.Conversation?, oh.Entry?
@@ -114,7 +114,7 @@ local function places(self, waiting)
   end
 end
 
---- Something of an item waits for the user. Told aloud only where the chat does not show it.
+--- Attach a pending request to its item. A message is shown only if the chat does not show it.
 ---@param self oh.Conversation
 ---@param kind "approval"|"question"
 ---@param waiting table
@@ -133,7 +133,7 @@ local function wait(self, kind, waiting, title)
       and waiting.subject.kind == "fileChange"
       and windows.window_of("oh-review")
   if not self.is_fetching and not is_shown then
-    -- A message that is longer than the screen is wide has to be confirmed by a key.
+    -- Neovim asks for a key press after a message that is wider than the screen.
     local gist = blocks.cut(title:match("^[^\n]*"), vim.o.columns - MESSAGE_REST)
     tell.message(("%s (`:Oh` shows it)"):format(gist))
   end
@@ -142,7 +142,7 @@ end
 ---@param self oh.Conversation
 ---@param kind "approval"|"question"
 ---@param id string
----@param resolution? table What became of it, where that is shown.
+---@param resolution? table The outcome, if it is shown.
 local function settle(self, kind, id, resolution)
   local _, waiting = vim.iter(self[kind .. "s"]):enumerate():find(function(_, each)
     return each.id == id
@@ -191,7 +191,7 @@ folds["input.resolved"] = function(self, event)
   tell.state_changed({ conversation = self.id, questions = #self.questions })
 end
 
---- What ended or held a turn early is shown with a way on, until the agent works again.
+--- Show what ended or paused a turn early, and how to go on, until the agent works again.
 ---@param self oh.Conversation
 ---@param item table
 local function stop(self, item)
@@ -265,7 +265,7 @@ folds["usage.updated"] = function(self, event)
   if cost then
     self.cost_usd = (self.cost_usd or 0) + cost.amount
   end
-  -- Calls beside the steps say nothing about the next one.
+  -- Model calls outside the steps say nothing about the context of the next step.
   if not event.purpose then
     self.context = { used = event.contextUsed or 0, size = event.contextSize or self.context.size }
   end

@@ -49,7 +49,7 @@ function M.check_daemon()
   M.consult(options)
 end
 
---- What the daemon itself finds on this machine: `oh-daemon doctor`, which starts nothing.
+--- Report what `oh-daemon doctor` finds on this machine; it starts no daemon.
 ---@param options oh.Config
 function M.consult(options)
   local argv = {}
@@ -77,7 +77,7 @@ function M.consult(options)
   end
 end
 
---- What runs now; a daemon is not started for the check.
+--- Report what is running; no daemon is started for the check.
 function M.report_running()
   local daemons = package.loaded["oh.daemon"]
   local all = daemons and daemons.all() or {}

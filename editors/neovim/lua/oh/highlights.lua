@@ -1,4 +1,4 @@
---- The highlight groups; a color scheme or the user may define any of them otherwise.
+--- The highlight groups; a color scheme or the user may override any of them.
 local M = {}
 
 local LINKS = {
@@ -20,7 +20,7 @@ local function define()
   end
 end
 
---- Define them now, and again after each change of the color scheme.
+--- Define the groups now, and again after each change of the color scheme.
 function M.setup()
   define()
   vim.api.nvim_create_autocmd("ColorScheme", {

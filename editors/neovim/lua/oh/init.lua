@@ -7,14 +7,14 @@ function M.setup(options)
   vim.g.oh = options or {}
 end
 
---- For a status line: where the agent stands, or "" when it was never started here.
+--- The agent's status for a status line, or "" if no daemon was started here.
 ---@return string
 function M.status()
   local status = M.status_table()
   return status and require("oh.status").text(status) or ""
 end
 
---- The same as a table.
+--- The same status as a table.
 ---@return oh.Status?
 function M.status_table()
   local daemons = package.loaded["oh.daemon"]
@@ -22,7 +22,7 @@ function M.status_table()
   return daemon and require("oh.status").of(daemon)
 end
 
---- The conversation that commands mean here.
+--- The conversation that commands apply to here.
 ---@return oh.Conversation?
 function M.conversation()
   local daemon = require("oh.daemon").known()
@@ -43,8 +43,8 @@ end
 
 ---@class oh.SendOptions
 ---@field root? string
----@field content? table[] The message as parts of the protocol, instead of the text.
----@field range? integer[] First and last of the lines of the buffer that go before the text.
+---@field content? table[] The message as parts as the protocol defines them, instead of the text.
+---@field range? integer[] First and last line of the buffer's lines that go before the text.
 ---@field delivery? "auto"|"queue"|"interrupt"
 
 --- Send a message: to the current conversation, or as the first one of a new conversation.

@@ -1,4 +1,4 @@
---- The input buffer of a root: a draft of several lines that survives its window, and its history.
+--- The input buffer of a root: a draft of several lines that outlives its window, and its history.
 local daemons = require("oh.daemon")
 local mention = require("oh.mention")
 local tell = require("oh.tell")
@@ -7,9 +7,9 @@ local M = {}
 
 ---@class oh.Input
 ---@field buf integer
----@field history string[] Sent from here, oldest first.
----@field shown string[] The history that is browsed, those of the conversation included.
----@field place integer The entry of it that is in the buffer; one more is the draft.
+---@field history string[] Messages sent from here, oldest first.
+---@field shown string[] The history while it is browsed, with the conversation's messages.
+---@field place integer The entry of `shown` that is in the buffer; one past the end is the draft.
 ---@field draft string
 
 ---@type table<string, oh.Input>
@@ -73,7 +73,7 @@ function M.append(root, text)
   set_text(buf, before == "" and text .. " " or ("%s\n%s "):format(vim.trim(before), text))
 end
 
---- On the first line the older message of the history, elsewhere the line above.
+--- On the first line recall an older message, elsewhere go to the line above.
 function M.older()
   if vim.fn.pumvisible() == 1 then
     vim.api.nvim_feedkeys(vim.keycode("<C-p>"), "n", false)
@@ -84,7 +84,7 @@ function M.older()
   end
 end
 
---- On the last line the newer message of the history, elsewhere the line below.
+--- On the last line recall a newer message, elsewhere go to the line below.
 function M.newer()
   if vim.fn.pumvisible() == 1 then
     vim.api.nvim_feedkeys(vim.keycode("<C-n>"), "n", false)
@@ -114,7 +114,7 @@ function M.browse(step)
   end
 end
 
---- What the user has written: in the current conversation, then from this input.
+--- The user's messages: those of the current conversation, then those sent from this input.
 ---@param input oh.Input
 ---@param daemon? oh.Daemon
 ---@return string[]

@@ -1,4 +1,4 @@
---- The keys of our own buffers. Other buffers get none; there are <Plug> maps for them.
+--- The keys of our own buffers. Other buffers get none; users map <Plug> keys there.
 local config = require("oh.config")
 
 local M = {}
@@ -24,8 +24,8 @@ local function calls(module, name, ...)
   end
 end
 
---- Go to another heading of a message.
----@param flags string Of `search()`.
+--- Go to the heading of another message.
+---@param flags string Flags of `search()`.
 local function to_message(flags)
   return function()
     vim.fn.search([[^## \(You\|Oh\)]], flags)
@@ -34,7 +34,7 @@ end
 
 local NORMAL, MOTION, BOTH = { "n" }, { "n", "x" }, { "n", "i" }
 
---- What the keys do. The options say which of them a kind of buffer has.
+--- The actions of the keys. The options say which of them each kind of buffer has.
 ---@type table<string, oh.Key>
 local actions = {
   approve = {
@@ -101,7 +101,7 @@ local actions = {
   },
 }
 
---- Map what the options say for a kind of buffer.
+--- Map the keys that the options define for a kind of buffer.
 ---@param buf integer
 ---@param where "chat"|"input"|"review"
 function M.map(buf, where)
@@ -114,7 +114,7 @@ function M.map(buf, where)
   end
 end
 
---- How an approval is answered in the chat.
+--- Tell how an approval is answered in the chat.
 ---@param approval table
 ---@return string[] lines
 function M.answers(approval)
@@ -142,15 +142,15 @@ function M.answers(approval)
   return lines
 end
 
---- How a question is answered in the chat, in a line.
+--- Tell in one line how a question is answered in the chat.
 ---@return string
 function M.reply()
   local key = config.current().keys.chat.approve
   return ("[%s] answer, or write a message"):format(key or ":Oh answer")
 end
 
---- How changes are decided in the diff tab, in a line.
----@param is_asked boolean They are not written yet.
+--- Tell in one line how changes are decided in the diff tab.
+---@param is_asked boolean The changes are not written yet.
 ---@param has_choice boolean There are hunks to decide one by one.
 ---@return string
 function M.verdicts(is_asked, has_choice)
@@ -166,7 +166,7 @@ function M.verdicts(is_asked, has_choice)
   return table.concat(said, "  ")
 end
 
---- Say which keys there are.
+--- Show the keys of a kind of buffer.
 ---@param where "chat"|"input"|"review"
 function M.show(where)
   local lines = {}

@@ -1,9 +1,9 @@
---- What the user's language servers know, for the agent: `editor/diagnostics` and
+--- Queries the user's language servers for the agent: `editor/diagnostics` and
 --- `editor/languageRequest`. Our own client is never asked, and nothing is opened or changed.
 local M = {}
 
 local FAILED = vim.lsp.protocol.ErrorCodes.RequestFailed
---- How long diagnostics of a text that has just changed are waited for.
+--- How long to wait for the diagnostics of a text that has just changed.
 local SETTLE_MS = 1000
 
 local RANGES = {
@@ -22,7 +22,7 @@ local function loaded_buffer(uri)
   end)
 end
 
---- The lines of a file as the editor has them, else as the disk does; none when there is no file.
+--- The lines of a file from its buffer, else from disk; none if there is no file.
 ---@param uri string
 ---@return string[]
 function M.lines_of(uri)
@@ -39,7 +39,7 @@ end
 ---@class oh.Recoding
 ---@field from string
 ---@field to string
----@field lines table<string, string[]> Of the files met so far.
+---@field lines table<string, string[]> The lines of each file seen so far, by URI.
 
 ---@param from string
 ---@param to string
@@ -71,7 +71,7 @@ local function recoded_range(range, uri, how)
   }
 end
 
---- A range that counts bytes, as the daemon counts.
+--- Convert a range whose columns are bytes to the encoding of the daemon.
 ---@param daemon oh.Daemon
 ---@param range lsp.Range
 ---@param uri string
@@ -80,9 +80,9 @@ function M.in_encoding_of(daemon, range, uri)
   return recoded_range(range, uri, recoding("utf-8", daemon:client().offset_encoding))
 end
 
---- The same with all its positions in the other encoding, whatever of LSP it is.
+--- Copy any LSP value, with all its positions in the other encoding.
 ---@param value any
----@param uri string The document that positions without one of their own are in.
+---@param uri string The document of positions that do not name one.
 ---@param how oh.Recoding
 ---@return any
 local function recoded(value, uri, how)
@@ -97,10 +97,10 @@ local function recoded(value, uri, how)
     elseif key == "position" then
       copy[key] = recoded_position(part, own, how)
     elseif key == "start" or key == "end" then
-      -- A bare range, as `textDocument/prepareRename` may answer.
+      -- A bare range, which `textDocument/prepareRename` may return.
       copy[key] = recoded_position(part, own, how)
     else
-      -- In the `changes` of an edit the key is the document.
+      -- In the `changes` of an edit the key is the document's URI.
       local names_one = type(key) == "string" and key:find("^%a[%w+.-]*:") ~= nil
       copy[key] = recoded(part, names_one and key or own, how)
     end
@@ -110,11 +110,11 @@ end
 
 -- Diagnostics.
 
---- For which text of a buffer diagnostics came last.
+--- The `changedtick` of each buffer when diagnostics came last.
 ---@type table<integer, integer>
 local reported = {}
 
---- Learn from now on when diagnostics are those of the text that is shown.
+--- Keep track of whether diagnostics belong to the current text.
 function M.follow_diagnostics()
   vim.api.nvim_create_autocmd("DiagnosticChanged", {
     group = vim.api.nvim_create_augroup("oh.language", { clear = true }),
@@ -178,7 +178,7 @@ function M.diagnostics(daemon, params)
   return { items = items }
 end
 
---- Files that something is reported of.
+--- The files that have diagnostics.
 ---@return string[]
 function M.known_uris()
   local uris, seen = {}, {}
@@ -213,8 +213,8 @@ function M.in_lsp_form(diagnostic, uri, how)
   }
 end
 
---- Neovim passes a server its own diagnostics only when it asks for code actions; the agent mends
---- those of all servers. This can go when `vim.lsp.buf.code_action` passes them on.
+--- When Neovim requests code actions, it passes a server only that server's own diagnostics; the
+--- agent fixes those of all servers. Remove this when `vim.lsp.buf.code_action` passes all of them.
 ---@param daemon oh.Daemon
 function M.pass_on_diagnostics(daemon)
   local client = assert(daemon:client())
@@ -245,7 +245,7 @@ end
 
 -- Questions about the code.
 
---- `editor/languageRequest`: the first server that knows something answers.
+--- `editor/languageRequest`: return the result of the first server that has one.
 ---@param daemon oh.Daemon
 ---@param params oh.protocol.LanguageRequestParams
 ---@return oh.protocol.LanguageRequestResult? answer
@@ -272,7 +272,7 @@ function M.request(daemon, params)
   return { result = vim.NIL }
 end
 
---- Of a file that is not open those that have another file of its type.
+--- The servers for a file; if it is not open, those that have another file of its type open.
 ---@param method string
 ---@param uri string
 ---@param buf? integer
@@ -290,7 +290,7 @@ function M.servers(method, uri, buf)
   end, able)
 end
 
---- Ask one server and wait for it in this coroutine. What is not open is shown to it meanwhile.
+--- Ask one server and wait for it in this coroutine. A file that is not open is opened meanwhile.
 ---@param client vim.lsp.Client
 ---@param method string
 ---@param question table

@@ -1,7 +1,7 @@
---- What a message names by `@`: files, and lines of files with the text that the editor shows.
+--- Mentions with `@` in a message: files, and lines of files with the text that the editor shows.
 local M = {}
 
---- What was chosen for words, by root: a symbol or a conversation is more than its name.
+--- The parts chosen for words, by root: a symbol or a conversation is more than its name.
 ---@type table<string, table<string, table>>
 local remembered = {}
 
@@ -13,8 +13,8 @@ function M.remember(root, word, part)
   remembered[root][word] = part
 end
 
---- The parts of a message: what it mentions, then its text as it was written. A message that
---- begins with the name of a command is that command.
+--- The parts of a message: its mentions, then its text as it was written. A message that begins
+--- with the name of a command becomes that command.
 ---@param text string
 ---@param root string
 ---@param commands table[] Those that the daemon knows.
@@ -44,7 +44,7 @@ function M.command(text, commands)
   end
 end
 
---- `path` is a link to a file; `path:3` and `path:3-7` are lines of it. Nil when there is no file.
+--- The part for `path` (a link), `path:3` or `path:3-7` (lines). Nil if there is no such file.
 ---@param mention string
 ---@param root string
 ---@return table?
@@ -68,7 +68,7 @@ function M.part(mention, root)
   return M.selection(path, lines, tonumber(first), tonumber(last) or tonumber(first))
 end
 
---- Lines of a file, counted from 1, both ends included.
+--- A part with lines of a file, counted from 1, both ends included.
 ---@param path string
 ---@param lines string[] All lines of the file.
 ---@param first integer
@@ -88,7 +88,7 @@ function M.selection(path, lines, first, last)
   }
 end
 
---- How lines of a buffer are mentioned, or nil when it is no file under the root.
+--- The mention of lines of a buffer, or nil if it is not a file under the root.
 ---@param buf integer
 ---@param root string
 ---@param first? integer
@@ -102,7 +102,7 @@ function M.of_buffer(buf, root, first, last)
   return first and ("@%s:%d-%d"):format(path, first, last) or "@" .. path
 end
 
---- Lines of a buffer as a part of a message, and how they are mentioned if they can be.
+--- Lines of a buffer as a part of a message, and their mention if there is one.
 ---@param buf integer
 ---@param root string
 ---@param first integer
@@ -115,7 +115,7 @@ function M.of_lines(buf, root, first, last)
   return part, M.of_buffer(buf, root, first, last)
 end
 
---- For 'omnifunc' of the input: files under the root after an `@`, those that are open first.
+--- For 'omnifunc' of the input: files under the root after an `@`, open files first.
 ---@param find_start integer
 ---@param base string
 ---@return integer|string[]

@@ -1,11 +1,11 @@
---- The options of a conversation, or of the one that comes next: mode, approval policy and model.
+--- The options of the conversation, or of the next one: mode, approval policy and model.
 local tell = require("oh.tell")
 
 local M = {}
 
 local NAMES = { mode = "Mode", approval = "Approval" }
 
---- An option with its choices, as far as it is known without asking.
+--- An option with its choices, if it is known without asking the daemon.
 ---@param id string
 ---@return { id: string, name: string, choices: { value: string, label: string }[] }?
 function M.known(id)
@@ -17,7 +17,7 @@ function M.known(id)
   return found or choices and { id = id, name = NAMES[id], choices = choices }
 end
 
---- Its values, for completion.
+--- The values of an option, for completion.
 ---@param id string
 ---@return string[]
 function M.values(id)

@@ -1,5 +1,5 @@
---- Messages on their way: they wait while a conversation is being started or opened again.
---- Invariant: what the user wrote is sent, or it is in the input again; until then it is shown.
+--- Messages being sent: they wait while a conversation is being started or opened again.
+--- Invariant: what the user wrote is sent, or put back into the input; until then it is shown.
 local conversations = require("oh.conversation")
 
 local M = {}
@@ -7,13 +7,13 @@ local M = {}
 ---@class oh.Message
 ---@field content table[]
 ---@field delivery "auto"|"queue"|"interrupt"
----@field draft string The same as the user wrote it.
+---@field draft string The message as the user wrote it.
 
 --- Messages to daemons that are starting or opening a conversation.
 ---@type table<oh.Daemon, oh.Message[]>
 local held = setmetatable({}, { __mode = "k" })
 
---- What was written and not taken so far, oldest first, and why the last of it was not.
+--- Messages that the daemon has not taken yet, oldest first, and why the last one was refused.
 ---@class oh.Untaken
 ---@field drafts string[]
 ---@field problem? oh.Error
@@ -27,7 +27,7 @@ function M.untaken(daemon)
   return untaken[daemon] or { drafts = {} }
 end
 
---- Send what was written, once the commands are known that it may name.
+--- Send a draft, once the commands that it may name are known.
 ---@param daemon oh.Daemon
 ---@param draft string
 ---@param make fun(commands: table[]): table[], "auto"|"queue"|"interrupt" Its parts and delivery.
@@ -51,7 +51,7 @@ function M.show(daemon, now)
   require("oh.welcome").draw(daemon.root, daemon.current and { drafts = {} } or now)
 end
 
---- The daemon has it, or the user has it back.
+--- Forget a draft: the daemon has taken it, or the user has it back.
 ---@param daemon oh.Daemon
 ---@param draft string
 ---@param problem? oh.Error
@@ -69,7 +69,7 @@ end
 ---@param daemon oh.Daemon
 ---@param message oh.Message
 function M.send(daemon, message)
-  -- It means where the user is now.
+  -- The message refers to where the user is now.
   require("oh.context").tell(daemon)
   local conversation = daemon.current
   if held[daemon] then
@@ -77,13 +77,13 @@ function M.send(daemon, message)
   elseif not conversation then
     held[daemon] = { message }
     conversations.start(daemon, message.content, function(started)
-      -- It has the first one already.
+      -- The new conversation already has the first message.
       table.remove(held[daemon], 1)
       settle(daemon, message.draft)
       M.release(daemon, started)
     end, M.drop(daemon))
   elseif conversation.status == "stopped" or conversation.is_followed then
-    -- Who ran it may be gone, and then it is ours.
+    -- The process that ran it may be gone; opening then takes it over.
     held[daemon] = { message }
     conversations.open(daemon, conversation.id, function(opened)
       M.release(daemon, opened)
@@ -102,7 +102,7 @@ function M.deliver(conversation, message)
   end, M.give_back(daemon, { message.draft }))
 end
 
---- A code action was chosen: the daemon gives it to a conversation, which is shown then.
+--- Run a chosen code action: the daemon gives it to a conversation, which is then shown.
 ---@param daemon oh.Daemon
 ---@param command lsp.Command
 function M.act(daemon, command)
@@ -120,7 +120,7 @@ end
 function M.release(daemon, conversation)
   local windows = require("oh.windows")
   if windows.window_of("oh-chat") then
-    -- The place for the first message becomes the chat; who has hidden it meanwhile wants none.
+    -- The welcome buffer becomes the chat, unless the user has hidden it meanwhile.
     windows.show(daemon)
   end
   local messages = held[daemon]
@@ -136,7 +136,7 @@ function M.release(daemon, conversation)
   end
 end
 
---- Give up what waits.
+--- Return an error handler that gives up the waiting messages.
 ---@param daemon oh.Daemon
 ---@return fun(err: oh.Error)
 function M.drop(daemon)
@@ -149,7 +149,7 @@ function M.drop(daemon)
   end
 end
 
---- What to do when a request fails that has in it what the user wrote: that is a draft again.
+--- Return an error handler for a request with text of the user, which puts it back into the draft.
 ---@param daemon oh.Daemon
 ---@param texts string[]
 ---@return fun(err: oh.Error)

@@ -1,9 +1,9 @@
---- The whole of an output of which the chat shows head and tail, in a buffer of its own.
+--- Shows a whole output, of which the chat shows head and tail, in a buffer of its own.
 local tell = require("oh.tell")
 
 local M = {}
 
---- Of the tool call under the cursor, else of the last one that was shortened.
+--- Show the output of the tool call under the cursor, else of the last one that was shortened.
 ---@param conversation oh.Conversation
 function M.show(conversation)
   local chat = require("oh.chat").at()

@@ -1,14 +1,14 @@
---- Reads the unified diff of an approval: what a file would become. Pure.
+--- Applies the unified diff of an approval, to show what a file would become. Pure.
 local blocks = require("oh.block")
 
 local M = {}
 
 ---@class oh.PatchHunk
----@field first integer Line of the old text before which it starts to count, from 1.
----@field new_first integer The same of the new text.
----@field lines string[] With their signs.
+---@field first integer The line of the old text at which the hunk begins, from 1.
+---@field new_first integer The same in the new text.
+---@field lines string[] Lines with their signs.
 
---- Of an edit.
+--- The changes that the user left out of an edit.
 ---@class oh.LeftOut
 ---@field n_out integer
 ---@field n_all integer
@@ -16,14 +16,14 @@ local M = {}
 
 ---@param patch string
 ---@return oh.PatchHunk[] hunks
----@return string? rest A line that is not part of a diff: it says that the diff was cut.
+---@return string? rest A line that is not part of the diff: it says that the diff was truncated.
 local function parse(patch)
   local hunks = {} ---@type oh.PatchHunk[]
   for _, line in ipairs(vim.split(patch, "\n", { plain = true, trimempty = true })) do
     local start, n_lines, new_start, n_new = line:match("^@@ %-(%d+),?(%d*) %+(%d+),?(%d*)")
     local hunk = hunks[#hunks]
     if start then
-      -- A hunk without lines of one side names the line after which it stands.
+      -- A hunk without lines on one side has the number of the line before it.
       local first = n_lines == "0" and tonumber(start) + 1 or tonumber(start)
       local new_first = n_new == "0" and tonumber(new_start) + 1 or tonumber(new_start)
       table.insert(hunks, { first = first, new_first = new_first, lines = {} })
@@ -36,8 +36,8 @@ local function parse(patch)
   return hunks
 end
 
---- The file before and after. When the diff does not fit the text, because the user goes on typing
---- or a character had to be escaped, only what the diff itself says.
+--- The file before and after. If the diff does not fit the text, because the user has typed since
+--- or a character had to be escaped, only the lines of the diff itself.
 ---@param patch string
 ---@param text string[] The lines of the file now.
 ---@return string[] before
@@ -90,7 +90,7 @@ function M.applied(hunks, text)
   return vim.list_extend(after, text, at)
 end
 
---- What the user left out of an edit; nil when nothing was.
+--- The changes that the user left out of an edit; nil if none.
 ---@param whole table The subject as it was asked for.
 ---@param kept? table What was allowed of it instead.
 ---@return oh.LeftOut?
@@ -124,7 +124,7 @@ function M.is_same(hunk)
   end
 end
 
---- The lines of a diff that one of its changes is made of.
+--- The lines of a diff that belong to one of its changes.
 ---@param patch string
 ---@param change oh.Hunk
 ---@return string[]

@@ -1,16 +1,16 @@
---- Prompts about what waits for the user. One that is decided meanwhile, for instance by a message
---- or because the turn ended, is not asked about any more.
+--- Prompts for pending approvals and questions. A prompt ends if its request is decided meanwhile,
+--- for instance by a message, or because the turn ended.
 local tell = require("oh.tell")
 
 local M = {}
 
---- What `getcmdtype()` says in Neovim's own `vim.ui.input` and `vim.ui.select`.
+--- The result of `getcmdtype()` in Neovim's own `vim.ui.input` and `vim.ui.select`.
 local OWN = { "@", "-" }
 
---- Take an answer as long as this waits. A prompt of Neovim's own is closed when it does not; what
---- was written in it goes to the draft. That of a plugin stays, and its answer counts no more.
+--- Take an answer while the request is pending. When it no longer is, Neovim's own prompt is closed
+--- and its text goes to the draft; a plugin's prompt stays, but its answer is ignored.
 ---@param conversation oh.Conversation
----@param id string Of the approval or the question.
+---@param id string The approval or question.
 ---@param on_answer fun(...)
 ---@return fun(...) on_answer For the prompt.
 function M.about(conversation, id, on_answer)

@@ -1,15 +1,15 @@
---- What the user chose from an edit that waits for approval: each of its hunks is left in it or out
---- of it. Kept as long as the approval waits; nothing is written before it is allowed.
+--- The user's choice in an edit that awaits approval: each of its hunks stays in it or is left out.
+--- It is kept as long as the approval is pending; nothing is written before that is allowed.
 local M = {}
 
 ---@alias oh.Verdict "accept"|"revert"
 
---- By approval, and then by the number of the hunk.
+--- Verdicts by approval, and then by the number of the hunk.
 ---@type table<table, table<integer, oh.Verdict>>
 local chosen = setmetatable({}, { __mode = "k" })
 
 ---@param approval table
----@return oh.Hunk[] hunks Empty when the edit is decided as a whole.
+---@return oh.Hunk[] hunks Empty when the edit can only be decided as a whole.
 ---@return table<integer, oh.Verdict> verdicts
 local function offered(approval)
   local hunks = approval.editable and approval.subject.hunks or {}
@@ -34,7 +34,7 @@ function M.count(approval)
   return { hunks = #hunks, chosen = vim.tbl_count(verdicts), left_out = n_out }
 end
 
---- How much is left out, in words; nil when nothing is.
+--- How many changes are left out, in words; nil if none.
 ---@param approval table
 ---@return string?
 function M.told(approval)
@@ -43,7 +43,7 @@ function M.told(approval)
     or nil
 end
 
---- The subject without what is left out; nil when nothing is.
+--- The subject without the hunks that are left out; nil if none is.
 ---@param approval table
 ---@return table?
 function M.edited(approval)
@@ -57,7 +57,7 @@ function M.edited(approval)
   return #left < #hunks and vim.tbl_extend("force", approval.subject, { hunks = left }) or nil
 end
 
---- The file as it is, and as it would be without what is left out; each hunk is where it is there.
+--- The file as it is, and as it would be without the hunks left out, with their places in both.
 ---@param approval table
 ---@param uri string
 ---@param before string[]

@@ -1,4 +1,4 @@
---- Answers to questions of the agent. A message that is sent while one waits answers it as well.
+--- Answers questions of the agent. A message that is sent while one is pending answers it as well.
 local prompts = require("oh.prompt")
 local tell = require("oh.tell")
 
@@ -19,7 +19,7 @@ function M.meant(conversation)
   return #conversation.approvals == 0 and conversation.questions[1] or nil
 end
 
---- Answer what is meant: with this text, else with what the user chooses or writes.
+--- Answer the meant question with this text, else with what the user chooses or types.
 ---@param conversation oh.Conversation
 ---@param text string
 function M.answer(conversation, text)
@@ -54,7 +54,7 @@ end
 ---@param conversation oh.Conversation
 ---@param question oh.protocol.InputRequest
 function M.write(conversation, question)
-  -- The prompt of an input is one line; the whole question is in the chat.
+  -- The prompt is a single line; the whole question is in the chat.
   local prompt = vim.split(question.prompt, "\n", { plain = true })[1]
   local function take(given)
     if given and given ~= "" then

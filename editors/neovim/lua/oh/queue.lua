@@ -1,4 +1,4 @@
---- The messages that wait for the agent: the user sends one now, puts it first or takes it back.
+--- The queued messages: the user sends one now, moves it to the front or takes it back.
 local tell = require("oh.tell")
 
 local M = {}
@@ -10,7 +10,7 @@ local ACTS = {
   { label = "Take back to the draft", op = "remove" },
 }
 
---- Let the user choose a message and what becomes of it.
+--- Let the user choose a message and what to do with it.
 ---@param conversation oh.Conversation
 function M.choose(conversation)
   if #conversation.queue == 0 then
@@ -46,9 +46,9 @@ function M.choose_act(conversation, message)
   end)
 end
 
---- Take it out of the queue; what was written in it goes to the draft.
+--- Take a message out of the queue; its text goes to the draft.
 ---@param conversation oh.Conversation
----@param message? table Without one the newest.
+---@param message? table By default the newest one.
 function M.take_back(conversation, message)
   message = message or conversation.queue[#conversation.queue]
   if not message then

@@ -1,5 +1,5 @@
---- The user looks through what the agent did to files, or asks to do, and decides in the diff tab.
---- What is decided goes to the daemon, which edits; the tab shows what is true after it.
+--- The review in the diff tab: the user decides on the agent's changes to files, done or requested.
+--- A decision goes to the daemon, which edits; the tab then shows the new state.
 local changes = require("oh.changes")
 local difftab = require("oh.difftab")
 local proposal = require("oh.proposal")
@@ -15,15 +15,15 @@ local M = {}
 ---@field sides? oh.Sides
 ---@field private group integer
 ---@field private is_scheduled boolean
----@field private n_asked integer How often the daemon was asked what there is.
+---@field private n_asked integer How often the daemon was asked for the changes.
 local Review = {}
 Review.__index = Review
 
---- By conversation.
+--- The reviews by conversation.
 ---@type table<string, oh.Review>
 local reviews = {}
 
---- Events after which there may be something else to see.
+--- Events after which the changes must be listed again.
 local RELEVANT = {
   ["approval.requested"] = true,
   ["approval.resolved"] = true,
@@ -65,7 +65,7 @@ function M.create(conversation)
   return self
 end
 
---- Keep up with the conversation, and with the cursor in the list.
+--- Follow the conversation, and the cursor in the list.
 ---@private
 function Review:follow()
   vim.api.nvim_create_autocmd("User", {
@@ -91,7 +91,7 @@ function Review:follow()
   })
 end
 
---- Ask the daemon anew, once for all events of a moment.
+--- Ask the daemon for the changes again, once for events that come together.
 ---@private
 function Review:refresh()
   if self.is_scheduled then
@@ -103,7 +103,7 @@ function Review:refresh()
     self.n_asked = self.n_asked + 1
     local mine = self.n_asked
     changes.list(self.conversation, function(found)
-      -- The daemon may answer an older question later.
+      -- The answer to an older request may come later.
       if mine == self.n_asked and self.tab:is_open() then
         self:take(found)
       end
@@ -126,7 +126,7 @@ function Review:take(found)
   end
 end
 
---- The file that was shown, unless it is settled and another one is not.
+--- The file that was shown, unless it is decided and another one is not.
 ---@private
 ---@return oh.Change?
 function Review:still_shown()
@@ -167,7 +167,7 @@ function Review:show(change)
       return
     end
     self.sides = sides
-    -- All windows change at once, so no key ever meets a half of it.
+    -- All windows change at once, so that no key acts on a half-drawn state.
     self.tab:draw_list(self.changes, M.name)
     self.tab:draw_sides(vim.uri_to_fname(change.uri), sides)
     self:label()
@@ -185,7 +185,7 @@ function Review:show(change)
   end)
 end
 
---- What the windows show, and which keys decide.
+--- Label the windows with what they show, and which keys decide.
 ---@private
 function Review:label()
   local tab, is_asked = self.tab, self.shown.state == "asked"
@@ -196,7 +196,7 @@ function Review:label()
   difftab.label(tab.after, is_asked and self:promise() or "by the agent", cut)
 end
 
---- What the right side is while an edit waits.
+--- The label of the right side while an edit awaits approval.
 ---@private
 ---@return string
 function Review:promise()
@@ -231,7 +231,7 @@ local function here()
 end
 
 ---@param verdict oh.Verdict
----@param is_whole boolean The file, not only the hunk under the cursor.
+---@param is_whole boolean Decide the file, not only the hunk under the cursor.
 function M.decide(verdict, is_whole)
   local review = here()
   local change = review and review.shown
@@ -254,14 +254,14 @@ function M.decide(verdict, is_whole)
   end
 end
 
---- Whether a part of what is shown can be decided.
+--- Whether single hunks of the shown file can be decided.
 ---@private
 ---@return boolean
 function Review:has_choice()
   return self.sides ~= nil and #self.sides.hunks > 0
 end
 
---- The edit is not written yet: allow what is left of it, or reject it with a note.
+--- Answer for an edit that is not written yet: allow what is left of it, or reject it with a note.
 ---@private
 ---@param approval table
 ---@param verdict oh.Verdict
@@ -300,7 +300,7 @@ function Review:decide_hunk(verdict, change)
   end
 end
 
---- Leave a hunk of an edit in it or out of it. With the last one the edit itself is decided.
+--- Keep a hunk in an edit or leave it out. The choice for the last hunk decides the edit itself.
 ---@private
 ---@param approval table
 ---@param index integer
@@ -316,7 +316,7 @@ function Review:choose(approval, index, verdict)
 end
 
 ---@param hunks oh.Hunk[]
----@param line integer Of that side, from 1.
+---@param line integer The line on that side, from 1.
 ---@param is_before boolean
 ---@return oh.Hunk?
 function M.hunk_at(hunks, line, is_before)
@@ -324,7 +324,7 @@ function M.hunk_at(hunks, line, is_before)
     local first = (is_before and hunk.oldStart or hunk.newStart) + 1
     local n_lines = is_before and hunk.oldLines or hunk.newLines
     if n_lines == 0 then
-      -- Where nothing is left the cursor stands on the line above or below the gap.
+      -- If the hunk has no lines on this side, the cursor is on the line above or below the gap.
       return line == first or line == first - 1
     end
     return line >= first and line < first + n_lines
@@ -355,7 +355,7 @@ function M.edit()
   vim.api.nvim_win_set_cursor(0, { math.min(line, vim.api.nvim_buf_line_count(0)), 0 })
 end
 
---- Close the tab; what is not decided keeps waiting.
+--- Close the tab; undecided changes stay pending.
 function M.close()
   local review = here()
   if review then

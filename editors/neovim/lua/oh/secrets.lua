@@ -1,10 +1,10 @@
---- Secrets for the agent's commands: typed unseen, held by the daemon until it ends.
+--- Secrets for the agent's commands: typed into a hidden prompt, held by the daemon until it ends.
 local tell = require("oh.tell")
 
 local M = {}
 
 ---@param daemon oh.Daemon
----@param name string A variable; "" tells which are lent.
+---@param name string A variable; "" shows which are lent.
 function M.lend(daemon, name)
   local function tell_lent(result)
     local names = table.concat(result.forCommands, ", ")

@@ -1,4 +1,4 @@
---- MCP servers: how each stands, and what can be done about it.
+--- MCP servers: the state of each, and the possible actions.
 local tell = require("oh.tell")
 
 local M = {}

@@ -1,11 +1,11 @@
---- Where a conversation stands, in a few words: for status lines and the chat's window bar.
+--- The status of a conversation in a few words: for status lines and the chat's window bar.
 local blocks = require("oh.block")
 
 local M = {}
 
 ---@class oh.Status
 ---@field root string
----@field status string Of the conversation; `starting`, `ready` or `stopped` without one.
+---@field status string The conversation's; without one `starting`, `ready` or `stopped`.
 ---@field reason? string
 ---@field title? string
 ---@field approvals integer
@@ -58,17 +58,17 @@ local GROUPS = {
   stopped = "OhFailed",
 }
 
---- Around state, title and facts.
+--- Blanks around state, title and facts.
 local BLANKS = "     "
---- So much of a title is worth more than the name of the model.
+--- The model's name is left out if it would leave less than this for the title.
 local TITLE_WIDTH = 24
 local DOT = " · "
---- What nobody may overlook about a mode, in the place of its name.
+--- Warnings that replace the names of modes that must not be overlooked.
 local ALARMS = { full = "full: never asks" }
 
---- The chat's window bar: status, title, and what a message costs and reaches.
+--- The chat's window bar: status, title, mode, use of the context, cost and model.
 ---@param conversation oh.Conversation
----@param width? integer Of the window; the model's name is left out, then the title is cut.
+---@param width? integer The window's: the model's name is left out, then the title cut, to fit it.
 ---@return string
 function M.bar(conversation, width)
   local state = M.state(conversation)
@@ -93,7 +93,7 @@ function M.alarmed(facts)
   return facts
 end
 
---- The same before the first message.
+--- The window bar before the first message.
 ---@param daemon? oh.Daemon
 ---@return string
 function M.empty_bar(daemon)

@@ -1,4 +1,4 @@
---- What the user and other plugins are told: messages, `User Oh*` events, redrawn status lines.
+--- Tells the user and other plugins: messages, `User Oh*` events, redrawn status lines.
 local M = {}
 
 ---@param text string
@@ -24,7 +24,7 @@ function M.event(name, data)
   vim.api.nvim_exec_autocmds("User", { pattern = "Oh" .. name, data = data, modeline = false })
 end
 
---- Something changed that a status line or a window bar may show.
+--- Announce a change that a status line or a window bar may show.
 ---@param data table
 function M.state_changed(data)
   M.event("StateChanged", data)

@@ -1,5 +1,5 @@
 --- Turns entries of a conversation into lines, highlights and folds. Pure: no buffer, no window.
---- Texts are shown as they are; what would be cut says so and how to see all of it.
+--- Texts are shown in full; one that is cut says so, and how to see all of it.
 local asked = require("oh.asked")
 local blocks = require("oh.block")
 
@@ -19,13 +19,13 @@ local PLAN = { pending = "[ ]", inProgress = "[-]", completed = "[x]" }
 
 local render = {} ---@type table<string, fun(to: oh.Block, entry: oh.Entry, view: oh.View)>
 
---- What a block depends on besides its entry.
+--- What the rendering of an entry depends on besides the entry.
 ---@class oh.View
 ---@field before? oh.Entry The entry above it.
 ---@field root string
 ---@field folded integer Bodies with more lines than this are folded.
----@field state "running"|"stopped"|"followed" Only in the first one something can be answered.
----@field answers fun(approval: table): string[] How they are answered, in lines.
+---@field state "running"|"stopped"|"followed" Requests can be answered only while running.
+---@field answers fun(approval: table): string[] Lines that tell how an approval is answered.
 ---@field reply string How a question is answered.
 
 ---@param entry oh.Entry
@@ -57,7 +57,7 @@ function M.render(entry, view)
   return to
 end
 
---- The agent ends its turn by a tool call; what it says in it is for the user to read.
+--- Whether this tool call ends the turn; its text is for the user to read.
 ---@param item table
 ---@return boolean
 function M.is_last_word(item)
@@ -68,7 +68,7 @@ function render.lastWord(to, entry)
   to:text(M.content_text(entry.item.content))
 end
 
---- Tool calls and thoughts stand close together, one line each.
+--- Whether it is a tool call or a thought; these have one line each, without blank lines between.
 ---@param entry oh.Entry
 ---@return boolean
 function M.is_tool(entry)
@@ -79,7 +79,7 @@ function M.is_tool(entry)
   return entry.item.tool ~= nil and kind ~= "plan" or kind == "reasoning" or kind == "subagent"
 end
 
---- What stands below the last entry: messages that wait, and a model call that is tried again.
+--- Render what is below the last entry: queued messages, and a model call that is being retried.
 ---@param conversation oh.Conversation
 ---@param untaken string[] Messages that the daemon has not taken yet.
 ---@return oh.Block
@@ -117,8 +117,8 @@ end
 
 local UNDER_WAY = { running = true, pending = true, awaitingApproval = true }
 
---- Whether the agent is at work and no entry says so, as while the model is waited for. What it
---- says is mostly its last word: the end of the turn comes right behind.
+--- Whether the agent is working and no entry shows it, as while waiting for the model. Not after
+--- text of the agent: that is usually its last, and the end of the turn follows at once.
 ---@param conversation oh.Conversation
 ---@return boolean
 function M.is_working_unseen(conversation)
@@ -135,7 +135,7 @@ function render.userMessage(to, entry)
   to:text(M.content_text(entry.item.content))
 end
 
---- What the user typed, without the parts that were made from it.
+--- The text that the user typed, without the parts that were made from it.
 ---@param content table[]
 ---@return string
 function M.written(content)
@@ -144,8 +144,8 @@ function M.written(content)
   end, content))
 end
 
---- A message's parts as the user writes them: text, and before it what is mentioned by `@` and not
---- named in it.
+--- A message's parts as the user would write them: the text, preceded by `@` mentions of the parts
+--- that it does not name.
 ---@param content table[]
 ---@return string
 function M.content_text(content)
@@ -298,14 +298,14 @@ function M.head(to, status, title, facts)
   end
 end
 
---- Exit code, size of a change, time: what a tool call's line says after its title.
+--- The facts after a tool call's title: exit code, size of a change, time.
 ---@param entry oh.Entry
 ---@return string
 function M.tool_facts(entry)
   local item, left_out = entry.item, entry.left_out
   local facts = {}
   if left_out then
-    -- First, since a fold shows no more than what fits in a line.
+    -- First, since a fold shows only what fits in a line.
     table.insert(facts, ("%d of %d left out"):format(left_out.n_out, left_out.n_all))
   end
   for _, change in ipairs(item.changes or {}) do
@@ -328,7 +328,7 @@ function M.tool_facts(entry)
   return table.concat(facts, " · ")
 end
 
---- The diff of an edit, or what a tool printed; while it runs the last lines of it.
+--- Render the diff of an edit, or the output of a tool; while it runs, only the last lines.
 ---@param to oh.Block
 ---@param entry oh.Entry
 function M.result(to, entry)
@@ -341,7 +341,7 @@ function M.result(to, entry)
     M.left_out(to, entry.left_out)
     return
   elseif item.status == "rejected" and entry.note then
-    -- The observation repeats the note for the model.
+    -- The observation only repeats the note, for the model.
     return
   end
   local live = entry.streamed and entry.streamed.output
@@ -356,7 +356,7 @@ function M.result(to, entry)
   end
 end
 
---- Below what was written of an edit, what was not.
+--- Render the changes left out of an edit, below those that were written.
 ---@param to oh.Block
 ---@param left_out? oh.LeftOut
 function M.left_out(to, left_out)

@@ -1,4 +1,4 @@
---- What model calls took: this conversation, each of its models, and all of today.
+--- The usage of model calls: of this conversation, of each of its models, and of all of today.
 local tell = require("oh.tell")
 
 local M = {}

@@ -1,4 +1,4 @@
---- What stands in the chat window before the first message, and until the daemon has taken it.
+--- The content of the chat window until the daemon has taken the first message.
 local M = {}
 
 local TITLE = { "## Oh", "" }
@@ -34,7 +34,7 @@ function M.buffer(root)
   return buf
 end
 
---- Show what is on its way to the daemon; else why it was not taken, and what can be done here.
+--- Show the messages being sent; else why the last one was refused, and what the user can do here.
 ---@param root string
 ---@param untaken oh.Untaken
 function M.draw(root, untaken)

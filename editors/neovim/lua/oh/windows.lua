@@ -1,5 +1,5 @@
---- Where chat and input stand: at the right of each tab page that wants them.
---- Windows are looked up when they are needed and never remembered, so closing one breaks nothing.
+--- The windows of chat and input, at the right of each tab page that shows them.
+--- Windows are looked up when needed and never remembered, so closing one breaks nothing.
 local config = require("oh.config")
 
 local M = {}
@@ -25,7 +25,7 @@ function M.show(daemon)
   end
 end
 
---- The chat of the current conversation, else a place for the first one.
+--- The chat buffer of the current conversation, else the welcome buffer.
 ---@param daemon oh.Daemon
 ---@return integer
 function M.chat_buffer(daemon)
@@ -45,7 +45,7 @@ function M.window_of(filetype)
   end
 end
 
---- Show a buffer in one of our windows, which otherwise keep theirs.
+--- Show another buffer in one of our windows, whose buffer is otherwise fixed.
 ---@param win integer
 ---@param buf integer
 function M.put(win, buf)
@@ -54,7 +54,7 @@ function M.put(win, buf)
   end
   vim.wo[win].winfixbuf = false
   vim.api.nvim_win_set_buf(win, buf)
-  -- A window takes other local options with each buffer.
+  -- With another buffer a window gets other local options.
   M.dress(win, vim.bo[buf].filetype)
 end
 
@@ -80,7 +80,7 @@ function M.open_chat(buf)
   return win
 end
 
---- Neovim gives the room of a window that closes to the one beside it, 'winfixheight' or not.
+--- Neovim gives the room of a closing window to the one beside it, even with 'winfixheight'.
 ---@param closing integer
 function M.keep_height(closing)
   local input, chat = M.window_of("oh-input"), M.window_of("oh-chat")
@@ -88,7 +88,7 @@ function M.keep_height(closing)
   if not (input and chat) or is_float or closing == input or closing == chat then
     return
   end
-  -- The one that closes may have squeezed it.
+  -- The closing window may have squeezed the input.
   local height = math.max(vim.api.nvim_win_get_height(input), config.current().input.height)
   vim.schedule(function()
     local are_valid = vim.api.nvim_win_is_valid(input) and vim.api.nvim_win_is_valid(chat)
@@ -98,7 +98,7 @@ function M.keep_height(closing)
   end)
 end
 
---- Whether one is above the other; else a height would be that of a whole row of windows.
+--- Whether one is above the other; otherwise setting a height would resize a whole row of windows.
 ---@param one integer
 ---@param other integer
 ---@return boolean
@@ -107,7 +107,7 @@ function M.are_stacked(one, other)
   return column == vim.api.nvim_win_get_position(other)[2]
 end
 
---- A part of a small screen would be too narrow to read; then it is 40 columns, or half.
+--- The width of the chat. As a fraction it is at least 40 columns, or half of a narrow screen.
 ---@return integer
 function M.chat_width()
   local width, columns = config.current().chat.width, vim.o.columns
@@ -203,7 +203,7 @@ function M.close(win)
     vim.api.nvim_win_close(win, true)
     return
   end
-  -- A tab page keeps its last window, so that one shows an empty buffer instead.
+  -- A tab page keeps its last window, so that window shows an empty buffer instead.
   vim.api.nvim_win_call(win, function()
     vim.wo.winfixbuf = false
     vim.cmd.enew()
