@@ -5,28 +5,17 @@ Nothing here changes the conversation itself. Calls block for some milliseconds 
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-
-import orjson
 
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import ConversationNotFoundError, InvalidStateError
 from oh_daemon.core.forking import fork_records
-from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.export import Format, ReadBlob, render_export
 from oh_daemon.fronts.wiring import Live
-from oh_daemon.store.blobs import Blobs, link_or_copy, share_blobs
-from oh_daemon.store.catalog import Catalog
-from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.event_log import open_log
-
-_BLOB_NAME = re.compile(rb"\b[0-9a-f]{64}\b")
+from oh_daemon.store.blobs import Blobs
+from oh_daemon.store.forks import write_fork
 
 
 def export(
@@ -76,31 +65,3 @@ def fork(
     begun = fork_records(records, params, shared.clock.now())
     forked_id = write_fork(place, begun, shared.commit)
     return conversations.open(forked_id, [place.parents[2]], at_work=at_work)
-
-
-def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> str:
-    """Write a new log beside the one in `source`, blobs first, and return its conversation id."""
-    catalog, forked_id = Catalog(source.parents[1]), new_id()
-    place = catalog.create(forked_id)
-    lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
-    try:
-        log = open_log(place, commit, create=True).log
-        try:
-            names = {name.decode() for name in _BLOB_NAME.findall(lines)}
-            share_blobs(source / "blobs", place / "blobs", names)
-            _share_checkpoints(source / "checkpoints", place / "checkpoints")
-            log.append(lines)
-        finally:
-            log.close()
-    except BaseException:
-        catalog.remove(forked_id, permanent=True)
-        raise
-    return forked_id
-
-
-def _share_checkpoints(ours: Path, theirs: Path) -> None:
-    """Hard links are enough: git never changes a file that it has written, but replaces it."""
-    passing = shutil.ignore_patterns("*.lock", "tmp_*")
-    # A command that is just ending may remove a file after the copy has listed it.
-    with suppress(FileNotFoundError, shutil.Error):
-        shutil.copytree(ours, theirs, ignore=passing, copy_function=link_or_copy)

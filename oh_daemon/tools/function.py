@@ -17,7 +17,10 @@ from oh_daemon.tools.forms import harmless
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """`call` gets the arguments as keyword arguments and runs on the conversation's thread."""
+    """`call` gets the arguments as keyword arguments, on the thread that runs the action.
+
+    A single action runs on the conversation's thread, actions that run in parallel on their own.
+    """
 
     spec: ToolSpec
     call: Callable[..., object]

@@ -19,7 +19,6 @@ from oh_daemon.core.bill import Bill
 from oh_daemon.core.forking import fork_records
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.branches import write_fork
 from oh_daemon.fronts.cli.render import print_record, render_cached
 from oh_daemon.fronts.clock import SystemClock
 from oh_daemon.fronts.export import Format, render_export
@@ -28,6 +27,7 @@ from oh_daemon.fronts.sources import secret_values
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.forks import write_fork
 from oh_daemon.store.log_scan import LOG_NAME, read_log
 from oh_daemon.workspace.spawner import Spawner
 

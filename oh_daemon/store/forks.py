@@ -1,0 +1,51 @@
+"""Writes the log of a forked conversation beside that of its source, with what both share.
+
+Blobs and checkpoints are hard links where the file system has them, so a fork takes little space.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.ports import Json
+from oh_daemon.store.blobs import link_or_copy, share_blobs
+from oh_daemon.store.catalog import Catalog
+from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.event_log import open_log
+
+_BLOB_NAME = re.compile(rb"\b[0-9a-f]{64}\b")
+
+
+def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> str:
+    """Write a new log beside the one in `source`, blobs first, and return its conversation id."""
+    catalog, forked_id = Catalog(source.parents[1]), new_id()
+    place = catalog.create(forked_id)
+    lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
+    try:
+        log = open_log(place, commit, create=True).log
+        try:
+            names = {name.decode() for name in _BLOB_NAME.findall(lines)}
+            share_blobs(source / "blobs", place / "blobs", names)
+            _share_checkpoints(source / "checkpoints", place / "checkpoints")
+            log.append(lines)
+        finally:
+            log.close()
+    except BaseException:
+        catalog.remove(forked_id, permanent=True)
+        raise
+    return forked_id
+
+
+def _share_checkpoints(ours: Path, theirs: Path) -> None:
+    """Hard links are enough: git never changes a file that it has written, but replaces it."""
+    passing = shutil.ignore_patterns("*.lock", "tmp_*")
+    # A command that is just ending may remove a file after the copy has listed it.
+    with suppress(FileNotFoundError, shutil.Error):
+        shutil.copytree(ours, theirs, ignore=passing, copy_function=link_or_copy)
