@@ -59,7 +59,7 @@ class ChangesDiffParams(OfConversation):
 
     uri: str
     turn_id: str | None = None
-    """Show what this turn did to the file instead; its hunks cannot be accepted or reverted."""
+    """Show what this turn did to the file instead; `hunks` is then empty."""
 
 
 class ChangesDiffResult(Contract):

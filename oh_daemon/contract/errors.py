@@ -153,7 +153,7 @@ class IdempotencyConflictError(UserError, code=-31016):
 
 
 class ApprovalNotFoundError(UserError, code=-31021):
-    """No pending approval or question has this id."""
+    """There is no approval or question with this id."""
 
     def __init__(self, request_id: str) -> None:
         super().__init__(
