@@ -15,7 +15,7 @@ from oh_daemon.core.risk_commands import Finding, Words, rate_path, rate_variabl
 from oh_daemon.core.risk_numbers import evaluated_texts
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_rules import SECRET_NAME, find_program
-from oh_daemon.core.risk_tree import parse_script, text_of, unread_texts
+from oh_daemon.core.risk_tree import is_within, parse_script, text_of, unread_texts
 
 # Syntax that does nothing by itself: only what it contains counts.
 _TRANSPARENT = frozenset(
@@ -137,6 +137,11 @@ class _Script:
         if re.search(r"\$\(|`", text_of(node)):
             self._high("evaluates a text that runs a command")
 
+    def visit_ansi_text(self, node: Node) -> None:
+        # In `"${x+$'…'}"` bash decodes the text first and then expands what comes out.
+        if is_within(node, "expansion") and re.search(r"[$`]|\\[xuUc0-7]", text_of(node)[1:]):
+            self._high("expands a text that it has decoded")
+
     def visit_assignment(self, node: Node) -> None:
         self.findings.append(rate_variable(*self._assignment(node)))
 
@@ -239,6 +244,7 @@ _VISITS: dict[str, Callable[[_Script, Node], object]] = {
     "simple_expansion": _Script.visit_expansion,
     "expansion": _Script.visit_expansion,
     "raw_string": _Script.visit_text,
+    "ansi_c_string": _Script.visit_ansi_text,
 }
 
 

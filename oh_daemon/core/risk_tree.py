@@ -31,6 +31,14 @@ def every_node(node: Node) -> Iterator[Node]:
         yield from every_node(child)
 
 
+def is_within(node: Node, kind: str) -> bool:
+    """Return whether a node of this type is above."""
+    above = node.parent
+    while above is not None and above.type != kind:
+        above = above.parent
+    return above is not None
+
+
 def unread_texts(root: Node) -> Iterator[str]:
     """Yield texts with a substitution that the grammar may not parse: `${name#$(command)}`."""
     nodes = list(every_node(root))
