@@ -1,4 +1,4 @@
-"""What holds for every suite: the long loops, no skips in CI, and no process left behind."""
+"""Rules for every suite: long loops on request, no skips in CI, and no process left behind."""
 
 import os
 import random
@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 SEED_VARIABLE = "OH_TEST_SEED"
-"""Whatever a test leaves to chance follows from it."""
+"""The seed of everything that a test leaves to chance."""
 RUN_VARIABLE = "OH_TEST_RUN"
-"""Every child inherits it, so what outlives the run can be told from everybody else's processes."""
+"""Every child process inherits it, so a leftover of this run can be told from other processes."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _make_chance_repeatable(is_full=bool(config.getoption("--full")))
-    # Scripts of the fake model say what is answered to which request, so nothing else may ask.
+    # The fake model's scripts plan every request, so the daemon must not ask for titles by itself.
     os.environ["OH_DAEMON_TITLES"] = "false"
     if _is_controller(config):
         os.environ[RUN_VARIABLE] = uuid.uuid4().hex
@@ -37,7 +37,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What nobody asked for is deselected rather than skipped: a skip is a failure in CI."""
+    """Deselect the tests that nobody asked for; to skip them would be a failure in CI."""
     unwanted = [name for name in ("full", "live") if not config.getoption(f"--{name}")]
     left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
     config.hook.pytest_deselected(items=left_out)
@@ -58,7 +58,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not _is_controller(session.config):
         return
-    # What is left behind for good is there after any time; xdist's workers are still ending here.
+    # xdist's workers are still ending here, so wait; a real leftover is there after any time.
     _, survivors = psutil.wait_procs(_processes_of_this_run(), timeout=60)
     for process in survivors:
         print(f"\nleft behind by a test: {process}")  # noqa: T201 - the session's last word.
@@ -68,11 +68,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _make_chance_repeatable(*, is_full: bool) -> None:
-    """Each run tries the same; new cases are looked for in the long one, which names its seed."""
+    """Try the same cases in each run; only a full run looks for new ones, and it names its seed."""
     os.environ.setdefault(
         SEED_VARIABLE, str(random.SystemRandom().getrandbits(32) if is_full else 1)
     )
-    # How long a case takes depends on what else the machine does.
+    # There is no deadline: how long a case takes depends on what else the machine does.
     patient = settings(
         deadline=None,
         database=None,
@@ -103,4 +103,4 @@ def _environment(process: psutil.Process) -> bytes:
     try:
         return Path(f"/proc/{process.pid}/environ").read_bytes()
     except OSError:
-        return b""  # Ended meanwhile, a kernel thread, or another user's.
+        return b""  # The process has ended, is a kernel thread or belongs to another user.

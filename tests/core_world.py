@@ -1,4 +1,4 @@
-"""A conversation of the core for tests: a log in memory, a clock that stands still, an agent whose
+"""A core conversation for tests: a log in memory, a clock that stands still, and an agent whose
 model is the HTTP fake."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.function import FunctionTool
 
 DEADLINE_S = 120
-"""The first call imports litellm, which takes a while on a busy machine."""
+"""So long because the first call imports litellm, which takes a while on a busy machine."""
 NOW = "2026-01-02T03:04:05.678Z"
 PROMPT = "Be good."
 SECRET = "hush-0123456789"
@@ -50,7 +50,7 @@ class StandingClock:
 
 
 def new_conversation(log: EventLog | None = None, **changes: Any) -> Conversation:
-    """One that was just created; `changes` are laid over the first event."""
+    """Return a conversation that was just created; `changes` override fields of its first event."""
     clock, masker = StandingClock(), Masker([SECRET])
     conversation = Conversation(
         State("c1"), log or MemoryLog(), epoch="e1", clock=clock, masker=masker
@@ -64,7 +64,7 @@ def text(words: str) -> tuple[TextPart, ...]:
 
 
 def records(conversation: Conversation) -> list[Json]:
-    """The log so far."""
+    """Return the records of the log so far."""
     lines = conversation.log.read_range(1, conversation.state.seq)
     return [orjson.loads(line) for line in lines]
 
@@ -110,7 +110,7 @@ class Heard:
             return condition(self)
 
     def event(self, kind: str, *, nth: int = 1) -> Json:
-        """The nth event of a type, waited for."""
+        """Wait for the nth event of a type and return it."""
 
         def found(_heard: Heard) -> Json | None:
             of_kind = [event for event in self.events if event["type"] == kind]
@@ -156,9 +156,9 @@ def at_work(
     others: Mapping[str, Json] | None = None,
     **changes: Any,
 ) -> Generator[Work]:
-    """An agent with these tools and `finish`, whose model follows the script.
+    """Run an agent that has these tools and `finish`, and whose model follows the script.
 
-    `others` are settings of more models behind the same fake, by their names.
+    `others` maps the names of further models behind the same fake to their settings.
     """
     conversation = new_conversation(log, **changes)
     heard = Heard()

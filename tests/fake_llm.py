@@ -1,9 +1,10 @@
-"""The one fake: an HTTP server that speaks OpenAI's chat completions from a script.
+"""The tests' only fake: an HTTP server that speaks OpenAI's chat completions from a script.
 
 At a path that ends in /responses it speaks the Responses API.
 
-A script is a list of steps, taken in the order requests arrive, or a function from a request's JSON
-to a step. Every request is recorded. Nothing here knows the daemon, so benchmarks use it too.
+A script is a list of steps, taken in the order in which requests arrive, or a function from a
+request's JSON to a step. Every request for an answer is recorded. Nothing here knows the daemon,
+so benchmarks use this server too.
 
     with FakeLLM([call("terminal", command="ls"), say("Done.")]) as fake:
         settings = LLMSettings(model="openai/fake", base_url=fake.url, api_key="sk-test")
@@ -30,7 +31,7 @@ USAGE: Json = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 11
 
 @dataclass(frozen=True)
 class Step:
-    """One reply: `deltas` of the assistant's message, or `body` as it is."""
+    """One reply: the `deltas` of an assistant's message, or a `body` that is sent verbatim."""
 
     deltas: tuple[Json, ...] = ()
     finish: str | None = "stop"
@@ -43,7 +44,7 @@ class Step:
     hang_after: int | None = None
     """Chunks to send before waiting for the client to close."""
     gate: Gate | None = None
-    """With `gate_after`: chunks to send before waiting for this event."""
+    """The event to wait for after `gate_after` chunks."""
     gate_after: int = 0
     pause_s: float = 0
 
@@ -59,7 +60,7 @@ def say(text: str, *, n_chunks: int = 1) -> Step:
 
 
 def chunks(n: int, text: str = "x") -> Step:
-    """The same piece of text, n times."""
+    """Return a reply that sends the same piece of text n times."""
     return Step(tuple({"content": text} for _ in range(n)))
 
 
@@ -68,7 +69,7 @@ def call(tool: str, /, **args: Any) -> Step:
 
 
 def raw_call(tool: str, arguments: str, *, call_id: str | None = None, n_chunks: int = 3) -> Step:
-    """A call whose arguments need not be JSON; an id of None makes a new one per reply."""
+    """Return a call whose arguments need not be JSON; without a `call_id`, each reply makes one."""
     head: Json = {"index": 0, "id": call_id, "type": "function"}
     head["function"] = {"name": tool, "arguments": ""}
     pieces = [{"index": 0, "function": {"arguments": p}} for p in _pieces(arguments, n_chunks)]
@@ -76,7 +77,7 @@ def raw_call(tool: str, arguments: str, *, call_id: str | None = None, n_chunks:
 
 
 def calls(*steps: Step) -> Step:
-    """Several replies as one: texts and calls in order, the last one's finish reason."""
+    """Merge replies into one: all texts and calls in order, with the last reply's finish reason."""
     deltas: list[Json] = []
     n_calls = 0
     for step in steps:
@@ -93,7 +94,7 @@ def reason(text: str, then: Step | None = None) -> Step:
 
 
 def reply(status: int, body: bytes | Json = b"", headers: Mapping[str, str] | None = None) -> Step:
-    """An answer sent as it is; a dict becomes JSON."""
+    """Return an answer whose body is sent verbatim; a dict becomes JSON."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = "text/plain" if isinstance(body, bytes) else "application/json"
     return Step(status=status, body=data, headers={"content-type": kind, **(headers or {})})
@@ -111,7 +112,7 @@ def error(
 
 
 def raw(body: bytes) -> Step:
-    """A stream whose bytes are given, for instance another provider's events."""
+    """Return a stream of the given bytes, for instance another provider's events."""
     return reply(200, body, {"content-type": "text/event-stream"})
 
 
@@ -130,7 +131,7 @@ def held(step: Step, gate: Gate, *, after: int = 1) -> Step:
 
 
 def cut(step: Step, after_bytes: int, *, clean: bool = False) -> Step:
-    """Only the first bytes of the body; `clean` ends the response as if that were all."""
+    """Send only the first bytes of the body; `clean` ends the response as if that were all."""
     return replace(step, cut_after=after_bytes, is_cut_clean=clean)
 
 
@@ -143,7 +144,7 @@ def with_finish(step: Step, finish: str | None) -> Step:
 
 
 def keyed(key: Callable[[Json], str], scripts: Mapping[str, Sequence[Step]]) -> Script:
-    """One script per conversation; `key` tells from a request which."""
+    """Play one script per conversation; `key` tells which script a request belongs to."""
     left = {name: iter(steps) for name, steps in scripts.items()}
     lock = threading.Lock()
 
@@ -155,7 +156,7 @@ def keyed(key: Callable[[Json], str], scripts: Mapping[str, Sequence[Step]]) -> 
 
 
 def first_user_text(request: Json) -> str:
-    """The usual key of a conversation: what the user said first."""
+    """Return the usual key of a conversation: what the user said first."""
     content = next(m["content"] for m in request["messages"] if m["role"] == "user")
     if isinstance(content, str):
         return content
@@ -166,7 +167,8 @@ def first_user_text(request: Json) -> str:
 
 
 def malformed(messages: Sequence[Json]) -> str | None:
-    """What OpenAI refuses with status 400: calls without their results, results without a call."""
+    """Return why OpenAI would refuse these messages with status 400: calls without their results,
+    results without a call, or calls that share an id."""
     waiting: list[str] = []
     for n, message in enumerate(messages):
         if message["role"] == "tool" and "tool_call_id" in message:
@@ -189,7 +191,7 @@ def malformed(messages: Sequence[Json]) -> str | None:
 
 
 def stream_parts(step: Step, *, n: int = 0, include_usage: bool = True) -> list[bytes]:
-    """The server-sent events of a reply, one per element."""
+    """Return the server-sent events of a reply, one per element."""
     base: Json = {
         "id": f"chatcmpl-{n}",
         "object": "chat.completion.chunk",
@@ -215,7 +217,7 @@ def stream_parts(step: Step, *, n: int = 0, include_usage: bool = True) -> list[
 
 
 def whole_body(step: Step, n: int = 0) -> bytes:
-    """The reply to a request that did not ask for a stream."""
+    """Return the body of a reply to a request that did not ask for a stream."""
     message: Json = {"role": "assistant", "content": None}
     tool_calls: dict[int, Json] = {}
     for delta in _with_ids(step.deltas, n):
@@ -256,7 +258,7 @@ def _with_ids(deltas: Sequence[Json], n: int) -> Iterator[Json]:
 
 @dataclass
 class Recorded:
-    """One request, and what became of its answer. Times are `time.monotonic()`."""
+    """One request and what became of its answer. Times are those of `time.monotonic()`."""
 
     index: int
     method: str
@@ -268,9 +270,9 @@ class Recorded:
     arrived: float
     ended: float | None = None
     answered: threading.Event = field(default_factory=threading.Event)
-    """Set when all of the answer is sent, or the client is gone."""
+    """Set when the whole answer was sent or the client is gone."""
     closed: threading.Event = field(default_factory=threading.Event)
-    """Set when the client closed the socket before the answer's end."""
+    """Set when the client closed the socket before the answer ended."""
 
 
 class FakeLLM:
@@ -279,7 +281,7 @@ class FakeLLM:
     def __init__(self, script: Script = ()) -> None:
         self._script: Script = script
         self.models: list[Json] = []
-        """What it says of its models, at GET /models; these requests are not recorded."""
+        """The models that GET /models lists; GET requests are not recorded."""
         self._changed = threading.Condition()
         self._requests: list[Recorded] = []
         self._over: set[str] = set()
@@ -305,32 +307,32 @@ class FakeLLM:
             return list(self._requests)
 
     def wait_for_requests(self, n: int, timeout_s: float = 90) -> list[Recorded]:
-        """Block until n requests have come, and return all there are."""
+        """Block until n requests have come, and return all requests so far."""
         with self._changed:
             done = self._changed.wait_for(lambda: len(self._requests) >= n, timeout_s)
             assert done, f"{len(self._requests)} of {n} requests came within {timeout_s} s"
             return list(self._requests)
 
     def add(self, *steps: Step) -> None:
-        """Append to a script that is a list."""
+        """Append steps to the script, which must be a list."""
         with self._changed:
             assert not callable(self._script)
             self._script = [*self._script, *steps]
 
     def play(self, script: Script) -> None:
-        """Take the next steps from another script; one that is a list begins at its start."""
+        """Answer from now on from another script; if it is a list, from its first step."""
         with self._changed:
             done = [say("")] * len(self._requests)
             self._script = script if callable(script) else [*done, *script]
 
     def forget(self) -> None:
-        """Begin anew: no script, and no request has come."""
+        """Start over, with no script and no recorded request."""
         with self._changed:
             self._script = ()
             self._requests.clear()
 
     def ignore(self, conversations: Sequence[str]) -> None:
-        """They are over: what is still on its way from them is no request."""
+        """Neither record nor answer requests that these ended conversations still send."""
         with self._changed:
             self._over.update(conversations)
 
@@ -371,7 +373,7 @@ class FakeLLM:
                     elif not self._answer(connection, request):
                         return
         except (OSError, ValueError):
-            # The client is gone, or what it speaks is not HTTP.
+            # The client is gone, or it does not speak HTTP.
             return
         finally:
             with self._changed:
@@ -401,7 +403,7 @@ class FakeLLM:
         return request
 
     def _answer(self, connection: socket.socket, request: Recorded) -> bool:
-        """Send the step's answer; true when the connection can take another request."""
+        """Send the step's answer; return whether the connection can take another request."""
         try:
             return self._send(connection, request, self._step(request))
         except OSError:
@@ -473,7 +475,7 @@ class FakeLLM:
             connection.sendall(head + b"".join(framed))
 
     def _wait_for(self, gate: Gate) -> None:
-        """As long as the test needs; one that failed before it opened the gate closes this."""
+        """Wait until the test opens the gate, or until `close` does if the test failed before."""
         with self._changed:
             self._gates.add(gate)
             if self._is_closed.is_set():

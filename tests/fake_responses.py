@@ -1,4 +1,4 @@
-"""The Responses API of `fake_llm`: the same steps as its events, and what it refuses."""
+"""The Responses API of `fake_llm`: renders a step as that API's events, and checks the input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 
 
 def malformed_input(items: Sequence[Json]) -> str | None:
-    """What OpenAI refuses with status 400."""
+    """Return why OpenAI would refuse the input with status 400, or None if it would not."""
     waiting: list[str] = []
     for n, item in enumerate(items):
         kind = item.get("type", "message")
@@ -42,7 +42,7 @@ def _bad_reasoning(items: Sequence[Json]) -> str | None:
 
 @dataclass
 class _Answer:
-    """One answer under way: its finished parts, and the one that is open."""
+    """An answer being written: its finished items, and the one that is still open."""
 
     n: int
     output: list[Json] = field(default_factory=list)
@@ -98,7 +98,7 @@ class _Answer:
         return done + self.event("response.output_item.added", output_index=n, item=self.open)
 
     def finish(self) -> bytes:
-        """The end of the part that is open, whole and with its seal."""
+        """Close the open item, if any, and return its final event; reasoning gets its seal."""
         item, n = self.open, len(self.output)
         if item is None:
             return b""
@@ -113,7 +113,7 @@ class _Answer:
 def response_parts(
     deltas: Iterable[Json], finish: str | None, usage: Json | None, n: int
 ) -> list[bytes]:
-    """The server-sent events: the first, one element per delta, the end."""
+    """Return the server-sent events: the first one, one element per delta, then the last ones."""
     answer = _Answer(n)
     response: Json = {"id": f"resp_{n}", "object": "response", "created_at": 1_700_000_000}
     response |= {"model": "fake", "status": "in_progress", "error": None, "usage": None}

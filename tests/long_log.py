@@ -1,4 +1,4 @@
-"""A log as long as that of a month, made from one of a few events."""
+"""Makes a log as long as a month of work would leave from one of a few events."""
 
 import json
 import re
@@ -10,7 +10,7 @@ TIME = re.compile(r'(?<=")\d{4}-\d\d-\d\dT[\d:.]+Z(?=")')
 
 
 def grow(log: Path, n_events: int) -> None:
-    """Repeat the command of a finished conversation until its log has so many events."""
+    """Repeat the command of a finished conversation until its log has `n_events` events."""
     lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
     records = [line for line in lines if "event" in line]
     of_command = [r for r in records if r["event"].get("item", {}).get("kind") == "command"]
@@ -30,7 +30,7 @@ def grow(log: Path, n_events: int) -> None:
 
 
 def repeat_turn(log: Path, n_events: int) -> None:
-    """Repeat the only turn of a conversation, a minute later each, until its log has so many."""
+    """Repeat a conversation's only turn, each time a minute later, up to `n_events` log events."""
     lines = log.read_text("utf-8").splitlines()
     start = next(n for n, line in enumerate(lines) if '"turn.started"' in line)
     turn = [line for line in lines[start:] if "event" in json.loads(line)]
@@ -51,7 +51,7 @@ def repeat_turn(log: Path, n_events: int) -> None:
 
 
 def _later(line: str, minutes: int) -> str:
-    """Else all turns would end at once, and what they changed would stand in one place."""
+    """Move a line's times; else all turns end at once and clients show their changes together."""
 
     def moved(found: re.Match[str]) -> str:
         at = datetime.fromisoformat(found[0]) + timedelta(minutes=minutes)

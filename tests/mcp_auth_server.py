@@ -1,7 +1,7 @@
 """A real MCP server that wants its users to sign in, with its own authorization server.
 
-python tests/mcp_auth_server.py [http | sse] PORT [agrees | denies]: it asks nobody, so whoever
-opens its page has answered.
+python tests/mcp_auth_server.py [http | sse] PORT [agrees | denies]: nobody is asked; whoever opens
+the sign-in page gets the answer that the last argument names.
 """
 
 import secrets
@@ -26,7 +26,7 @@ PATHS = {"http": "/mcp", "sse": "/sse"}
 
 
 class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """Knows its clients and what it gave them, until the process ends."""
+    """Remembers its clients and the codes and tokens that it gave them, until the process ends."""
 
     def __init__(self, *, agrees: bool) -> None:
         self._agrees = agrees
@@ -94,7 +94,7 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         self._refresh.pop(token.token, None)
 
     def revoke(self) -> None:
-        """Know nobody any more."""
+        """Forget every token."""
         self._access.clear()
         self._refresh.clear()
 

@@ -35,13 +35,13 @@ def ask(
     cancel: CancelToken | None = None,
     **changes: Any,
 ) -> ModelAnswer:
-    """One attempt."""
+    """Ask the model once, without retries."""
     model = LiteLLM(settings_for(fake, max_attempts=1, **changes))
     return complete(model, request, on_delta=on_delta, cancel=cancel)
 
 
 def retrying(fake: FakeLLM, max_attempts: int = 4, **changes: Any) -> LiteLLM:
-    """A model that does not wait long between its attempts."""
+    """Return a model that hardly waits between its attempts."""
     return LiteLLM(settings_for(fake, max_attempts=max_attempts, **changes), first_delay_s=0.001)
 
 

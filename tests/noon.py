@@ -1,8 +1,8 @@
-"""A time zone for tests that must not see the end of a day."""
+"""A time zone for tests during which no day may end."""
 
 from datetime import UTC, datetime
 
 
 def where_it_is_noon() -> str:
-    """A value for TZ: there the next midnight is half a day away."""
+    """Return a value for TZ that makes it noon now, so that midnight is half a day away."""
     return f"NOON{datetime.now(UTC).hour - 12:+d}"

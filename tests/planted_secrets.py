@@ -1,4 +1,4 @@
-"""Secrets of every kind that is known by its form, for tests that look for them everywhere."""
+"""A secret of every kind that is recognized by its form, for tests that search for leaks."""
 
 BODY = "aB3dE5gH7jK9mN1pQ2sT4vX6zA8cF0hL"
 _JWT = f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTYifQ.{BODY}"
@@ -6,7 +6,7 @@ _KEY = (
     f"-----BEGIN OPENSSH PRIVATE KEY-----\n{BODY}{BODY}\n{BODY}=\n-----END OPENSSH PRIVATE KEY-----"
 )
 
-# The tokens are put together here, so that no scanner takes this file for a leak.
+# The tokens are assembled here so that no secret scanner takes this file for a leak.
 TOKENS = {
     "openai": "sk-" + BODY,
     "openai project": "sk-proj-" + BODY + "_" + BODY,

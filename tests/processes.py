@@ -1,4 +1,4 @@
-"""Looking at processes that may end at any moment."""
+"""Looks at processes that may end at any moment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import psutil
 
 
 def argv(process: psutil.Process) -> list[str]:
-    """Nothing for one that has ended meanwhile."""
+    """Return the command line of a process, or nothing if the process has ended."""
     try:
         return process.cmdline()
     except psutil.Error:
