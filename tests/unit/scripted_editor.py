@@ -1,4 +1,4 @@
-"""An editor as a port: buffers over real files, with the bad habits that real clients have."""
+"""An editor for tests, as a port: buffers over real files, with the bad habits of real clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oh_daemon.workspace.text_changes import applied
 
 
 def no_op() -> None:
-    """What a user does who only watches."""
+    """Do nothing, like a user who only watches."""
 
 
 class ScriptedEditor:
@@ -87,7 +87,7 @@ class ScriptedEditor:
             return document is not None and _sha256(document.text) == sha256
 
         with self._changed:
-            # The daemon waits two seconds; nothing comes later here, so the tests need not.
+            # The daemon allows two seconds. Nothing arrives late here, so tests wait far less.
             return self._open[path] if self._changed.wait_for(arrived, timeout_s / 20) else None
 
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:

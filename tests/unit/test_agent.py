@@ -1,4 +1,4 @@
-"""The loop of one conversation, with a model behind HTTP and tools that are Python functions."""
+"""The agent's loop in one conversation: its model is behind HTTP, its tools are functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from oh_daemon.core.ports import Footprint, Intent, Tool, ToolContext, ToolResul
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.function import FunctionTool
 
-# litellm's own use of pydantic warns.
+# litellm's own use of pydantic causes these warnings.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
@@ -54,7 +54,7 @@ def result_of(item: Json) -> str:
 
 @pytest.fixture
 def eager_threads() -> Iterator[None]:
-    """Threads take turns as often as they can."""
+    """Make threads switch as often as possible."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -287,7 +287,7 @@ def test_what_a_tool_raises_is_an_observation(broken: Exception, words: str):
 
 
 class Rewrite(FunctionTool):
-    """A tool whose calls are changes of one file."""
+    """A tool whose calls each report a change to the same file."""
 
     def plan(self, args: Json) -> Intent:
         return replace(super().plan(args), item_fields={"kind": "fileChange"})
@@ -369,7 +369,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
 
 
 class Unready(FunctionTool):
-    """A tool whose plan cannot work."""
+    """A tool whose plan always raises an error."""
 
     def plan(self, args: Json) -> Intent:
         raise ZeroDivisionError(args["path"])
@@ -639,7 +639,7 @@ def test_a_bug_fails_the_turn_and_the_agent_lives_on():
 
 
 class Filling(MemoryLog):
-    """A disk that is full when told so."""
+    """A log whose disk is full while `is_full` is set."""
 
     is_full = False
 

@@ -1,4 +1,4 @@
-"""Named agents: what their files say, and which of them counts."""
+"""Named agents: how their files are read, and which file counts when several give one name."""
 
 from __future__ import annotations
 

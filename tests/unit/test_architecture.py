@@ -1,6 +1,6 @@
 """The layers, the owner of each library and the size limits, as data; a failure says what to move.
 
-Imports are read from the syntax tree, so lazy ones and those for type checkers count too.
+Imports are read from the syntax tree, so lazy imports and those for type checkers count too.
 """
 
 import ast
@@ -36,7 +36,7 @@ LAYERS: dict[str, set[str]] = {
     "fronts": {"contract", "core", *ADAPTERS},
     "": {"contract", "core", *ADAPTERS, "fronts"},
 }
-"""Folder -> the folders below it that it may import; "" is the package's own top."""
+"""Folder -> the lower folders that it may import; "" is the package's top level."""
 
 PROCESSES = ("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell")
 OWNERS: dict[str, tuple[str, ...]] = {
@@ -63,7 +63,7 @@ CORE_HAS_NO = {
     *("asyncio", "http", "os", "select", "shutil", "signal", "socket", "sqlite3", "tempfile"),
     *("httpx", "requests"),
 }
-"""Libraries that do I/O; core asks for it through its ports."""
+"""Libraries that do I/O; core gets its I/O through its ports."""
 
 LAST_RESORTS = {
     "core/actions": "a tool call: whatever a tool does wrong is an observation",
@@ -84,7 +84,7 @@ SHORT_FUNCTION_LINES = 30
 SHORT_SHARE = 0.95
 MAX_DOCSTRING_LINES = 4
 LONG_DOCSTRINGS = {"contract/errors"}
-"""Its docstring draws the tree of exceptions."""
+"""Modules that may have a longer docstring: this one draws the tree of exceptions."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Module:
         return self.name.endswith("__init__")
 
     def imports(self) -> Iterator[tuple[str, int]]:
-        """Every imported dotted name with its line, relative ones resolved."""
+        """Yield every imported dotted name with its line; relative imports are resolved."""
         here = [PACKAGE, *self.name.split("/")[:-1]]
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -181,7 +181,7 @@ def test_nothing_inside_imports_from_the_package_itself() -> None:
 
 
 def _folder_of(name: str) -> str:
-    """The folder of the package that a dotted name points into; the package itself is "?"."""
+    """Return the package's folder that a dotted name points into, "?" for the package itself."""
     return f"{name}.?".split(".")[1]
 
 
@@ -254,7 +254,7 @@ def test_everything_is_caught_in_the_last_resorts_only() -> None:
 
 def _swallows_everything(handler: ast.ExceptHandler) -> bool:
     caught = "BaseException" if handler.type is None else ast.unparse(handler.type)
-    # Raising it again after cleaning up, or handing it to the one who waits, hides nothing.
+    # A handler that raises the error again, or hands it to whoever waits for it, hides nothing.
     raises_again = isinstance(handler.body[-1], ast.Raise) and handler.body[-1].exc is None
     hands_on = any(".set_exception(" in ast.unparse(statement) for statement in handler.body)
     return caught in {"Exception", "BaseException"} and not raises_again and not hands_on
@@ -322,7 +322,7 @@ NOT_SET_YET = {"PlanEntry.priority": "in every log of format 1; editors' plans h
 
 
 def _words_of(path: Path) -> Iterator[str]:
-    """Attributes, keywords and strings: every way in which code can name a field."""
+    """Yield attributes, keywords and strings: every way in which code can name a field."""
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Attribute(attr=word) | ast.keyword(arg=str(word)) | ast.Constant(str(word)):
@@ -381,7 +381,7 @@ def test_the_limits_that_are_told_are_those_that_hold() -> None:
         "conversationsPerPage": _longest(messages.ListParams, "limit"),
         "partsPerMessage": _longest(messages.SendMessageParams, "content"),
         "textPartBytes": _longest(content.TextPart, "text"),
-        # Base64 has four characters for three bytes, and both leave one byte of padding.
+        # Base64 takes four characters for three bytes; both limits leave one byte of padding.
         "imageBytes": _longest(content.ImagePart, "data") // 4 * 3 - 1,
         "attachmentPieceBytes": _longest(composing.AttachmentPutParams, "data") // 4 * 3 - 1,
         "attachmentBytes": images.MAX_BYTES,

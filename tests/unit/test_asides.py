@@ -1,4 +1,4 @@
-"""Calls beside the turns: a title comes by itself, and no turn ever waits or fails for it."""
+"""Model calls beside the turns, for titles and side questions: no turn waits or fails for one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_LINE = "Make the tests pass, please."
 
 
 def beside(title: Step, *steps: Step) -> Callable[[Json], Step]:
-    """`title` is the answer to a request without tools, `steps` are those of the turns."""
+    """Return a script that answers requests without tools with `title`, and turns with `steps`."""
     left = iter(steps)
     return lambda request: next(left) if "tools" in request else title
 

@@ -1,4 +1,4 @@
-"""What model calls took, by model and by day."""
+"""The tokens and the cost of model calls, by model and by day."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def took(ts: str, model: str, tokens: int, cost: float | None = 1.0, **more: Any
 
 
 def check(records: list[Json], since: str = "") -> list[tuple[Any, ...]]:
-    """Total, models and days as (name, tokens, cost)."""
+    """Return the total, then the models, then the days, as (name, tokens, cost)."""
     bill = Bill(since)
     for record in records:
         bill.add(record)

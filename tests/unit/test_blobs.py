@@ -1,4 +1,4 @@
-"""Outputs kept beside the log, by the name that is their hash; on disk and in memory alike."""
+"""Outputs that are kept beside the log, named by their hash; on disk and in memory alike."""
 
 import hashlib
 from collections.abc import Iterator

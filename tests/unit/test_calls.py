@@ -1,4 +1,4 @@
-"""Reading what a model wrote as a tool call: repairs of form, errors that say what to write."""
+"""How a model's tool calls are read: repairs of form, and errors that say what to write."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_what_a_call_is_for_may_be_said_in_other_words_and_to_tools_that_only_re
 
 
 def test_an_argument_of_a_foreign_tool_is_no_word_of_ours():
-    """Issue trackers have a `summary`; taken for ours it was missing in every call."""
+    """Issue trackers' tools have their own `summary`; mistaken for ours, it never reached them."""
     own: Json = {"type": "string", "description": "the title of the issue"}
     schema: Json = {"type": "object", "properties": {"summary": own}, "required": ["summary"]}
     for closed in ({}, {"additionalProperties": False}):

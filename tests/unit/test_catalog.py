@@ -164,7 +164,7 @@ def test_what_cannot_be_read_does_not_hide_the_others(
 
 
 def test_a_home_that_is_a_link_is_refused(catalog: Catalog, home: Path, tmp_path: Path) -> None:
-    """A repository can hold such a link, and git would make it."""
+    """A repository can contain such a link, and git would create it on checkout."""
     (tmp_path / "elsewhere").mkdir()
     home.parent.mkdir()
     home.symlink_to(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""What folders held is kept to the byte, in every kind of folder, and git's own files stay."""
+"""Checkpoints keep the content of every kind of folder to the byte, and leave git's files alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def committed(folder: Path, *words: str) -> Path:
 
 
 class Watched:
-    """Folders and what of them has changed, by name, with the content before."""
+    """Folders whose changed files can be listed by name, with the content from before."""
 
     def __init__(self, tmp_path: Path, spawner: Spawner, *folders: Path) -> None:
         self.store = tmp_path / "store"

@@ -1,4 +1,4 @@
-"""Requests and answers are kept as files: whole, masked, and never in the way."""
+"""Model requests and answers are kept as masked files; failing to write one stops no call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation that fills its model's window goes on, and nothing of it is lost from the log."""
+"""A conversation that fills its model's context window goes on, and its log loses nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WINDOW = 10_000
 
 
 def look(size: int = 400) -> Any:
-    """A tool whose results are `size` characters long, each another."""
+    """Return a tool whose results are about `size` characters long and differ by place."""
     return tool("look", lambda at: ToolResult.of(f"{at}:" + "x" * size), at={"type": "string"})
 
 
@@ -30,7 +30,7 @@ def used(step: Step, tokens: int) -> Step:
 
 
 def looks(n: int, *, last_tokens: int) -> list[Step]:
-    """Calls in a row, the last of which tells that the window is nearly full."""
+    """Return `n` steps with one call each; the last one reports `last_tokens` prompt tokens."""
     steps = [used(call("look", at=f"place {n}"), 100 * n) for n in range(1, n + 1)]
     return [*steps[:-1], used(steps[-1], last_tokens)]
 
@@ -58,7 +58,7 @@ def test_a_full_window_is_condensed_to_the_task_a_summary_and_the_last_steps():
     [item] = condensations(work)
     assert item["summary"] == "I looked at nine places."
     assert item["tokensBefore"] >= 8_000 > item["tokensAfter"]
-    assert turn["nSteps"] == 10  # The summary is no step, and yet it is billed.
+    assert turn["nSteps"] == 10  # The summary is not a step, but it is billed.
     assert turn["usage"]["requests"] == 11
 
 
@@ -213,7 +213,7 @@ def test_the_users_latest_words_are_kept_when_their_place_is_gone():
 
 
 def test_old_logs_fold_as_before():
-    """A log without purposes counts every call as a step."""
+    """In a log whose usage names no purpose, every model call counts as a step."""
     usage = {"type": "usage.updated", "usage": {"requests": 1}, "model": "m", "latencyMs": 1}
     started = {"type": "turn.started", "cause": "message"}
     records = [

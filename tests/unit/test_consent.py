@@ -1,4 +1,4 @@
-"""One held action: who is asked, what an answer covers, and when it is asked again."""
+"""An action held for approval: who is asked, what an answer covers, and when to ask again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oh_daemon.store.memory_log import MemoryLog
 
 
 class FixedClock:
-    """Time stands still."""
+    """A clock that stands still."""
 
     def now(self) -> str:
         return "2026-01-01T00:00:00.000Z"
@@ -30,7 +30,7 @@ class FixedClock:
 
 
 class Terminal:
-    """Plans commands; `risks` says how risky each is, others are medium."""
+    """A tool that only plans; `risks` rates commands, and all others are of medium risk."""
 
     spec = ToolSpec("terminal", "", {}, kind="execute")
 

@@ -1,4 +1,4 @@
-"""What a client's request does to a conversation whose agent does not work yet."""
+"""What clients' requests do to a conversation that has no agent at work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def running(**changes: Any) -> Conversation:
 
 
 def ask(conversation: Conversation, approval_id: str = "a1") -> None:
-    """An open action that waits for the user."""
+    """Append an open action that waits for the user's approval."""
     call = {"id": "call_1", "name": "touch", "arguments": "{}", "batch": "b1"}
     fields: Json = {"kind": "toolCall", "id": "i1", "status": "pending", "tool": "touch"}
     conversation.append(e.ItemStarted(item=ITEM.validate_python({**fields, "call": call})))
@@ -88,7 +88,7 @@ def test_what_becomes_of_a_message(
 
 
 class Curious(Heard):
-    """Lets somebody else look as soon as it hears of a kind of event."""
+    """Has another thread look at something as soon as it hears of a kind of event."""
 
     def __init__(self, kind: str, look: Callable[[], object]) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Curious(Heard):
     def on_record(self, _journal: object, _line: bytes, record: Json) -> None:
         if record["event"]["type"] == self._kind:
             threading.Thread(target=self._run).start()
-            # They must wait for us, and not we for them.
+            # The other thread has to wait until this listener has returned.
             assert not self.has_looked.wait(0.05)
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""The demo's script says what it saw, also where its files are not as it expects."""
+"""The demo's model reports what it saw, even when the files are not as its script expects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The editor's text over the disk's: who has the truth, and who writes."""
+"""Text in the editor and on disk: which of the two is current, and through which one to edit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Desk:
         return Documents(folders, self.editor, history, self.locks)
 
     def open(self, text: str, *, unsaved: str | None = None) -> None:
-        """A file that is open in the editor and that the agent has read."""
+        """Create a file that is open in the editor and that the agent has read."""
         self.path.write_bytes(text.encode())
         self.editor.open(self.path)
         if unsaved is not None:
@@ -161,7 +161,7 @@ def test_without_a_way_to_save_a_clean_file_is_edited_on_disk(desk: Desk) -> Non
     desk.editor.can_save = False
     assert desk.edit("one", "1").route == "disk"
     assert desk.on_disk == "1\n"
-    # The editor has not reloaded yet; the agent goes on with the newest text all the same.
+    # The editor has not reloaded the file yet, but the agent already works with the newest text.
     assert desk.documents.read(desk.path).text == "1\n"
     assert desk.edit("1", "2").route == "disk"
     assert desk.on_disk == "2\n"

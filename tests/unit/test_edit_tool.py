@@ -57,7 +57,7 @@ class Desk:
         return path
 
     def seen(self, name: str, text: str) -> Path:
-        """A file that the agent has read."""
+        """Create a file that the agent has read."""
         path = self.write(name, text)
         self.ask("view", name)
         return path

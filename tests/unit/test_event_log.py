@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reopen(folder: Path, commit: CommitThread) -> Iterator[Reopen]:
-    """Open the log, after closing it when it is open."""
+    """A function that opens the log, after closing it if it is open."""
     opened: list[OpenedLog] = []
 
     def run() -> OpenedLog:
@@ -516,8 +516,8 @@ def test_a_commit_that_nobody_waited_for_makes_the_next_append_or_sync_speak(
     def wait(_error: StorageError | None) -> None:
         is_moved.wait(60)
 
-    # The commit thread works in order: it looks at this log only when that is moved, and when the
-    # other one is done again, so is this.
+    # The commit thread works in order. `other` holds it up until this log has been moved, and once
+    # `other` is synced again, the thread has tried to sync this log as well.
     other.after_sync(wait)
     log.append(line(1))
     move(folder)

@@ -1,4 +1,4 @@
-"""A conversation that another process works on, until that is done with it."""
+"""Following a conversation that another process works on, until that process closes it."""
 
 from __future__ import annotations
 

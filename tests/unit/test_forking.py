@@ -1,4 +1,4 @@
-"""A branch is well formed wherever the cut is, and has what was said up to there."""
+"""A branch is well formed wherever it is cut, and has everything that was said up to there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def forked(records: list[Json], at: str | None) -> list[Json]:
 
 
 def require_well_formed(records: list[Json]) -> None:
-    """At rest, with a result right after each tool call, and nothing unknown."""
+    """Assert that the branch is at rest, has a result for each tool call, and nothing unknown."""
     state = fold("new", records)
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     assert (state.turn, state.open_items, state.pending, state.queue) == (None, {}, {}, [])

@@ -1,6 +1,6 @@
 """Logs of every released format, made by real runs, fold to the state they always had.
 
-`golden/vN/NAME.jsonl` is the log and `NAME.state.json` what it means; neither ever changes.
+`golden/vN/NAME.jsonl` is a log and `NAME.state.json` the state it folds to; neither ever changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def replayed(log: Path) -> State:
 
 
 def as_json(state: State) -> Json:
-    """The whole state in JSON's terms: sets are sorted, keys of two parts are joined."""
+    """Return the whole state as JSON: sets become sorted lists, keys of two parts are joined."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -49,7 +49,7 @@ def as_json(state: State) -> Json:
 
 def test_it_folds_to_its_state(log: Path):
     expected = json.loads(log.with_suffix(".state.json").read_text("utf-8"))
-    # A later version knows more about the state; what it knew before stays.
+    # A later version may add fields to the state, but it keeps the values of the earlier ones.
     assert as_json(replayed(log)) | expected == as_json(replayed(log))
 
 
