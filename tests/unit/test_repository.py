@@ -311,8 +311,9 @@ def test_a_long_loop_runs_only_when_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_a_process_that_a_test_leaves_behind_fails_the_run(tmp_path: Path) -> None:
-    sleep = "subprocess.Popen(['setsid', 'sleep', '600'])"
-    test = f"import subprocess\ndef test_a() -> None: {sleep}"
+    # Until it has begun, it has no environment to be known by.
+    sleep = "Popen(['setsid', 'sh', '-c', 'echo; sleep 600; :'], stdout=PIPE).stdout.readline()"
+    test = f"from subprocess import PIPE, Popen\ndef test_a() -> None: {sleep}"
     assert _pytest_exit_code(tmp_path, test) == pytest.ExitCode.TESTS_FAILED
 
 
