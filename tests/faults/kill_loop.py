@@ -16,7 +16,7 @@ from oh_daemon.store.event_log import LogFile, open_log
 
 
 def line(seq: int, size: int) -> bytes:
-    """An event whose bytes follow from its number and size alone."""
+    """Return an event whose bytes depend only on its number and size."""
     event = {"type": "notice", "severity": "info", "title": f"{seq}-" * (size // 3)}
     record = {"v": 1, "seq": seq, "ts": "2026-01-01T00:00:00.000Z", "event": event}
     return orjson.dumps(record) + b"\n"

@@ -1,4 +1,4 @@
-"""Facts about processes, waited for with a deadline."""
+"""Looks for processes, and waits with a deadline until they have ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEADLINE_S = 90.0
 
 
 def tagged(run_id: str) -> list[int]:
-    """The living processes that a spawner started."""
+    """Return the living processes that a spawner started."""
     found: list[int] = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -24,7 +24,7 @@ def tagged(run_id: str) -> list[int]:
 
 
 def wait_until_gone(pids: Iterable[int]) -> None:
-    """Wait until none of the processes lives, also one that was killed; fails at the deadline."""
+    """Wait until all of the processes have ended, killed or not; fail at the deadline."""
     with ExitStack() as stack:
         for pid in pids:
             try:

@@ -1,4 +1,4 @@
-"""Faults under the writing of files: kill -9, a full disk, links swapped during the work."""
+"""Faults while files are written: kill -9, a full disk, links swapped during the work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ path = Path(sys.argv[1])
 files = Files(Folders((path.parent,)), lambda data: None)
 files.replace(path, b"new text\\n" * 3000, sha256_of(path.read_bytes()))
 """
-# What a write does in this order and Python's own start does not.
+# System calls that a write makes in this order, and that Python's own start does not make.
 CALLS = ("flock", "fsync", "fchmod", "renameat", "unlinkat")
 
 
@@ -51,7 +51,7 @@ def context() -> ToolContext:
 
 
 def kill_at(call: str, number: int, path: Path) -> int:
-    """Run the child under strace, which kills it inside that call; its exit code."""
+    """Run the child under strace, which kills it inside that call; return its exit code."""
     inject = f"inject={call}:signal=KILL:when={number}"
     argv = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject,
             sys.executable, "-B", "-c", REPLACE, str(path))  # fmt: skip
@@ -59,7 +59,7 @@ def kill_at(call: str, number: int, path: Path) -> int:
 
 
 def check_kill(path: Path, call: str, number: int) -> bool:
-    """Old or new text after a kill, and no trace after the next write; whether it was killed."""
+    """Check the text after a kill and the folder after the next write; return if it was killed."""
     path.write_bytes(OLD)
     was_killed = kill_at(call, number, path) != 0
     assert path.read_bytes() in (OLD, NEW)
@@ -151,7 +151,7 @@ class Swapper:
         parked = self._inside.with_name("parked")
         while not self._end.is_set():
             self._inside.rename(parked)
-            with suppress(FileExistsError):  # A tool may make the folder anew.
+            with suppress(FileExistsError):  # A tool may create the folder again.
                 self._inside.symlink_to(self._outside)
             while parked.exists():
                 self._clear()
@@ -175,7 +175,7 @@ def check_race(tmp_path: Path, rounds: int) -> None:
     tool, n_done = make_tool(root), 0
     with Swapper(root / "src", outside) as swapper:
         for number in range(rounds):
-            # A folder that is gone or a link for the moment is an error, and that is all.
+            # While the folder is missing or a link, a call may fail, but nothing else may happen.
             with suppress(ToolError):
                 view = tool.run({"command": "view", "path": "src/a.py"}, context())
                 assert "secret" not in view.content[0]["text"]
@@ -204,7 +204,7 @@ def test_a_folder_swapped_for_a_link_ten_thousand_times_leads_nowhere(tmp_path: 
 
 
 def test_writers_in_one_folder_do_not_sweep_each_other_away(tmp_path: Path) -> None:
-    """Each write takes away what the dead left; a writer between two calls is not dead."""
+    """Each write clears away what dead writers left; a writer between two calls is not dead."""
     failures: list[BaseException] = []
 
     def write(name: str) -> None:

@@ -43,12 +43,12 @@ class Child:
         return self.process.stdout.readline().strip()
 
     def kill(self) -> str:
-        """SIGKILL; returns what was said and not yet heard."""
+        """Send SIGKILL; return what the child said and the test has not yet heard."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.kill()
         self.process.stdin.close()
-        # Not `communicate`: it would leave out what `hear` has taken from the pipe already.
+        # Not `communicate`: it would leave out what `hear` has already buffered from the pipe.
         with self.process.stdout as stdout:
             rest = stdout.read()
         self.process.wait(60)
@@ -80,7 +80,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def in_mounts(script: str) -> tuple[str, ...]:
-    """A prefix that runs the child in a mount namespace of its own, after `script`."""
+    """Return a prefix that runs the child in its own mount namespace, after `script`."""
     prefix = ("unshare", "-Urm", "sh", "-ec", f'{script}; exec "$@"', "sh")
     if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine does not allow mounts in a namespace, also not for root")
@@ -95,7 +95,7 @@ def under_strace(inject: str, *paths: Path) -> tuple[str, ...]:
 
 
 def whole_lines(folder: Path) -> int:
-    """How many events the file holds, which must end with a whole line."""
+    """Return how many events the file holds; it must end with a whole line."""
     assert (folder / LOG_NAME).read_bytes().endswith(b"\n")
     return len(read_log(folder))
 
@@ -103,7 +103,7 @@ def whole_lines(folder: Path) -> int:
 def test_every_acknowledged_line_survives_twenty_kills(folder: Path, start: Start) -> None:
     choice = random.Random(os.environ["OH_TEST_SEED"])
     expected: list[bytes] = []
-    # What was in the file but not acknowledged may be there: one line at most.
+    # The file may also hold what was written but not acknowledged: one line at most.
     in_flight: list[bytes] = []
     epochs: set[str] = set()
     for kill in range(N_KILLS):
@@ -189,7 +189,7 @@ def test_a_limit_for_file_sizes_is_an_error_and_no_signal(folder: Path, start: S
 def test_an_error_of_one_write_costs_that_append_only(
     folder: Path, start: Start, error: str, message: str
 ) -> None:
-    # The first write is the header's.
+    # The first write is that of the header.
     child = start(folder, *under_strace(f"write:error={error}:when=3", folder / LOG_NAME))
     answers = [child.ask(f"append {seq} 100") for seq in (1, 2, 2, 3)]
     assert [answer[:5] for answer in answers] == ["ok", "error", "ok", "ok"]
@@ -200,7 +200,7 @@ def test_an_error_of_one_write_costs_that_append_only(
 
 def test_a_sync_that_the_disk_refuses_is_told_to_who_waits(folder: Path, start: Start) -> None:
     inject = under_strace("fdatasync:error=EIO", folder / LOG_NAME)
-    # At opening the header must be durable, so this disk is refused from the start.
+    # Opening the log makes the header durable, so it already fails on this disk.
     assert "the disk reported an error" in start(folder, *inject).greeting
     child = start(folder)
     assert child.greeting.startswith("open 0")

@@ -1,4 +1,4 @@
-"""The faults L01 to L08, L12 and L14 to L16 at the model layer, each from outside, over HTTP."""
+"""The faults L01 to L08, L12 and L14 to L16 at the model layer, each caused over HTTP."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from oh_daemon.core.ports import ModelDelta
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"])
 def test_l01_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str):
-    # It is taken and nobody listens, so that nobody else can come to listen there.
+    # The port is taken, so that nobody else can listen there, but nobody listens.
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         url = url.format(port=deaf.getsockname()[1])
@@ -83,7 +83,7 @@ def test_l04_a_model_without_a_provider_is_told_how_to_write_it():
 @pytest.mark.parametrize(("is_clean", "stride"), [(True, 1), (False, 11)])
 def test_l05_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool, stride: int):
     step = raw_call("terminal", '{"command": "rm -r build"}', n_chunks=2)
-    # Without what every event of a stream repeats, and so with fewer places to cut at.
+    # Drop what every event of a stream repeats, which leaves fewer places to cut at.
     repeated = re.compile(rb'"id":"chatcmpl-0".*?"model":"fake",')
     body = repeated.sub(b"", b"".join(stream_parts(step, include_usage=False)))
     n_before_end = body.index(b'"finish_reason":"tool_calls"}]}') + len(b'"finish_reason":"tool_')

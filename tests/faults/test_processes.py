@@ -1,4 +1,4 @@
-"""Real process trees: what was started ends, whatever it does and whoever dies first."""
+"""Real process trees: all that was started ends, whatever it does and whoever dies first."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.workspace.spawner import MAX_OUTPUT_BYTES, Process, Spawner, clean_env
 
 ENV = {"PATH": os.environ["PATH"]}
-# Six ways to get away: in the foreground, detached, by a double fork, without the tag, deaf to
-# polite signals, and stopped. Each writes its process id to the file `pids`.
+# Six children that are hard to end: in the same group, detached, by a double fork, without the tag,
+# deaf to polite signals, and stopped. Each writes its process id to the file `pids`.
 TREE = """
 say='echo $BASHPID >> pids; exec sleep 1000'
 bash -c "$say" &
@@ -92,7 +92,7 @@ def test_a_child_has_only_the_descriptors_that_it_was_given(
     done = spawner.run(
         [sys.executable, "-c", script], cwd=tmp_path, timeout_s=60, cancel=CancelToken()
     )
-    assert done.stdout == b"[0, 1, 2, 3]\n"  # 3 is the folder that it lists.
+    assert done.stdout == b"[0, 1, 2, 3]\n"  # 3 is the folder being listed.
 
 
 def test_a_program_that_takes_too_long_is_ended_with_its_children(
@@ -135,7 +135,7 @@ def test_an_orphan_that_holds_the_output_does_not_hold_the_caller(
 def test_a_tree_ends_as_a_whole_however_detached(spawner: Spawner, tmp_path: Path) -> None:
     process, pids = _start_tree(spawner, tmp_path)
     process.kill_tree()
-    # The one without a tag and without a parent is nobody's; the reaper ends it with us.
+    # A child without a tag and a parent belongs to no tree; the reaper ends it when we close.
     untagged = {pid for pid in pids if _has_no_tag(pid, spawner)}
     wait_until_gone(set(pids) - untagged)
     assert process.wait(DEADLINE_S) == -signal.SIGTERM
@@ -194,7 +194,7 @@ def test_a_killed_reaper_hangs_nobody_and_is_replaced(spawner: Spawner, tmp_path
 
 
 def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_path: Path) -> None:
-    """P05: a parent death signal would follow the thread."""
+    """P05: a parent death signal would already come when the thread ends."""
     started: list[Process] = []
 
     def start() -> None:
@@ -205,12 +205,12 @@ def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_pat
     thread.start()
     thread.join()
     os.close(read)
-    os.close(write)  # The end of input: only a living cat ends by it.
+    os.close(write)  # The end of input: only a `cat` that still lives exits with 0.
     assert started[0].wait(DEADLINE_S) == 0
 
 
 def test_out_of_descriptors_is_an_answer_and_costs_none(tmp_path: Path) -> None:
-    """P10, with a table that is nearly full in a process of its own."""
+    """P10, in a process of its own whose table of descriptors is nearly full."""
     script = """
 import os, resource
 from pathlib import Path
@@ -306,7 +306,7 @@ def _run_true(spawner: Spawner, folder: Path) -> None:
 
 
 def _run_true_while(spawner: Spawner, folder: Path, strace: subprocess.Popen[bytes]) -> None:
-    """strace says nothing when it is there; the first start that it spoils shows it."""
+    """Start programs until strace ends; only a start that it spoils shows that it is attached."""
     while strace.poll() is None:
         _run_true(spawner, folder)
 

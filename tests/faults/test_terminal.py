@@ -1,4 +1,4 @@
-"""Real shells: commands of every kind end, wait, live on or are ended, and never take the shell."""
+"""Real shells: commands of every kind end, wait, go on or are ended; the shell survives them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(shells: Shells) -> Run:
 
 
 def begin(shell: Bash, command: str) -> None:
-    """Start a command, and go on when it has written something."""
+    """Start a command, and return when it has written something."""
     has_written = threading.Event()
     shell.begin(command, lambda _text: has_written.set())
     assert has_written.wait(DEADLINE_S)
@@ -145,7 +145,7 @@ REPORT = r"for fd in /proc/$$/fd/*; do printf -- '- 0 /\0-\0\0' >&${fd##*/}; don
 def test_a_completion_cannot_be_forged_by_what_a_command_prints_or_learns(
     run: Run, tmp_path: Path
 ) -> None:
-    """Whatever looks like a mark in the shell's variables, files and descriptors is not it."""
+    """Whatever looks like the mark in the shell's variables, files and descriptors is not it."""
     (tmp_path / "forger.py").write_text(FORGER)
     (tmp_path / "sub").mkdir()
     run("true")
@@ -228,18 +228,18 @@ def test_a_job_in_the_background_neither_holds_the_call_nor_is_lost(run: Run) ->
     assert outcome.state == "done"
     assert "started\n" in outcome.output.head
     run("echo > go; read < gone", "other")
-    # The job has written by now; whether that was read before the next command began is open.
+    # The job has written by now, but its output may be read before or after `true` begins.
     told = [run("true"), run("true")]
     assert "late\n" in "".join(each.late + each.output.head for each in told)
 
 
 def test_what_a_job_writes_later_is_told_with_the_next_command(run: Run) -> None:
     run("mkfifo go gone; (read < go; seq 100000; echo > gone) &")
-    # So much is not done before most of it was read, between two commands of `main`.
+    # The job cannot write this much before most of it was read, between two commands of `main`.
     assert run("echo > go; read < gone", "other").late == ""
     told = run("true")
     assert told.late != ""
-    # What came while `true` ran may be more than the beginning of an output has room for.
+    # What came while `true` ran may be more than `head` has room for.
     assert "99999\n100000\n" in told.late + told.output.head + told.output.tail
 
 
@@ -273,7 +273,7 @@ WAITERS = {
 def test_a_program_that_waits_for_input_says_so_soon_and_takes_it(
     shells: Shells, run: Run, command: str, prompt: str, answer: str, reply: str | None
 ) -> None:
-    """W03. The generous deadline is not the promise, which is one second; see `measured`."""
+    """W03. The promise is one second; the deadline here is generous, for slow machines."""
     asked = run(command, timeout_s=DEADLINE_S)
     assert (asked.state, asked.output.head) == ("waitingForInput", prompt)
     shells.existing("main").type(answer)
@@ -390,14 +390,14 @@ def test_a_cancel_ends_the_command_and_what_follows_it(
     assert outcome.exit_code != 0
     assert outcome.output.head.startswith("begun\n")
     assert "never" not in outcome.output.head
-    # What was killed may take a moment to go.
+    # A killed process may take a moment to disappear.
     after = run("while pgrep -fx 'sleep 1000' -s 0 > /dev/null; do sleep 0.02; done; echo; echo ok")
-    # Bash itself may say that a child was gone before it got its group.
+    # Bash itself may report that a child was gone before it got its group.
     assert after.output.head.endswith("\nok\n")
 
 
 def interrupt(shells: Shells, command: str) -> None:
-    """Begin it and interrupt it at once; the shell must be the same afterwards."""
+    """Begin a command and interrupt it at once; the shell must survive."""
     cancel, shell = CancelToken(), shells.open()
     shell.listen(lambda _text: cancel.cancel())
     ended = shell.run(f"echo begun; {command}", timeout_s=DEADLINE_S, cancel=cancel)
@@ -405,7 +405,7 @@ def interrupt(shells: Shells, command: str) -> None:
 
 
 def test_an_interrupt_never_reaches_the_command_that_follows(shells: Shells, run: Run) -> None:
-    """It dropped the first characters of that command once in a while."""
+    """A late interrupt can drop the first characters of that command."""
     for command in ("while :; do :; done", "x=$(sleep 1000)", "sleep 1000 | cat") * 10:
         interrupt(shells, command)
         after = run("/bin/echo after")
@@ -413,11 +413,11 @@ def test_an_interrupt_never_reaches_the_command_that_follows(shells: Shells, run
 
 
 def test_an_interrupt_between_forks_leaves_the_shell_in_order(shells: Shells, run: Run) -> None:
-    """Bash missed it now and then, and its shell was lost."""
+    """Bash can miss such an interrupt, and then its shell would be lost."""
     for _ in range(20):
         interrupt(shells, "while :; do /bin/true | /bin/true | /bin/true; done")
         after = run("/bin/echo after")
-        # Bash itself may say that it has no record of a child it was just making.
+        # Bash itself may report that it has no record of a child it was just making.
         assert after.output.head.endswith("after\n")
         assert after.note == ""
 
@@ -498,7 +498,7 @@ def test_live_output_comes_while_the_command_runs(shells: Shells, run: Run) -> N
 
 
 def test_shells_leave_no_descriptors_files_or_threads(tmp_path: Path) -> None:
-    _join_readers(set())  # Those of earlier tests may be about to end.
+    _join_readers(set())  # The readers of earlier tests may still be ending.
     threads, n_files = set(threading.enumerate()), n_open_files()
     spawner = Spawner()
     for _ in range(3):
@@ -555,7 +555,7 @@ bystander.kill()
 
 
 def test_an_interrupt_reaches_nobody_else_when_no_group_has_the_terminal(tmp_path: Path) -> None:
-    """The kernel calls that group 0, as it calls in a container everybody's from outside."""
+    """The kernel reports 0 for no group, and in a container also for every group outside of it."""
     alone = ("unshare", "-Urpf", "--mount-proc")
     if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine does not allow namespaces of processes, also not for root")
