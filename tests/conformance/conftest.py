@@ -1,4 +1,4 @@
-"""Whom the conformance tests examine: the base layer alone, and the product as editors start it."""
+"""The servers under test: the base layer alone, and the product as editors start it."""
 
 import importlib.util
 import sys
@@ -32,7 +32,7 @@ def _spawner(command: tuple[str, ...], home: Path, stack: ExitStack) -> Spawn:
 
 @pytest.fixture(params=sorted(_subjects()))
 def spawn(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Spawn]:
-    """Start the subject, not initialized; checked and ended after the test."""
+    """Start the server under test, not initialized; check and end it after the test."""
     with ExitStack() as stack:
         yield _spawner(_subjects()[request.param], tmp_path, stack)
 
@@ -46,7 +46,7 @@ def spawn_echo(tmp_path: Path) -> Iterator[Spawn]:
 
 @pytest.fixture
 def client(spawn: Spawn) -> RawClient:
-    """The subject, initialized."""
+    """The server under test, initialized."""
     started = spawn()
     started.initialize()
     return started

@@ -1,4 +1,4 @@
-"""The base layer without a product: produces the faults that the product cannot.
+"""A server on the daemon's base layer that produces the faults that the product cannot.
 
 Run as a program. Its methods are named `test/*`; everything below them is the daemon's own code.
 """
@@ -28,7 +28,7 @@ class EchoServer:
             "test/exit": lambda _params, _context: sys.exit(7),
             "test/print": self._print,
             "test/slow": self._slow_answer,
-            # One of the methods that are served however many others wait.
+            # This method is among those that are served however many others wait.
             "conversation/close": self._finish,
             "test/nan": lambda _params, _context: {"value": float("nan"), "more": float("inf")},
             "test/surrogate": lambda _params, _context: {"text": "a\ud800b"},
@@ -63,7 +63,7 @@ class EchoServer:
         return {"stdin": os.read(0, 10).decode()}
 
     def _slow_answer(self, params: Json, context: RequestContext) -> Future[Json]:
-        """Answered by conversation/close with the same name, or refused when the client cancels."""
+        """Answer when conversation/close gives the same name; refuse when the client cancels."""
         future: Future[Json] = Future()
         if params.get("cancellable", True):
             context.cancel.on_cancel(lambda: _ignore(future.cancel()))
@@ -89,7 +89,7 @@ class EchoServer:
         return Params.model_validate(params).model_dump()
 
     def _events(self, params: Json, context: RequestContext) -> Future[Json]:
-        """A turn whose events begin before the request is answered."""
+        """Run a turn whose events begin before the request is answered."""
         conversation_id = params["conversationId"]
         context.hold(conversation_id)
         future: Future[Json] = Future()
@@ -127,7 +127,7 @@ class EchoServer:
         self._server.outbox.event(conversation_id, seq, encode(params))
 
     def _threads(self, params: Json, _context: RequestContext) -> Future[Json]:
-        """`threads` threads publish `count` events each, all at once."""
+        """Publish `count` events from each of `threads` threads, all at once."""
         future: Future[Json] = Future()
 
         def publish(conversation_id: str) -> None:
@@ -149,7 +149,7 @@ class EchoServer:
         return future
 
     def _flood(self, params: Json, _context: RequestContext) -> Json:
-        """Publish `count` events of `size` bytes from the main loop; says how far behind we are."""
+        """Publish `count` events of `size` bytes from the main loop; answer how much is queued."""
         for number in range(params["count"]):
             title = f"{number} ".ljust(params["size"], "x")
             self._publish("flood", {"type": "notice", "title": title})
@@ -169,7 +169,7 @@ class EchoServer:
         return {"queuedBytes": queued_bytes}
 
     def _ask(self, params: Json, context: RequestContext) -> Future[Json]:
-        """Ask the client and return what came of it."""
+        """Ask the client, and answer with the outcome."""
         future: Future[Json] = Future()
 
         def work() -> None:
@@ -193,7 +193,7 @@ class EchoServer:
 
 
 def _ignore(_result: object) -> None:
-    """Make a callback of a function with a result."""
+    """Discard a result, so that a function that returns one can serve as a callback."""
 
 
 if __name__ == "__main__":

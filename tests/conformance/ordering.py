@@ -1,7 +1,7 @@
 """The order rules of protocol.md, as far as the traffic of one client shows them.
 
-Seen: O1 and the epoch, O3, O4, O5, O6, O7. Not seen: O2 (disk), O8 (no rule), O9 and O10 (effects).
-Only what is surely wrong counts: a conversation may be followed from its middle.
+Checked: O1 and the epoch, O3, O4, O5, O6, O7. Not: O2 (disk), O8 (no rule), O9, O10 (effects).
+Only certain violations count, because a client may follow a conversation from its middle.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Conversation:
 
 
 class OrderingChecker:
-    """Feed it everything that is sent and received; `violations` says what was out of order."""
+    """Feed it everything that is sent and received; `violations` lists what was out of order."""
 
     def __init__(self) -> None:
         self.violations: list[str] = []
@@ -73,7 +73,7 @@ class OrderingChecker:
                 if known.last_seq is not None and params["id"] not in known.asked:
                     self._violation("O5", f"{params['id']} is asked before it was requested")
             case None:
-                # Also one that was refused is over: its `clientRequestId` may be used again.
+                # A refused request is over too: its `clientRequestId` may be used again.
                 request = self._requests.pop(json.dumps(message.get("id")), None)
                 if request is not None and isinstance(message.get("result"), dict):
                     self._on_result(request, message["result"])
@@ -146,7 +146,7 @@ class OrderingChecker:
         known.streamed_items.add(item_id)
         if item_id in known.ended_items:
             self._violation("O4", f"delta of {item_id} after item.completed")
-        # Dropped text leaves a hole; text that comes twice is wrong.
+        # Dropped text leaves a hole, which is allowed; text that comes twice is wrong.
         if params["offset"] < known.n_streamed[stream]:
             self._violation("delta", f"{stream}: offset {params['offset']} was sent before")
         known.n_streamed[stream] = params["offset"] + len(params["text"])
@@ -156,7 +156,7 @@ class OrderingChecker:
             self._violation("O1", f"gap from {params['fromSeq']} after seq {known.last_seq}")
         known.last_seq = params["toSeq"]
         known.status = None
-        # What happened in between is not known: items may have begun or ended.
+        # What happened in the gap is unknown: items may have begun or ended.
         known.started_items.clear()
         known.streamed_items.clear()
         known.asked = dict.fromkeys(known.asked, "")

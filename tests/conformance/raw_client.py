@@ -25,11 +25,11 @@ Json = dict[str, Any]
 Predicate = Callable[[Json], bool]
 WITHIN_S = 90.0
 SURVIVORS_WITHIN_S = 60.0
-"""The promise is two seconds; what is left behind for good is there after any time."""
+"""The promise is two seconds, but a process that was really left behind outlives any deadline."""
 
 
 class RpcError(Exception):
-    """The error a request was answered with; a handler raises it to answer with one."""
+    """The error that a request was answered with. A handler raises it to answer with an error."""
 
     def __init__(self, error: Json) -> None:
         super().__init__(json.dumps(error))
@@ -39,7 +39,7 @@ class RpcError(Exception):
 
 
 class NoAnswer(Exception):  # noqa: N818 - not an error but a habit of clients.
-    """A handler raises it to leave the daemon waiting."""
+    """Raised by a handler to leave the daemon waiting."""
 
 
 def frame(body: bytes | Json | list[Any]) -> bytes:
@@ -54,9 +54,9 @@ class RawClient:
         self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], *, reading: bool
     ) -> None:
         self.tag = f"OH_TEST_RUN={uuid.uuid4().hex}"
-        """In the environment of the daemon and of all it starts."""
+        """An environment variable of the daemon and of all that it starts."""
         self.capabilities: Json = {}
-        """What the daemon said that it can do, when it was initialized."""
+        """The capabilities in the daemon's answer to `initialize`."""
         self.messages: list[Json] = []
         self.ordering = OrderingChecker()
         self._problems: list[str] = []
@@ -92,7 +92,7 @@ class RawClient:
         *,
         reading: bool = True,
     ) -> Self:
-        """`env` is laid over ours. With `reading=False` it reads nothing until `read_on`."""
+        """Start with `env` laid over ours. With `reading=False`, read nothing until `read_on`."""
         return cls(argv, cwd, {**os.environ, **(env or {})}, reading=reading)
 
     def __enter__(self) -> Self:
@@ -109,7 +109,7 @@ class RawClient:
     def initialize(
         self, folders: Sequence[Path] = (), *, params: Json | None = None, **ours: Any
     ) -> Json:
-        """`ours` is our block: client, features, events, trust … `params` are LSP's, laid over."""
+        """Initialize; `ours` is our block (client, features, trust …), `params` override LSP's."""
         named = [{"uri": folder.as_uri(), "name": folder.name} for folder in folders]
         result = self.request(
             "initialize",
@@ -126,15 +126,15 @@ class RawClient:
         return result
 
     def request(self, method: str, params: Any = None, *, within_s: float = WITHIN_S) -> Any:
-        """The result. Raises `RpcError`."""
+        """Send a request and return its result. Raises `RpcError`."""
         return self.result_of(self.send_request(method, params), within_s=within_s)
 
     def error(self, method: str, params: Any = None, *, within_s: float = WITHIN_S) -> RpcError:
-        """The error that this request is answered with."""
+        """Send a request and return the error that it is answered with."""
         return self.error_of(self.send_request(method, params), within_s=within_s)
 
     def send_request(self, method: str, params: Any = None, request_id: Any = None) -> Any:
-        """Send and do not wait; returns the id for `result_of` or `answer_to`."""
+        """Send without waiting; return the id for `result_of` or `answer_to`."""
         if request_id is None:
             request_id = next(self._ids)
         message = {"jsonrpc": "2.0", "id": request_id, "method": method}
@@ -145,7 +145,7 @@ class RawClient:
         self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
 
     def send(self, body: bytes | Json | list[Any]) -> None:
-        """One well-formed frame; which answer it must get follows from its body."""
+        """Send one well-formed frame; its body decides which answer must come."""
         message = body if isinstance(body, dict) else _parsed(body)
         answered, is_due = _due_answer(message)
         if is_due:
@@ -156,7 +156,7 @@ class RawClient:
         self.send_raw(frame(body))
 
     def expect(self, request_id: Any) -> None:
-        """One more answer with this id must come, for what is sent by `send_raw`."""
+        """Expect one more answer with this id, for a message that is sent with `send_raw`."""
         with self._changed:
             self._expected[json.dumps(request_id)] += 1
 
@@ -167,16 +167,16 @@ class RawClient:
                 rest = rest[os.write(self._pipe("stdin").fileno(), rest) :]
 
     def answer(self, method: str, handler: Callable[[Json], Any]) -> None:
-        """How the daemon's requests are answered: with what `handler` returns for the params.
+        """Answer the daemon's requests of this method with what `handler` returns for their params.
 
-        It may return a future, raise `RpcError` or `NoAnswer`. Without one it is -32601.
+        It may return a future, or raise `RpcError` or `NoAnswer`. No handler means error -32601.
         """
         self._handlers[method] = handler
 
     def forget(self) -> None:
-        """For the next test on this connection: no message has come, nothing can be answered.
+        """Forget the messages and handlers, for the next test on this connection.
 
-        Ids are free again; only a request that waits for its answer is still checked by `close`.
+        Answered ids may be used again; `close` still checks the requests that wait for an answer.
         """
         with self._changed:
             self.messages.clear()
@@ -189,14 +189,14 @@ class RawClient:
 
     @property
     def events(self) -> list[Json]:
-        """Params of every conversation/event so far."""
+        """The params of every conversation/event so far."""
         return self.notifications("conversation/event")
 
     def notifications(self, method: str) -> list[Json]:
         return [m["params"] for m in list(self.messages) if m.get("method") == method]
 
     def wait_for(self, predicate: Predicate, within_s: float = WITHIN_S, *, nth: int = 1) -> Json:
-        """The `nth` message of the whole connection for which `predicate` holds."""
+        """Wait for the `nth` message of the whole connection for which `predicate` holds."""
         index = n_found = 0
 
         def is_found() -> bool:
@@ -212,7 +212,7 @@ class RawClient:
     def wait_for_event(
         self, wanted: str | Predicate, within_s: float = WITHIN_S, *, nth: int = 1
     ) -> Json:
-        """Params of the `nth` conversation/event of a type, or whose params fit a predicate."""
+        """Wait for the `nth` conversation/event of a type or for a predicate; return its params."""
 
         def is_event(message: Json) -> bool:
             if message.get("method") != "conversation/event":
@@ -226,7 +226,7 @@ class RawClient:
         self._wait(lambda: text in self.stderr, within_s)
 
     def answer_to(self, request_id: Any, *, within_s: float = WITHIN_S, nth: int = 1) -> Json:
-        """The whole answer with this id (the `nth` with that id)."""
+        """Wait for the `nth` answer with this id, and return the whole message."""
         with self._changed:
             answers = self._answers[json.dumps(request_id)]
         self._wait(lambda: len(answers) >= nth, within_s)
@@ -253,18 +253,18 @@ class RawClient:
         return b"".join(self._stderr).decode("utf-8", "replace")
 
     def read_on(self) -> None:
-        """Begin to read, for a client that was started with `reading=False`."""
+        """Begin to read, if the client was started with `reading=False`."""
         self._may_read.set()
 
     def close_stdin(self) -> None:
         self._pipe("stdin").close()
 
     def close_stdout(self) -> None:
-        """For a client that does not read: nobody can write to it any more."""
+        """Close our end of the output, which is not being read, so that no one can write to it."""
         self._pipe("stdout").close()
 
     def exit_code(self, *, within_s: float = WITHIN_S) -> int:
-        """Wait for the end of the process and of its output."""
+        """Wait until the process and its output have ended; return the exit code."""
         code = self.process.wait(within_s)
         self._may_read.set()
         for thread in self._threads:
@@ -272,7 +272,7 @@ class RawClient:
         return code
 
     def close(self) -> int:
-        """End the daemon as a vanished editor does, check everything; returns the exit code."""
+        """End the daemon like an editor that vanishes, check everything, return the exit code."""
         was_running = self.process.poll() is None
         self.close_stdin()
         try:
@@ -282,7 +282,7 @@ class RawClient:
         problems = [*self._problems, *self.ordering.violations]
         for key in self._expected.keys() | self._answers.keys():
             n_answers, n_expected = len(self._answers[key]), self._expected[key]
-            # Whoever ends it from outside, or makes it give up, cannot expect all answers.
+            # A daemon that was ended from outside, or that gave up, need not answer everything.
             if n_answers > n_expected or (n_answers < n_expected and was_running and code == 0):
                 problems.append(f"id {key}: {n_answers} answers instead of {n_expected}")
         assert problems == [], problems
@@ -290,7 +290,7 @@ class RawClient:
         return code
 
     def kill(self) -> None:
-        """SIGKILL, unless it has ended; nothing is checked."""
+        """Send SIGKILL if the daemon still runs; check nothing."""
         if self.process.poll() is None:
             self.process.kill()
         self.exit_code()
@@ -298,7 +298,7 @@ class RawClient:
             self._pipe(name).close()
 
     def survivors(self, within_s: float = SURVIVORS_WITHIN_S) -> list[int]:
-        """Processes that the daemon or its children started and that still live after a while."""
+        """Return all processes of the daemon and its children that still live at the deadline."""
         deadline = time.monotonic() + within_s
         while (found := self._tagged_processes()) and time.monotonic() < deadline:
             threading.Event().wait(0.02)
@@ -345,7 +345,7 @@ class RawClient:
             return None
         length = int(header.split(b":")[1])
         body = stream.read(length)
-        # Half a frame at the end is what a killed process leaves.
+        # A killed process may leave half a frame at the end.
         return json.loads(body, parse_constant=self._on_constant) if len(body) == length else None
 
     def _on_constant(self, name: str) -> None:
@@ -401,7 +401,7 @@ def _no_constant(name: str) -> None:
 
 
 def _due_answer(message: Any) -> tuple[Any, bool]:
-    """The id of the answer that this message must get, and whether it must get one."""
+    """Return the id of the answer that this message must get, and whether it must get one."""
     if not isinstance(message, dict):
         return None, True
     found = cast("Json", message)

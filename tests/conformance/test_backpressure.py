@@ -1,4 +1,4 @@
-"""Group 8: a client that is slow, or does not read at all, costs bounded memory and no event."""
+"""Group 8: a client that is slow or never reads costs bounded memory and loses no logged event."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 
 def started_deaf(spawn_echo: Spawn) -> RawClient:
-    """It has asked for `initialize` and reads nothing."""
+    """Start a server for a client that has sent `initialize` and reads nothing."""
     echo = spawn_echo(reading=False)
     echo.send_request("initialize", {"capabilities": {}})
     return echo
@@ -42,7 +42,7 @@ def test_a_stalled_client_is_told_the_gap_once_and_nothing_is_lost_from_the_log(
     echo = started_deaf(spawn_echo)
     floods = [echo.send_request("test/flood", {"count": 100, "size": 10_000}) for _ in range(20)]
     echo.close_stdin()
-    # Only when all is published, and nobody can catch up in between, is anything read.
+    # Read only when everything is published, so that the client cannot catch up in between.
     echo.wait_for_stderr("2000 published")
     echo.read_on()
     assert echo.exit_code() == 0

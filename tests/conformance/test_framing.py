@@ -1,4 +1,4 @@
-"""Group 1: bytes that are, or are not, messages; and what may be done with ids, params, results."""
+"""Group 1: which bytes are a message, and which ids, params and results are allowed."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Spawn = Callable[..., RawClient]
 
 
 def assert_alive(client: RawClient) -> None:
-    """The next request is answered."""
+    """Check that the next request is answered."""
     assert client.error("no/suchMethod").code == -32601
 
 
@@ -26,7 +26,7 @@ def request_bytes(request_id: Any, method: str = "no/suchMethod") -> bytes:
 
 
 def null_error(client: RawClient, nth: int = 1) -> RpcError:
-    """The nth error answer without an id."""
+    """Wait for the nth error answer without an id."""
     return client.error_of(None, nth=nth)
 
 
@@ -147,7 +147,7 @@ def test_a_header_without_a_length_is_answered_and_passed_over(
 )
 def test_a_stream_that_cannot_be_read_ends_the_daemon(client: RawClient, garbage: bytes) -> None:
     client.expect(None)
-    with suppress(BrokenPipeError):  # It need not read to the end of what it refuses.
+    with suppress(BrokenPipeError):  # The daemon need not read all of what it refuses.
         client.send_raw(garbage)
     assert client.exit_code() == 3
     lines = [line for line in client.stderr.splitlines() if line.startswith("oh-daemon: ")]

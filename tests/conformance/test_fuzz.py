@@ -1,4 +1,4 @@
-"""Group 11: whatever comes, every request is answered exactly once and the daemon lives."""
+"""Group 11: whatever arrives, every request is answered exactly once and the daemon lives on."""
 
 import json
 import os
@@ -56,7 +56,7 @@ relaxed = settings(
 
 
 def send_frame(client: RawClient, content: Any) -> None:
-    """Ids are ours, so that each is used once; everything else is as it comes."""
+    """Send generated content as it is, but with ids of our own, so that each is used only once."""
     if isinstance(content, tuple):
         message, has_id = content
         client.send({**message, "id": os.urandom(8).hex()} if has_id else message)

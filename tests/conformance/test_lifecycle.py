@@ -151,7 +151,7 @@ def test_a_signal_is_a_clean_end(client: RawClient, number: int) -> None:
 
 
 def test_a_signal_right_after_an_answer_is_not_lost(spawn_echo: Spawn) -> None:
-    # Python's own handler missed one that came just before the main thread waited.
+    # Python's own handler missed a signal that came just before the main thread began to wait.
     for _ in range(5):
         echo = spawn_echo()
         echo.initialize()
@@ -197,7 +197,7 @@ daemon.wait()
 def test_the_daemon_ends_when_the_editor_is_killed_though_the_pipes_stay_open(
     tmp_path: Path,
 ) -> None:
-    # The pipes belong to the test, so the end of input does not come when the editor dies.
+    # The pipes belong to the test, so the input does not end when the editor dies.
     script = tmp_path / "editor.py"
     script.write_text(EDITOR)
     server = [sys.executable, str(Path(__file__).with_name("echo_server.py"))]
@@ -205,12 +205,12 @@ def test_the_daemon_ends_when_the_editor_is_killed_though_the_pipes_stay_open(
         client.initialize(params={"processId": client.process.pid})
         client.request("test/echo")
         client.process.kill()
-        # The output ends only when the daemon, its last holder, has ended too.
+        # The output ends only when the daemon, the last to hold it, has ended too.
         client.exit_code()
         assert "stopped in order" in client.stderr
 
 
 def test_a_parent_that_is_not_there_is_not_watched(spawn: Spawn) -> None:
     client = spawn()
-    client.initialize(params={"processId": 2**30})  # More than Linux ever gives.
+    client.initialize(params={"processId": 2**30})  # Larger than any process id on Linux.
     assert client.error("no/suchMethod").code == -32601
