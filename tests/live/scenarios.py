@@ -1,6 +1,6 @@
-"""What a person would try first, each with files to begin with and a check that runs something.
+"""Tasks that a person would try first, each with its files and a check that runs something.
 
-`carry_out` lets `oh-daemon run` do one in a folder; which model it asks is up to the environment.
+`carry_out` lets `oh-daemon run` do one in a folder; the environment decides which model it asks.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LIMITS = ("--ask", "never", "--max-steps", "40", "--max-cost", "1")
 
 @dataclass(frozen=True)
 class Done:
-    """What a scenario came to."""
+    """The outcome of a scenario."""
 
     folder: Path
     said: str
-    """All that `run` printed: the agent's words are in it."""
+    """All that `run` printed, which includes the agent's words."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Scenario:
 
 
 def prepare(scenario: Scenario, folder: Path) -> None:
-    """The project as the user has it: its files, in git."""
+    """Make the project as the user has it: its files, in git."""
     for name, text in scenario.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,12 +44,12 @@ def prepare(scenario: Scenario, folder: Path) -> None:
 
 
 def carry_out(scenario: Scenario, folder: Path, env: Mapping[str, str]) -> Ran:
-    """Let the agent do it, in a prepared folder."""
+    """Let the agent do the task in a prepared folder."""
     return end(start([SCRIPT, "run", scenario.task, *_LIMITS], folder, env), within_s=1200)
 
 
 def python(folder: Path, *args: str) -> str:
-    """What this interpreter prints there; it must end well."""
+    """Return what this interpreter prints in the folder; it must exit with 0."""
     done = _python(folder, *args)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
@@ -61,7 +61,7 @@ def tests_pass(folder: Path) -> bool:
 
 def _python(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV"))}
-    # Its compiled files would be taken for changes of the agent.
+    # Compiled files would be taken for changes by the agent.
     quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(
         [sys.executable, *args],
@@ -102,7 +102,7 @@ def test_between_the_two_in_the_middle_of_four():
 def _is_fixed(done: Done) -> None:
     assert tests_pass(done.folder)
     assert (done.folder / "test_stats.py").read_text("utf-8") == _MEDIAN_TEST
-    # Not only what the tests ask for.
+    # Check more than the tests ask for.
     shown = "from stats import median; print(median([8, 2]), median([5]))"
     assert python(done.folder, "-c", shown) == "5.0 5"
 
@@ -114,7 +114,7 @@ def _is_added(done: Done) -> None:
     shown = "from text import slugify; print(slugify('  Hello, big   World! '), slugify('a--b'))"
     assert python(done.folder, "-c", shown) == "hello-big-world a-b"
     assert tests_pass(done.folder)
-    # Tests that a wrong function passes are none.
+    # Tests that pass with a wrong function do not count.
     module = done.folder / "text.py"
     right = module.read_text("utf-8")
     module.write_text(f"{right}\n\ndef slugify(text):\n    return text\n", "utf-8")

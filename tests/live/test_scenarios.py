@@ -1,4 +1,4 @@
-"""`make test-live`: a real model does what a person would try, and something is run to see it."""
+"""`make test-live`: a real model does what a person would try, and something is run to check it."""
 
 import os
 from pathlib import Path
