@@ -11,13 +11,13 @@ from typing import Any
 
 SCRIPT = Path(sys.executable).with_name("oh-daemon")
 NO_TITLES = {"OH_DAEMON_TITLES": "false"}
-"""Scripts of the fake model count requests."""
+"""A request for a title would disturb the fake model's scripts, which count requests."""
 _OURS = ("OH_DAEMON", "_API_KEY")
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How it ended."""
+    """How the process ended."""
 
     code: int
     out: str
@@ -25,7 +25,7 @@ class Ran:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """This process's, without any model or key of whoever runs the tests."""
+    """Return this process's environment, without any model or key of whoever runs the tests."""
     kept = {k: v for k, v in os.environ.items() if not any(word in k for word in _OURS)}
     return {**kept, "HOME": str(home), "OH_DAEMON_HOME": str(home), **NO_TITLES, **more}
 

@@ -1,4 +1,4 @@
-"""One world per test. In the modules that are marked `one_daemon` they share a daemon."""
+"""One world per test. The tests of modules that are marked `one_daemon` share a daemon."""
 
 import subprocess
 from collections.abc import Generator, Iterator

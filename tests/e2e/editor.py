@@ -26,7 +26,7 @@ class Buffer:
 
 
 class Editor:
-    """Honest by itself; each entry of `habits` is how it treats one edit, in order."""
+    """Honest by default; each entry of `habits` decides how one edit is treated, in order."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class Editor:
         self.requests: list[tuple[str, Json]] = []
         self.habits: list[Callable[[Buffer], Json | None]] = []
         self.is_silent = False
-        """It does not tell about changes."""
+        """Whether it keeps quiet about its changes."""
         self.telling = threading.Thread()
-        """Tells about one later."""
+        """The thread that tells about a change later."""
         params = {"capabilities": {"general": general, **(capabilities or {})}}
         self.client = world.daemon(params=params, features=features)
         self.client.answer("editor/applyEdit", self._on_apply)
@@ -55,7 +55,7 @@ class Editor:
         world.stack.callback(self._close_all)
 
     def open(self, path: Path, typed: str | None = None) -> Buffer:
-        """Open a file; with `typed`, the user has made this of it and not saved."""
+        """Open a file; `typed` is the text that the user has made of it and not saved."""
         saved = path.read_bytes().decode("utf-8-sig") if path.exists() else ""
         buffer = self.buffers[path.as_uri()] = Buffer(path, saved, saved)
         document = {"uri": path.as_uri(), "languageId": "text", "version": 1, "text": saved}
@@ -65,7 +65,7 @@ class Editor:
         return buffer
 
     def _close_all(self) -> None:
-        """For the next test on this connection."""
+        """Close all buffers, for the next test on this connection."""
         if self.client.process.poll() is None:
             for uri in self.buffers:
                 self.client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
@@ -84,7 +84,7 @@ class Editor:
         self.client.notify("textDocument/didChange", change)
 
     def edits(self) -> list[Json]:
-        """The params of every edit that was asked for."""
+        """Return the params of every edit that was asked for."""
         return [params for method, params in self.requests if method.endswith("applyEdit")]
 
     def _on_apply(self, params: Json) -> Json:
@@ -176,7 +176,7 @@ def ignore(_buffer: Buffer) -> None:
 
 
 def late(editor: Editor) -> Callable[[Buffer], None]:
-    """Do it, and tell a moment after the answer."""
+    """Do the edit, but tell the daemon about it only a moment after the answer."""
 
     def habit(buffer: Buffer) -> None:
         editor.is_silent = True
@@ -187,5 +187,5 @@ def late(editor: Editor) -> Callable[[Buffer], None]:
 
 
 def typing(editor: Editor, change: Callable[[str], str]) -> Callable[[Buffer], None]:
-    """The user types while the edit is under way."""
+    """Let the user type while the edit is in progress."""
     return lambda buffer: editor.type(buffer.path, change(buffer.text))

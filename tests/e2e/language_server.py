@@ -1,6 +1,6 @@
-"""The language server of the test editor: it knows every `def` of the project's Python files.
+"""The language server of the test editor, which knows every `def` of the project's Python files.
 
-Honest by itself, also about the columns of the negotiated encoding; tests replace single answers.
+Honest by default, also about columns in the negotiated encoding; tests replace single answers.
 """
 
 import re
@@ -16,7 +16,7 @@ FEATURES: Json = {**OURS, "diagnostics": True, "languageRequests": True}
 
 
 class LanguageServer:
-    """`oops` is an error in it, `hmm` a warning."""
+    """Reports `oops` as an error and `hmm` as a warning."""
 
     def __init__(self, world: World, editor: Editor) -> None:
         self._project = world.project
@@ -57,7 +57,7 @@ class LanguageServer:
         ]
 
     def texts(self) -> dict[str, str]:
-        """What the user sees: buffers over files."""
+        """Return what the user sees: the text of a buffer takes precedence over the file's."""
         paths = sorted(self._project.rglob("*.py"))
         on_disk = {path.as_uri(): path.read_bytes().decode() for path in paths}
         return on_disk | {uri: buffer.text for uri, buffer in self._editor.buffers.items()}

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 def daemon(world: World, *, status: str = "running", **servers: Json) -> RawClient:
-    """A daemon whose servers have come to this status."""
+    """Start a daemon and wait until one of its servers has this status."""
     client = world.daemon(settings={"mcpServers": servers})
     client.request("mcp/list")
     told(client, lambda server: server["status"] == status)
@@ -29,7 +29,7 @@ def stand(client: RawClient, name: str = "shop") -> Json:
 
 
 def told(client: RawClient, is_wanted: Callable[[Json], bool]) -> Json:
-    """The server in the first `mcp/statusChanged` that is wanted."""
+    """Wait for the first `mcp/statusChanged` with a wanted server; return its first server."""
 
     def is_found(message: Json) -> bool:
         return message.get("method") == "mcp/statusChanged" and any(
@@ -40,13 +40,13 @@ def told(client: RawClient, is_wanted: Callable[[Json], bool]) -> Json:
 
 
 def offered(world: World) -> list[str]:
-    """What the last request offers the model of MCP servers."""
+    """Return the names of the MCP tools that the last request offers the model."""
     tools = world.llm.requests[-1].body.get("tools", ())
     return [t["function"]["name"] for t in tools if "__" in t["function"]["name"]]
 
 
 def free_port() -> int:
-    """Below those that the system gives away by itself, so that it is free until it is used."""
+    """Return a port below those that the system assigns, so that it stays free until it is used."""
     while True:
         port = random.randrange(20_000, 32_000)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -60,7 +60,7 @@ def serving(
     *words: str,
     program: str = mcp_server.__file__,
 ) -> Generator[int]:
-    """One of these servers on a port of this machine, which it listens on by now."""
+    """Run one of these servers on a port of this machine, which it already listens on."""
     port = port or free_port()
     argv = [sys.executable, program, transport, str(port), *words]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""Approvals as durable objects: nothing runs that nobody allowed, and no question is lost."""
+"""Approvals as durable objects: nothing runs unless it was allowed, and no question is lost."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def touch(name: str) -> Step:
 
 
 def asked(client: RawClient, *, nth: int = 1) -> Json:
-    """The nth approval of this connection."""
+    """Wait for the nth approval of this connection."""
     return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
 
 
@@ -80,7 +80,7 @@ def test_a_risky_command_waits_for_the_exact_answer_and_runs_once(world: World) 
 
 
 def request_of(client: RawClient, *, nth: int = 1) -> Json:
-    """The nth question to the client, which a test may answer itself."""
+    """Wait for the nth approval request to the client, which a test may answer itself."""
     return client.wait_for(lambda m: m.get("method") == "approval/request", nth=nth)
 
 
@@ -98,7 +98,7 @@ def test_the_client_is_asked_and_its_answer_counts_only_when_it_was_offered(worl
         request = request_of(client, nth=n)
         assert request["params"] == approval
         reply(client, request, answer)
-        # Nothing is decided, so whoever looks again is asked again.
+        # Nothing is decided, so a client that subscribes again is asked again.
         client.request("conversation/subscribe", named)
     reply(client, request_of(client, nth=6), {"optionId": "allow-once"})
     reply(client, request_of(client, nth=7), {"optionId": "reject", "feedback": "one is enough"})
@@ -338,7 +338,7 @@ def test_tools_without_effect_never_ask_and_are_never_refused(
     assert "approval.requested" not in [event["type"] for event in events]
     ended = [event["item"] for event in events if event["type"] == "item.completed"]
     tools = [(item["tool"], item["status"]) for item in ended if item.get("tool")]
-    # The first two run side by side.
+    # The first two tools run side by side.
     names = (*sorted(name for name, _ in tools[:2]), tools[-1][0])
     assert (names, {status for _, status in tools}) == (("think", "todo", "finish"), {"completed"})
 

@@ -1,4 +1,4 @@
-"""Conversations branch, and go back: other ways from the same beginning."""
+"""Conversations branch and go back: different continuations of the same beginning."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def messages(world: World, nth: int) -> list[Json]:
-    """Of the nth request to the model: role and text of each but the system prompt."""
+    """Return role and text of the messages in the nth request, without the system prompt."""
     return world.llm.requests[nth].body["messages"][1:]
 
 
@@ -114,7 +114,7 @@ def git(world: World, *words: str) -> str:
 
 
 def texts(world: World) -> dict[str, bytes]:
-    """Every file of the project, without git's and ours."""
+    """Return every file of the project, without git's and ours."""
     paths = (path for path in world.project.rglob("*") if path.is_file())
     found = {str(path.relative_to(world.project)): path.read_bytes() for path in paths}
     return {name: data for name, data in found.items() if not name.startswith((".git/", ".open"))}
@@ -131,7 +131,7 @@ mkdir -p build && echo x > build/ignored
 
 
 def committed(world: World) -> dict[str, bytes]:
-    """A repository with files of several kinds, and what they hold."""
+    """Commit files of several kinds to a repository, and return what they hold."""
     files = {
         "a.txt": b"one\r\ntwo\r\n",
         "b.txt": b"\xef\xbb\xbfb\n",
@@ -183,7 +183,7 @@ def test_a_rollback_takes_back_commands_and_edits_and_leaves_git_alone(world: Wo
     rolled_back = client.wait_for_event("conversation.rolledBack")["event"]
     assert (rolled_back["toItemId"], rolled_back["files"]) == (second, "restore")
 
-    # The conversation goes on as if that had not been said, also opened again.
+    # The conversation goes on as if that had not been said, and still does when opened again.
     assert done["conversation"]["messageCount"] == 2
     client.request("conversation/close", named)
     assert [i["kind"] for i in shown(client, named["conversationId"])] == [
@@ -236,13 +236,13 @@ def test_what_the_user_saves_while_a_command_runs_stays_theirs(world: World) -> 
     editor = Editor(world)
     named = {"conversationId": world.start(editor.client)}
     editor.client.wait_for(lambda m: "begun" in (m.get("params") or {}).get("text", ""))
-    with gate.open("w"):  # Opens when the command does, and lets it go on.
+    with gate.open("w"):  # The gate opens when the command does, and lets it go on.
         for path, typed in ((mine, "one\n"), (both, "one\n2\n3\n4\n")):
             editor.open(path, typed=typed)
             editor.save(path)
-        editor.client.request("daemon/status")  # So the daemon has heard of it.
+        editor.client.request("daemon/status")  # It has heard of the changes when it answers.
     world.turn(editor.client)
-    editor.open(both)  # It takes up what the command wrote.
+    editor.open(both)  # The buffer takes up what the command wrote.
     [command] = editor.client.request("checkpoint/list", named)["checkpoints"]
     assert command["nFiles"] == 2
     back = {**named, "checkpointId": command["id"]}

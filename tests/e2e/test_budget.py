@@ -1,4 +1,4 @@
-"""Limits of cost beyond one turn: of a conversation, and of a day over all daemons."""
+"""Cost limits beyond one turn: for a conversation, and for a day over all daemons."""
 
 from typing import Any
 

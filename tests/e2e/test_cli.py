@@ -259,7 +259,7 @@ def test_rollback_takes_back_the_last_message_with_its_files_around_what_changed
     b.write_text("mine\n")
     name = id_of(world)[:8]
 
-    # No model is needed, and none is asked.
+    # A rollback needs no model, and asks none.
     world.variables = {"OH_DAEMON_MODEL": ""}
     ran = run(world, "rollback", name, "--dry-run")
     assert (ran.code, a.read_text()) == (1, "two\n")
@@ -306,7 +306,7 @@ def test_options_beat_the_settings_file_and_the_environment(world: World) -> Non
 
 
 def on_terminal(world: World, *args: str, typed: bytes) -> tuple[int, str]:
-    """Run with a terminal as stdin and answer the first question; (exit code, what it printed)."""
+    """Run with a terminal as stdin and answer the first question; return exit code and output."""
     ours, theirs = pty.openpty()
     process = begin(world, "run", "Do it", *args, stdin=theirs, start_new_session=True)
     os.close(theirs)
@@ -496,4 +496,4 @@ def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 4096)
     except OSError:
-        return b""  # The other side is closed.
+        return b""  # The other side has closed.

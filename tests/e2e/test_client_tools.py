@@ -1,4 +1,4 @@
-"""Tools that the client brings along: offered, asked about, called there, and what goes wrong."""
+"""Tools that the client provides: offered, asked about, called there, and what goes wrong."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ ASKED = {"approval": "askRisky"}
 
 
 def run(world: World, client: RawClient, *steps: Step, **params: Any) -> list[Json]:
-    """One conversation with all tools; its tool calls that ended."""
+    """Run one conversation with all tools; return its tool calls that ended."""
     world.script(*steps, say("Done."))
     world.start(client, clientTools=[READ, CLOSE, BRIEF], **params)
     world.turn(client)

@@ -1,4 +1,4 @@
-"""Secrets for commands: a command that names one gets it, is asked about, and no other has it."""
+"""Secrets for commands: a command gets one if it names it and is asked about; no other has it."""
 
 import hashlib
 from pathlib import Path
@@ -15,7 +15,7 @@ VALUE = 'it\'s a shop-token of 2026, "quoted" $HOME'
 PRINTED = hashlib.sha256(VALUE.encode()).hexdigest()
 PRINT = 'printf %s "$SHOP_TOKEN" | sha256sum; echo "$SHOP_TOKEN"'
 LOOK = "env | grep -c ^SHOP"
-"""Names no secret, only the beginning of one."""
+"""A command that names no secret, only the beginning of one."""
 
 
 def test_an_editor_lends_a_secret_to_commands_that_name_it(world: World) -> None:

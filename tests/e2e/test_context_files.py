@@ -64,7 +64,7 @@ def test_a_folders_own_file_comes_with_the_first_look_into_it(world: World) -> N
     assert results(world).count("The web part uses Svelte.") == 1
     assert items(client, "toolCall")[0]["meta"]["contextFiles"] == ["web/AGENTS.md"]
 
-    # It is not told again by another daemon that goes on with the conversation.
+    # Another daemon that goes on with the conversation does not tell it again.
     client.request("shutdown")
     client.notify("exit")
     second = world.daemon()

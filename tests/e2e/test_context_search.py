@@ -1,4 +1,4 @@
-"""What a message can mention is found by a few letters, best first."""
+"""A few letters find what a message can mention, best match first."""
 
 import subprocess
 from typing import Any

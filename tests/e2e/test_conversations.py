@@ -120,7 +120,7 @@ def test_pages_of_items_events_and_lists_join_without_hole_or_overlap(world: Wor
 
 
 def test_a_page_of_some_types_is_full_however_many_others_are_between(world: World) -> None:
-    """An empty page would look like the end to a client that pages."""
+    """A client that reads page by page would take an empty page for the end."""
     world.script(*[call("think", thought=f"{n}") for n in range(40)], say("Done."))
     client = world.daemon()
     named: Json = {"conversationId": world.start(client)}

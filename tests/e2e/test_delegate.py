@@ -1,4 +1,4 @@
-"""Sub-agents: conversations that work for another one, through the real daemon."""
+"""Sub-agents: conversations that work for another conversation, through the real daemon."""
 
 import json
 import threading
@@ -26,18 +26,18 @@ def task(words: str, agent: str = "general", **more: Any) -> Json:
 
 
 def script(world: World, **scripts: list[Step]) -> None:
-    """One script per conversation, by the first word that it was given."""
+    """Give each conversation a script, by the first word that it was given."""
     world.llm.play(keyed(lambda request: first_user_text(request).split()[0], scripts))
 
 
 def of(client: RawClient, conversation: str, kind: str) -> list[Json]:
-    """Events of one conversation and type."""
+    """Return the events of one conversation and type."""
     ours = (each for each in client.events if each["conversationId"] == conversation)
     return [each["event"] for each in ours if each["event"]["type"] == kind]
 
 
 def child_of(client: RawClient, *, nth: int = 1) -> str:
-    """The conversation of the nth sub-agent that was announced."""
+    """Wait for the nth sub-agent to be announced; return its conversation."""
 
     def is_announced(params: Json) -> bool:
         event = params["event"]
@@ -47,7 +47,7 @@ def child_of(client: RawClient, *, nth: int = 1) -> str:
 
 
 def wait_for_end(client: RawClient, conversation: str, *, nth: int = 1) -> Json:
-    """The nth turn that ends in this conversation."""
+    """Wait for the nth turn that ends in this conversation."""
 
     def is_end(params: Json) -> bool:
         is_its = params["conversationId"] == conversation
@@ -57,7 +57,7 @@ def wait_for_end(client: RawClient, conversation: str, *, nth: int = 1) -> Json:
 
 
 def result_of(client: RawClient, *, nth: int = 1) -> Json:
-    """The nth result of `delegate`."""
+    """Return the nth result of `delegate`."""
     return [item for item in items(client, "toolCall") if item["tool"] == "delegate"][nth - 1]
 
 
@@ -99,12 +99,12 @@ def test_tasks_run_side_by_side_and_their_last_words_are_the_result(world: World
     assert {key: item["status"] for key, item in shown.items()} == dict.fromkeys(
         (one, two), "completed"
     )
-    # Each tells its own story to whoever hears the parent, from the first event to the last.
+    # A client that follows the parent hears every event of each child, from the first to the last.
     for child in (one, two):
         [created] = of(client, child, "conversation.created")
         assert (created["parentId"], created["folders"]) == (parent, [world.project.as_uri()])
         assert of(client, child, "conversation.closed")
-    # All of it is on the parent's bill, and the provider can share one cache.
+    # The parent's turn is billed for all of it, and the provider can share one cache.
     assert turn["usage"]["requests"] == 4
     assert turn["usage"]["cost"]["amount"] == pytest.approx(4 * 1.1)
     assert turn["nSteps"] == 2
@@ -129,7 +129,7 @@ def test_a_task_ends_with_the_result_that_was_asked_for(world: World) -> None:
         three=[call("finish", message="Done.")],
     )
     client = world.daemon()
-    # What is wanted of the parent is not wanted of them.
+    # The schema for the parent's result does not apply to its sub-agents.
     parent = world.start(client, resultSchema={"type": "array"})
     assert wait_for_end(client, parent)["result"] == [3]
     result = result_of(client)
@@ -149,7 +149,7 @@ def test_a_task_ends_with_the_result_that_was_asked_for(world: World) -> None:
 
 
 def check_lists(world: World, client: RawClient, parent: str, children: set[str]) -> None:
-    """They are in no list unless they are asked for, and go with their parent."""
+    """Check that sub-agents are listed only on request, and are deleted with their parent."""
     listed = client.request("conversation/list")["conversations"]
     assert [info["id"] for info in listed] == [parent]
     found = client.request("conversation/list", {"parentId": parent})["conversations"]
@@ -228,7 +228,7 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     first = client.wait_for_event("approval.requested")["event"]["approval"]
     answer = {"approvalId": first["id"], "digest": first["digest"]}
     client.request("approval/respond", {**answer, "optionId": "allow-conversation"})
-    # What the parent was allowed is allowed; what is new is asked, under the child's own id.
+    # What the parent was allowed is allowed; anything new is asked, under the child's own id.
     asked = client.wait_for_event("approval.requested", nth=2)["event"]["approval"]
     child = child_of(client)
     assert (asked["conversationId"], asked["title"]) == (child, "Run touch b.txt")
@@ -244,7 +244,7 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     commands = items(client, "command")
     assert any("not that one" in content_of(item) for item in commands)
     assert any("mode plan is read-only" in content_of(item) for item in commands)
-    # Opened by its own id, it stays when its task is done.
+    # A child that was opened by its own id stays open when its task is done.
     world.send(client, child, "thanks")
     assert wait_for_end(client, child, nth=2)["finalText"] == "You are welcome."
 
@@ -407,7 +407,7 @@ def test_agents_come_from_files_of_trusted_folders_and_of_the_user(world: World)
     assert child["model"] == parent["model"]
     [created] = of(client, child_of(client), "conversation.created")
     assert created["options"]["mode"] == "plan"
-    # Opened later, by whomever, it has the tools that it had.
+    # Whoever opens it later, it still has the same tools.
     reopened = child_of(client)
     world.llm.play([say("Again.")])
     client.request("conversation/open", {"conversationId": reopened})

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def demo(tmp_path: Path, script: Path = SCRIPT, **more: str) -> tuple[Ran, Path]:
-    """Run it from a folder that has nothing to do with it; also gives its project."""
+    """Run the demo from an unrelated folder; return how it ended, and its project."""
     elsewhere, project = tmp_path / "elsewhere", tmp_path / "project"
     elsewhere.mkdir()
     env = environment(tmp_path, **more)
@@ -78,7 +78,7 @@ def test_the_demo_refuses_a_folder_that_is_there_already(tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The script of a wheel, in an environment that sees the packages of this one but not us."""
+    """Return the script of a wheel, in an environment with the packages of this one but not us."""
     folder = tmp_path_factory.mktemp("wheel")
     uv, python = [Path(sys.executable).with_name(name) for name in ("uv", "python")]
     quiet = ["--quiet", "--offline", "--python"]
@@ -92,7 +92,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(install, check=True, timeout=300)
     [theirs] = venv.glob("lib/python3*/site-packages")
     ours = Path(sys.executable).parents[1] / theirs.relative_to(venv)
-    # A plain path adds the packages there; only their own .pth files would bring our source tree.
+    # A plain path adds the packages there without their .pth files, which would add our sources.
     (theirs / "packages.pth").write_text(f"{ours}\n")
     return venv / "bin/oh-daemon"
 

@@ -1,4 +1,4 @@
-"""What the user looks at reaches the model with a message, once; what was sent never changes."""
+"""What the user looks at reaches the model once, with a message; what was sent never changes."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def span(start: int, end: int, character: int = 3) -> Json:
 
 
 def user_messages(world: World, nth: int) -> list[str]:
-    """What the nth request to the model holds of the user."""
+    """Return the user's messages in the nth request to the model."""
     messages: list[Json] = world.llm.requests[nth].body["messages"]
     return [message["content"] for message in messages if message["role"] == "user"]
 

@@ -1,4 +1,4 @@
-"""How turns and daemons end in the middle of something, and what can be done right after."""
+"""Turns and daemons end in the middle of something; what can be done right afterwards."""
 
 import os
 import signal
@@ -116,7 +116,8 @@ def test_everybody_who_waits_is_answered_when_the_log_is_lost(world: World) -> N
     client.request("conversation/open", named)
 
 
-# Two that get away from their parent, their session and the tag in their environment; one is deaf.
+# Two processes that escape from their parent, their session and the tag in their environment; one
+# of them is deaf to signals.
 FUGITIVES = """
 rest='echo $BASHPID >> pids; exec sleep 1000'
 away() { (setsid nohup env -i PATH="$PATH" bash -c "$1; $rest" &); }
@@ -124,7 +125,7 @@ away true; away 'trap "" TERM HUP INT'
 while [ "$(wc -l < pids)" -lt 2 ]; do read -t 0.01 < /dev/zero; done 2>/dev/null
 echo started; sleep 300
 """
-# The pipes are the test's own, so they stay open when this editor dies.
+# The pipes belong to the test, so they stay open when this editor dies.
 EDITOR = """
 import subprocess, sys
 daemon = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1)

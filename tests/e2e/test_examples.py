@@ -1,4 +1,4 @@
-"""The programs of examples/, each run as a reader would run it, against the scripted model."""
+"""The programs of examples/, each run as a reader would run it, with the scripted model."""
 
 import json
 import os
@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run_example(name: str, script: Script, *args: str) -> tuple[str, list[Json]]:
-    """What the program prints, and the bodies of its requests to the model."""
+    """Return what the program prints, and the bodies of its requests to the model."""
     with FakeLLM(script) as llm:
         environment = {**os.environ, "OPENAI_API_KEY": "sk-example", "OPENAI_BASE_URL": llm.url}
         ran = subprocess.run(
@@ -34,7 +34,7 @@ def tool_results(request: Json) -> list[str]:
 
 
 def patch(*lines: str) -> Step:
-    """What the examples' models change files by."""
+    """Change files, as the models of the examples do it."""
     return call("apply_patch", input="\n".join(("*** Begin Patch", *lines, "*** End Patch")))
 
 

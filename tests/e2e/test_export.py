@@ -1,4 +1,4 @@
-"""A conversation is given to somebody else: as its log, as Markdown, as a page."""
+"""A conversation is exported for somebody else: as its log, as Markdown, as a page."""
 
 import json
 from base64 import b64decode, b64encode
@@ -41,7 +41,7 @@ HARMLESS = {
 
 
 class Page(HTMLParser):
-    """What a browser would make of it: elements, their attributes, the text of all."""
+    """What a browser would make of a page: its elements, their attributes, and all of its text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def test_a_conversation_is_exported_in_three_forms(world: World) -> None:
     assert seen.tags.isdisjoint({"script", "img", "iframe", "link", "object", "svg"})
     assert {name for name, _ in seen.attributes} <= HARMLESS
     assert {value for name, value in seen.attributes if name == "href"} == LINKS
-    assert seen.words.count(HOSTILE) == 2  # The message and the answer.
+    assert seen.words.count(HOSTILE) == 2  # Once in the message, once in the answer.
     for words in ("exit code 3", "+1 −1", "-old", "+<i>new</i>", 'print("<b>")', "4 steps"):
         assert words in seen.words
     assert "prefers-color-scheme: dark" in page

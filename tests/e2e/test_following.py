@@ -1,4 +1,4 @@
-"""A second window on the same project: it follows what the first one's agent does."""
+"""A second window on the same project follows what the agent of the first one does."""
 
 import shutil
 import threading
@@ -16,13 +16,13 @@ Json = dict[str, Any]
 
 
 def gated(step: Step) -> tuple[Step, threading.Event]:
-    """The step, which begins when the event is set."""
+    """Return the step, and the event that must be set before it begins."""
     gate = threading.Event()
     return replace(step, gate=gate), gate
 
 
 def freed(client: RawClient, *, nth: int = 1) -> Json:
-    """What the client is told when the other process is done with a conversation."""
+    """Wait until the client is told that the other process has released a conversation."""
 
     def is_free(message: Json) -> bool:
         info = (message.get("params") or {}).get("conversation", {})
@@ -89,7 +89,7 @@ def test_what_would_change_it_is_refused_with_the_way_out(world: World) -> None:
         assert (method, error.code) == (method, -31004)
         assert f"process {first.process.pid}" in error.message
         assert "close it there" in error.message
-    # The other window asks, and what is answered there is seen here.
+    # The other window asks; the answer that it gets is seen here.
     assert not [m for m in second.messages if m.get("method") == "approval/request"]
     first.request("approval/respond", {"approvalId": approval["id"], **answer})
     assert world.turn(second)["finalText"] == "Done."
@@ -115,7 +115,7 @@ def test_who_closes_it_here_hears_no_more_of_it(world: World) -> None:
     world.send(first, conversation, "and more", wait="completed")
     world.turn(second)
     assert second.events[0]["seq"] == last + 1
-    # Nothing of this changes who has it.
+    # None of this changes which process owns it.
     assert first.request("conversation/open", named)["conversation"]["lock"] == {"mine": True}
 
 

@@ -1,4 +1,4 @@
-"""Hooks in a real daemon: programs that see, deny, rewrite and add."""
+"""Hooks in a real daemon: programs that watch, deny, rewrite and add."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ ASK: Json = {"options": {"approval": "askRisky"}}
 
 
 def script(world: World, name: str, body: str) -> str:
-    """A hook that keeps what it was told, then does `body`; the command that runs it."""
+    """Write a hook that keeps what it was told, then does `body`; return the command to run it."""
     path = world.home / name
     path.write_text(f"cat > '{world.home}/{name}.told'\n{body}\n")
     return f"bash '{path}'"
@@ -41,7 +41,7 @@ def decided(client: RawClient) -> list[tuple[str, str]]:
 
 
 def ended(client: RawClient, conversation: str, *, nth: int = 1) -> Json:
-    """The nth turn of one conversation that ends."""
+    """Wait for the nth turn of one conversation to end."""
 
     def is_end(params: Json) -> bool:
         is_its = params["conversationId"] == conversation

@@ -1,4 +1,4 @@
-"""The user's own language servers at work for the agent, honest ones and others."""
+"""The user's own language servers, honest ones and others, work for the agent."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,7 +20,7 @@ ENCODINGS = ("utf-8", "utf-16", "utf-32")
 
 
 def open_editor(world: World, encoding: str = "utf-16") -> tuple[Editor, LanguageServer]:
-    """A project of two files, one of them open and changed."""
+    """Open a project of two files, one of them open and changed."""
     python_file(world, "load.py", LOAD)
     path = python_file(world, "src/uses.py", "")
     editor = Editor(world, features=FEATURES, encoding=encoding)
@@ -29,7 +29,7 @@ def open_editor(world: World, encoding: str = "utf-16") -> tuple[Editor, Languag
 
 
 def run(world: World, editor: Editor, *steps: Step) -> list[Json]:
-    """One turn; returns what became of the tool calls."""
+    """Run one turn; return its tool calls that ended."""
     world.script(*steps, say("Done."))
     world.start(editor.client)
     world.turn(editor.client)
@@ -187,7 +187,7 @@ def test_a_client_that_never_answers_is_given_up_or_interrupted_at_once(world: W
 
 
 def edits(world: World, editor: Editor, *steps: Step) -> list[Json]:
-    """One turn; returns what became of the edits."""
+    """Run one turn; return its edits that ended."""
     world.script(call("edit", command="view", path="src/uses.py"), *steps, say("Done."))
     world.start(editor.client)
     world.turn(editor.client)

@@ -50,7 +50,7 @@ def tool(callback: Callable[..., object] | str = echo, **fields: object) -> Tool
 
 
 def results(fake: FakeLLM) -> list[str]:
-    """What the model was told about its tool calls, in its last request."""
+    """Return the results of tool calls in the last request to the model."""
     messages = fake.requests[-1].body["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 

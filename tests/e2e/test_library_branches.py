@@ -25,7 +25,7 @@ def agent(fake: FakeLLM) -> Agent:
 
 
 def said(fake: FakeLLM) -> list[str]:
-    """What the model was given last, without the system prompt."""
+    """Return the last request to the model, without the system prompt."""
     return [message["content"] for message in fake.requests[-1].body["messages"][1:]]
 
 

@@ -1,4 +1,4 @@
-"""A program's agent has several models, and notes that outlive a conversation."""
+"""An agent in a program has several models, and notes that outlive a conversation."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ BROKEN = "openai/broken"
 
 
 def answer(request: Json) -> Step:
-    """Each model says its name."""
+    """Let each model say its name."""
     return error(500) if request["model"] == "broken" else say(f"I am {request['model']}.")
 
 

@@ -1,4 +1,4 @@
-"""The scenarios for real models work: a script that does them passes, one that does not fails."""
+"""The scenarios for real models work: a script that solves one passes, one that does not fails."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ SOLUTIONS: dict[str, Sequence[Step]] = {
 }
 
 
-# One shows that all of the way works; the others cost four seconds each.
+# One scenario shows that the whole path works; the others cost four seconds each.
 _FIRST, *_OTHERS = SCENARIOS
 
 

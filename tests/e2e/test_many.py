@@ -1,4 +1,4 @@
-"""Many conversations at once: none blocks another, none blocks the protocol, none mixes up."""
+"""Many conversations at once: none blocks another or the protocol, and none are mixed up."""
 
 import threading
 import time
@@ -89,7 +89,7 @@ def test_one_that_hangs_holds_up_neither_the_others_nor_the_protocol(world: Worl
 def test_a_conversation_answers_at_once_while_its_model_hangs_and_while_its_command_runs(
     world: World,
 ) -> None:
-    """None of these could be answered if a lock were held over the model or the tool."""
+    """No request would be answered here if a lock were held during the model call or the tool."""
     command = call("terminal", command="echo begun; sleep 1000", timeout_s=600)
     world.script(hang(), command)
     client = world.daemon()

@@ -50,7 +50,7 @@ def test_only_what_changes_something_asks(world: World) -> None:
     client.request("approval/respond", {**always, "optionId": "allow-folder"})
     assert world.turn(client)["finalText"] == "Ordered."
     assert len(items(client, "toolCall")) == 3
-    # What was allowed for good is what the server said of its tool then.
+    # "Always" applies to the tool as its server described it at that time.
     client.request("conversation/close", {"conversationId": conversation})
     client = daemon(world, shop=mcp_server.settings("turns"))
     world.script(order, say("Paid."))

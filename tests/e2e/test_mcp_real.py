@@ -1,4 +1,4 @@
-"""Servers that people use, from npm and PyPI, and what is no text in their results."""
+"""MCP servers that people use, from npm and PyPI, and results that are not text."""
 
 import os
 import sys

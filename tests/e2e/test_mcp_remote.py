@@ -1,4 +1,4 @@
-"""MCP servers behind an address: both transports, what is sent to them, what they may not do."""
+"""MCP servers at an address: both transports, what is sent to them, what they may not do."""
 
 import json
 
@@ -38,7 +38,7 @@ def test_a_server_that_comes_back_at_its_address_is_reached_again(
     with serving(transport, port):
         client = daemon(world, shop=address)
     with serving(transport, port):
-        # The old connection may be found dead by the first call only, and take a while to replace.
+        # It may take the first call to find the old connection dead, and a while to replace it.
         world.script(
             *(call("shop__price", item=item) for item in ("salt", "oil", "tea")), say("Ok.")
         )

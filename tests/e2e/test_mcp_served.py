@@ -1,4 +1,4 @@
-"""`oh-daemon mcp`, driven by the mcp package's own client: on the disk, and through an editor."""
+"""`oh-daemon mcp`, driven by the mcp package's own client: on disk, and through an editor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def served(world: World, use: Callable[[Client, Call], Awaitable[None]]) -> None
         async with asyncio.timeout(120), Client(server) as client:
 
             async def call(name: str, **given: Any) -> str:
-                """The text of the result; `!` before that of a failure."""
+                """Return the text of the result, with `!` before it when the call failed."""
                 result = await client.call_tool(name, given)
                 text = "\n".join(getattr(part, "text", "") for part in result.content)
                 return f"!{text}" if result.is_error else text
@@ -54,7 +54,7 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
 
         assert "a.txt" in await call("grep", pattern="two")
         edit: Json = {"command": "replace", "path": "a.txt", "old_text": "two", "new_text": "2"}
-        assert (await call("edit", **edit)).startswith("!")  # Nothing was read yet.
+        assert (await call("edit", **edit)).startswith("!")  # Nothing has been read yet.
         assert "two" in await call("edit", command="view", path="a.txt")
         await call("edit", **edit)
         assert file.read_bytes() == b"one\r\n2\r\n"
@@ -94,7 +94,7 @@ def test_with_an_editor_that_shares_them_its_buffers_are_read_and_edited(world: 
     (world.home / "state/doors").mkdir(parents=True)
     editor = Editor(world)
     buffer = editor.open(file, typed="one\ntyped\n")
-    editor.client.request("daemon/status")  # What was sent before is known by now.
+    editor.client.request("daemon/status")  # Its answer says that it knows the buffer.
 
     async def use(_client: Client, call: Call) -> None:
         assert "typed" in await call("edit", command="view", path="a.txt")

@@ -1,4 +1,4 @@
-"""Servers that want the user to sign in: in the browser, refused, again after a restart."""
+"""Servers that require the user to sign in: in the browser, refused, again after a restart."""
 
 import json
 import stat
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.one_daemon
 
 @contextmanager
 def vault(answer: str = "agrees", transport: str = "http") -> Generator[Json]:
-    """Its settings."""
+    """Run the server `vault`, and yield its settings."""
     program = mcp_auth_server.__file__
     with serving(transport, None, answer, program=program) as port:
         path = mcp_auth_server.PATHS[transport]
@@ -33,13 +33,13 @@ def begin(client: RawClient) -> str:
 
 
 def browse(url: str) -> str:
-    """What a browser does with the page: it is sent on to the daemon, whose words are shown."""
+    """Follow the page like a browser, which is redirected to the daemon; return what that shows."""
     with urllib.request.urlopen(url, timeout=60) as page:
         return page.read().decode()
 
 
 def kept(world: World) -> list[Path]:
-    """What daemons keep of servers, also for other tests: they share the home."""
+    """Return the files kept about servers, also by daemons of other tests, which share the home."""
     return list((world.home / "state/mcp").glob("*.json"))
 
 

@@ -1,4 +1,4 @@
-"""Every public method has an end-to-end test; the ones that have no file of their own are here."""
+"""Every public method has an end-to-end test; those without a file of their own are here."""
 
 import threading
 import time
@@ -62,7 +62,7 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
 def test_an_argument_that_a_tool_does_not_know_is_named_with_those_it_knows(
     world: World, by_patch: bool
 ) -> None:
-    """Passed over in silence, a `cwd` would let a command run in another folder."""
+    """If it were silently ignored, a `cwd` would let a command run in another folder."""
     client = world.daemon(features=FEATURES, settings={"llm": {"editsByPatch": by_patch}})
     conversation = client.request("conversation/start", {})["conversation"]["id"]
     listed = client.request("tool/list", {"conversationId": conversation})["tools"]
@@ -236,7 +236,7 @@ def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(wor
     log.with_name("away").rename(log)
     client.request("conversation/resume", named)
     assert world.turn(client)["finalText"] == "Done."
-    # As it was when it began, and now.
+    # The status is idle twice: when the conversation began, and now.
     client.wait_for(
         lambda m: m.get("params", {}).get("conversation", {}).get("status") == "idle", nth=2
     )
@@ -448,7 +448,7 @@ def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(wo
 
 
 def wait_for_words(file: Path, words: bytes, n: int) -> None:
-    """Nobody else can tell what a daemon does that is not listened to."""
+    """Wait for words in a file: nothing else tells what a daemon does to which nobody listens."""
     deadline = time.monotonic() + WITHIN_S
     while not file.exists() or file.read_bytes().count(words) < n:
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""What the user sets for the model is in the request that the endpoint gets, from every source."""
+"""Settings for the model, from every source, are in the request that the endpoint gets."""
 
 import json
 from typing import Any

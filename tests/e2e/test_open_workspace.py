@@ -30,7 +30,7 @@ def file(world: World, data: str | bytes, name: str = "a.txt") -> Path:
 
 
 def run(world: World, editor: Editor, *steps: Step, **params: Any) -> list[Json]:
-    """One turn of these steps; returns the edits and views that ended, in order."""
+    """Run one turn of these steps; return the edits and views that ended, in order."""
     world.script(*steps, say("Done."))
     n_before, n_ended = len(tool_items(editor)), n_turns(editor)
     world.start(editor.client, **params)

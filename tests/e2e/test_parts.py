@@ -1,4 +1,4 @@
-"""What a message may hold beside text: commands, images in pieces, other conversations."""
+"""What a message may hold besides text: commands, images in pieces, other conversations."""
 
 import hashlib
 import threading
@@ -62,7 +62,7 @@ def piece(index: int, data: bytes, **fields: Any) -> Json:
 
 
 def upload(client: RawClient) -> str:
-    """The id of the whole image."""
+    """Upload the whole image and return its id."""
     upload_id = client.request("attachment/put", piece(0, PIECES[0]))["attachmentId"]
     for n, data in list(enumerate(PIECES))[1:]:
         client.request("attachment/put", piece(n, data, attachmentId=upload_id))
@@ -74,7 +74,7 @@ def image(attachment_id: str) -> Json:
 
 
 def shown(world: World, nth: int) -> list[str]:
-    """The images that the model got with a request."""
+    """Return the images in the nth request to the model."""
     parts = (
         part
         for message in world.llm.requests[nth].body["messages"]
@@ -262,7 +262,7 @@ def test_a_conversation_that_is_mentioned_is_read_by_the_model(world: World) -> 
     lost = {"conversationId": second, "content": [{**link, "uri": "oh-log:/nope"}]}
     refused = client.error("conversation/sendMessage", lost)
     assert (refused.code, "'nope'" in refused.message) == (-31002, True)
-    # Nothing stays of a conversation that would begin with what is not there.
+    # A conversation that would begin with something missing leaves nothing behind.
     gone = {"type": "image", "mimeType": "image/png", "outputRef": "0" * 64}
     for part in (lost["content"][0], gone):
         client.error("conversation/start", {"content": [*text("See"), part]})

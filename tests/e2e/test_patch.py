@@ -1,4 +1,4 @@
-"""A patch of several files: which models are offered it, what is asked, and the way back."""
+"""A patch of several files: which models are offered it, what is asked, how it is undone."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ GPT = {"model": "openai/gpt-5", "approval": "askRisky"}
 
 
 def offered(world: World, nth: int = -1) -> dict[str, Json]:
-    """The tools of the nth request to the model."""
+    """Return the tools in the nth request to the model."""
     tools = (tool["function"] for tool in world.llm.requests[nth].body["tools"])
     return {tool["name"]: tool["parameters"]["properties"] for tool in tools}
 

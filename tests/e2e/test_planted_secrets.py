@@ -1,4 +1,4 @@
-"""T6: a secret that is planted anywhere is found neither on the wire nor in any file of ours."""
+"""T6: a secret that is planted anywhere is found neither on the wire nor in any of our files."""
 
 import base64
 import json
@@ -30,18 +30,18 @@ def forms_of(value: str) -> list[str]:
     return [value, quote(value), quote(value, safe=""), base64.b64encode(data).decode()]
 
 
-# Also the beginning of a token is looked for: a text may be cut before it is masked.
+# The beginning of a token is looked for too, since a text may be cut before it is masked.
 FORBIDDEN = [*[f for v in KNOWN for f in forms_of(v)], OF_SERVER, BODY[:5], *SHORT_OF_KNOWN_FORM]
 
 
 def echoed(*values: str) -> str:
-    """A command that prints values in each of their forms, put together by the shell."""
+    """Return a command that prints values in each of their forms, put together by the shell."""
     forms = [form for value in values for form in forms_of(value)]
     return "; ".join(f"printf '%s\\n' '{form[:5]}''{form[5:]}'" for form in forms)
 
 
 def before_rotation(path: str, file_name: str) -> Iterator[Step]:
-    """Secrets come from the model, from files, commands, errors and the provider."""
+    """Yield steps with secrets from the model, files, commands, errors and the provider."""
     tokens = list(TOKENS.values())
     everything = " ".join([VALUE, CLIENT_KEYS[0], *tokens])
     yield calls(
@@ -70,7 +70,7 @@ def before_rotation(path: str, file_name: str) -> Iterator[Step]:
 
 
 def after_rotation() -> Iterator[Step]:
-    """The old and the new values, with a person who is asked."""
+    """Yield steps with the old and the new values, and with a person who is asked."""
     both = " ".join([*LENT, *CLIENT_KEYS])
     command = f"{echoed(*LENT, *CLIENT_KEYS)}; : '{both}'"
     yield call("terminal", command=command, summary=both)
@@ -90,7 +90,7 @@ class Run:
     answers: dict[str, str] = field(default_factory=dict[str, str])
 
     def ask(self, name: str, method: str, **params: Any) -> Any:
-        """A request whose result is a sink of its own."""
+        """Send a request whose result counts as a sink of its own."""
         result = self.client.request(method, params)
         self.answers[name] = json.dumps(result, ensure_ascii=False)
         return result
@@ -103,7 +103,7 @@ class Run:
         return json.dumps(self.client.notifications(method), ensure_ascii=False)
 
     def files(self, *patterns: str) -> str:
-        """Ours in the project and in the home; a checkpoint is made of the user's own files."""
+        """Return our files in the project and the home; checkpoints hold the user's own files."""
         roots = (self.world.project / ".openhands", self.world.home)
         paths = [p for root in roots for pattern in patterns for p in root.rglob(pattern)]
         return "\n".join(
@@ -168,14 +168,14 @@ SINKS: dict[str, Callable[[Run], str]] = {
     "the daemon's log": lambda run: run.files("daemon.log*"),
     **{name: partial(lambda name, run: run.answers[name], name) for name in ANSWERS},
 }
-"""Each is reached by a secret: it holds the sign that something was hidden there."""
+"""Secrets reach each of these sinks: it holds the sign that something was hidden there."""
 CLEAN: dict[str, Callable[[Run], str]] = {
     "stderr": lambda run: run.client.stderr,
     "the wire": lambda run: json.dumps(run.client.messages, ensure_ascii=False),
     "all files": lambda run: run.files("*"),
     "the shells' variables": lambda run: (run.world.project / "env.txt").read_text(),
 }
-"""Where no secret may be, hidden or not."""
+"""No secret may reach these sinks, not even hidden."""
 
 
 def test_a_planted_secret_is_in_no_sink_also_when_it_was_rotated(world: World) -> None:
@@ -189,7 +189,7 @@ def test_a_planted_secret_is_in_no_sink_also_when_it_was_rotated(world: World) -
 
 
 def carry_out(world: World) -> Run:
-    """Two turns and a question beside them, with other secrets in the second."""
+    """Run two turns and a question beside them, with other secrets in the second turn."""
     world.variables["SERVICE_PASSWORD"] = VALUE
     world.arguments = ("--record", str(world.home / "wire.jsonl"))
     settings = prepared(world)
@@ -213,7 +213,7 @@ def carry_out(world: World) -> Run:
 
 
 def prepared(world: World) -> Json:
-    """Files with secrets in the project, and settings that show as much as they can."""
+    """Write files with secrets into the project; return settings that show as much as they can."""
     leak = world.project / "leak.txt"
     leak.write_text("\n".join(TOKENS.values()))
     (world.project / named_like_a_secret()).touch()
@@ -244,7 +244,7 @@ def named_like_a_secret() -> str:
 
 
 def play(world: World, steps: Iterator[Step]) -> None:
-    """The steps in order; whenever the model is asked for a title, it is one with a secret."""
+    """Play the steps in order; each request for a title gets one with a secret."""
     world.llm.play(lambda asked: next(steps) if "tools" in asked else say(f"Title {VALUE}"))
 
 
@@ -259,7 +259,7 @@ def rotate(run: Run, settings: Json) -> None:
 
 
 def turn_of(run: Run, *, nth: int = 1) -> Json:
-    """The nth turn of the conversation itself that ended."""
+    """Wait for the nth turn of the conversation itself to end."""
 
     def is_end(params: Json) -> bool:
         is_its = params["conversationId"] == run.conversation
@@ -269,7 +269,7 @@ def turn_of(run: Run, *, nth: int = 1) -> Json:
 
 
 def read_all(run: Run) -> None:
-    """Everything that a client can ask for."""
+    """Read everything that a client can ask for."""
     named = {"conversationId": run.conversation}
     for form in ("jsonl", "markdown", "html"):
         run.ask(f"export {form}", "conversation/export", **named, format=form)

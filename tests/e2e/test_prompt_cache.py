@@ -1,4 +1,4 @@
-"""What providers can keep of a prompt: each request begins with the bytes of the one before it."""
+"""What providers can cache of a prompt: each request begins with the bytes of the one before."""
 
 import json
 from itertools import pairwise
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def rendered(request: Recorded) -> bytes:
-    """The prompt in the order in which providers read it: tools, system prompt, the rest."""
+    """Return the prompt in the order in which providers read it: tools, system prompt, the rest."""
     body = request.body
     messages: list[Json] = body["messages"] if "messages" in body else body["input"]
     prompt = [body.get("tools"), body.get("instructions"), *messages]
@@ -23,7 +23,7 @@ def rendered(request: Recorded) -> bytes:
 
 
 def shares(requests: list[Recorded]) -> list[float]:
-    """How much of each prompt but the first is the same as the one before it began with."""
+    """Return which share of each later prompt repeats the beginning of the one before it."""
     prompts = [rendered(request) for request in requests]
     return [
         next(

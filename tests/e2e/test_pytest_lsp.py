@@ -1,4 +1,4 @@
-"""An editor that has no plugin for us: everything goes through what every LSP client can."""
+"""An editor without a plugin for us: everything goes through what every LSP client supports."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ WITHIN_S = 90
 
 
 class PlainEditor:
-    """One open document, and the answers its user clicks."""
+    """An editor with one open document, and the answers that its user clicks."""
 
     def __init__(self, client: LanguageClient, world: World) -> None:
         self.client = client
@@ -139,7 +139,7 @@ async def test_code_actions_and_the_log_as_a_document_need_no_plugin(
 
 
 def _field(value: Any, *path: str) -> Any:
-    """pygls gives results it does not know as objects."""
+    """Return a field of a result; pygls gives results that it does not know as objects."""
     for name in path:
         value = value[name] if isinstance(value, dict) else getattr(value, name)
     return value

@@ -1,4 +1,4 @@
-"""Questions of the agent to the user: asked once, durable, answered at one place."""
+"""Questions of the agent to the user: asked once, durable, answered in one place."""
 
 import json
 from concurrent.futures import Future
@@ -18,7 +18,7 @@ OFFERED: Json = {"features": {"inputRequests": True}}
 
 
 def asking(world: World, **ours: Any) -> RawClient:
-    """A client that is asked and leaves it open."""
+    """Start a client that leaves every question unanswered."""
     client = world.daemon(**{**OFFERED, **ours})
     client.answer("input/request", keep_waiting)
     return client
@@ -29,7 +29,7 @@ def keep_waiting(_params: Json) -> None:
 
 
 def question_of(client: RawClient, *, nth: int = 1) -> Json:
-    """The nth question of this connection, when the conversation waits for it."""
+    """Return the nth question of this connection, once the conversation waits for it."""
     question = client.wait_for_event("input.requested", nth=nth)["event"]["input"]
     wait_for_status(client, "waiting", nth=nth)
     return question
@@ -49,7 +49,7 @@ def resolutions(client: RawClient) -> list[Json]:
 
 
 def told(world: World) -> list[str]:
-    """What the model got for its calls in its last request."""
+    """Return the results of tool calls in the last request to the model."""
     messages = world.llm.requests[-1].body["messages"]
     return [str(message["content"]) for message in messages if message["role"] == "tool"]
 
@@ -142,7 +142,7 @@ def test_only_an_answer_with_an_action_counts_and_any_text_answers_a_choice(worl
     for n, answer in enumerate(no_answers, 1):
         request = request_of(client, nth=n)
         client.send({"jsonrpc": "2.0", "id": request["id"], "result": answer})
-        # Nothing is decided, so whoever looks again is asked again.
+        # Nothing is decided, so a client that subscribes again is asked again.
         client.request("conversation/subscribe", named)
     last = request_of(client, nth=len(no_answers) + 1)
     answer = {"action": "accept", "content": "green"}
@@ -175,7 +175,7 @@ def test_a_message_typed_into_the_chat_is_the_answer(world: World, delivery: str
     by = [(r["action"], r["by"]) for r in resolutions(client)]
     assert by == [("accept", "message")]
     assert told(world)[0] == "Answered by the message that follows."
-    # What the model wanted to do without knowing the answer is not done.
+    # What the model wanted to do before it knew the answer is not done.
     assert "Not run" in told(world)[1]
     assert not (world.project / "made").exists()
     assert world.llm.requests[-1].body["messages"][-1] == {
@@ -257,7 +257,7 @@ def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(worl
     client.request("conversation/close", {**named, "ifRunning": "pause"})
     taken_back = client.wait_for(lambda m: m.get("method") == "$/cancelRequest")
     assert taken_back["params"]["id"] == first["id"]
-    # An answer to what was taken back decides nothing.
+    # An answer to a withdrawn question decides nothing.
     late = {"action": "accept", "content": "late"}
     client.send({"jsonrpc": "2.0", "id": first["id"], "result": late})
     assert client.request("conversation/open", named)["pending"] == [question]
@@ -291,7 +291,7 @@ def test_an_answer_that_was_taken_is_kept_when_the_daemon_dies(world: World) -> 
 
 
 def test_questions_are_asked_one_after_the_other(world: World) -> None:
-    """A05: what comes after a question may depend on its answer."""
+    """A05: whatever comes after a question may depend on its answer."""
     world.script(calls(PORT, COLOUR, call("terminal", command="touch made")), say("Done."))
     client = asking(world)
     world.start(client)

@@ -1,4 +1,4 @@
-"""`--record FILE`: the traffic of a daemon as a file, for whoever looks for a bug in a client."""
+"""`--record FILE` writes the traffic of a daemon to a file, to find bugs in a client."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Faults from outside that a daemon at work gets over: odd bytes, pauses, no descriptors."""
+"""Faults from outside that a working daemon survives: odd bytes, pauses, no descriptors."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def request_body(request_id: int, conversation: str, words: str) -> bytes:
-    """A message whose text is written as given, escapes and all."""
+    """Return a message whose text is written as given, including escapes."""
     params = {"conversationId": conversation, "content": text("WORDS")}
     body = {"jsonrpc": "2.0", "id": request_id, "method": "conversation/sendMessage"}
     return json.dumps({**body, "params": params}).replace("WORDS", words).encode()
@@ -27,7 +27,7 @@ def request_body(request_id: int, conversation: str, words: str) -> bytes:
         ("a\\u0000b", "a\0b"),
         ("a\\u2028\\ufffe", "a\u2028\ufffe"),
         ("\\ud83d\\ude00", "😀"),
-        # JavaScript sends half of a pair when a text is cut there.
+        # JavaScript sends half of a surrogate pair when a text is cut inside it.
         ("a\\ud800b\\udc00", "a\ufffdb\ufffd"),
     ],
 )
@@ -64,7 +64,7 @@ def test_f06_bytes_that_are_no_text_are_refused_and_half_pairs_of_a_model_are_me
     assert content_of(command).startswith("3")
     world.send(client, conversation, "and on")
     assert world.turn(client, nth=3)["finalText"] == "Three."
-    # The fake parses strictly, and what it parsed is text in every part.
+    # The fake parses strictly; encoding what it parsed fails if any part is not valid text.
     json.dumps(world.llm.requests[-1].body, ensure_ascii=False).encode()
 
 

@@ -1,4 +1,4 @@
-"""A symbol renamed by the user's language server: one action, several files, all or none."""
+"""The user's language server renames a symbol: one action, several files, all or none."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,7 +22,7 @@ TYPED = USES + "# typed, load\n"
 
 
 class Project:
-    """A closed file with CR LF, one open and as on disk, one open with unsaved text."""
+    """A closed file with CR LF, an open one that is as on disk, an open one with unsaved text."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -39,7 +39,7 @@ class Project:
         return self.world.start(self.editor.client, options=options or {"approval": "askNever"})
 
     def run(self, *steps: Step) -> list[Json]:
-        """One turn; returns the edits."""
+        """Run one turn; return its edits."""
         self.start(*steps)
         self.world.turn(self.editor.client)
         return items(self.editor.client, "fileChange")
@@ -53,7 +53,7 @@ class Project:
         self.editor.client.request("approval/respond", {**answer, "optionId": "allow-once"})
 
     def texts(self) -> tuple[str, str, str, str]:
-        """The closed file, the clean one, the dirty buffer, and the disk below it."""
+        """Return the closed file, the clean one, the dirty buffer, and the disk below it."""
         closed, clean, disk = (
             path.read_bytes().decode() for path in (self.closed, self.clean, self.dirty)
         )

@@ -1,4 +1,4 @@
-"""What a daemon that is killed leaves: a whole log, whole files, no process, and a way to go on."""
+"""What a killed daemon leaves: a whole log, whole files, no process, and a way to go on."""
 
 import json
 import os
@@ -17,12 +17,12 @@ N_LINES = 500
 
 
 def line(version: int) -> str:
-    """Long, since who compares the texts looks at every line, and who writes them at bytes."""
+    """Return a long line, since texts are compared line by line, but written byte by byte."""
     return f"version {version}. " + "x" * 100
 
 
 class Agent:
-    """A model that edits one file over and over, runs commands once each, and talks."""
+    """A model that edits one file over and over, runs each command once, and talks."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -37,7 +37,7 @@ class Agent:
         self.file.write_text(f"{line(version)}\n" * N_LINES)
 
     def version(self) -> str:
-        """The one version that all of the file has. A mixed file fails."""
+        """Return the version that the whole file has; fail if versions are mixed."""
         versions = set(self.file.read_text().splitlines())
         assert len(versions) == 1, sorted(versions)
         assert len(self.file.read_text().splitlines()) == N_LINES
@@ -85,7 +85,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_shown(world: World, n_round
 
 
 def kill_after(client: RawClient, n_messages: int) -> None:
-    """SIGKILL as soon as the model's first answer and so many messages more have come."""
+    """Send SIGKILL when the model's first answer and `n_messages` more messages have come."""
     client.wait_for_event("item.started")
     n_before = len(client.messages)
     client.wait_for(lambda _message: len(client.messages) >= n_before + n_messages)
@@ -102,7 +102,7 @@ def reopen(client: RawClient, conversation: str) -> None:
 
 
 def check_log(world: World, client: RawClient, conversation: str) -> None:
-    """Every event that was received stands in the log as it was sent, none is missing before it."""
+    """Check that the log has every received event as it was sent, and all events before it."""
     lines = world.log_of(conversation).read_bytes().split(b"\n")[:-1]
     records = [record for line in lines if "seq" in (record := parsed(line))]
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
@@ -112,7 +112,7 @@ def check_log(world: World, client: RawClient, conversation: str) -> None:
 
 
 def parsed(line: bytes) -> Json:
-    """A line of the log; what a kill tore and the next start set aside is no record."""
+    """Return a line of the log, or no record for what a kill tore and the next start set aside."""
     try:
         return json.loads(line)
     except ValueError:
@@ -120,7 +120,7 @@ def parsed(line: bytes) -> Json:
 
 
 def killed(world: World, until: Callable[[RawClient, str], object]) -> str:
-    """Run a conversation until this moment and kill its daemon; returns the id."""
+    """Run a conversation until this moment and kill its daemon; return the conversation's id."""
     client = world.daemon()
     conversation = world.start(client)
     until(client, conversation)
@@ -155,7 +155,7 @@ def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: Wor
 
 
 def cut_after(log: Path, wanted: Callable[[Json], bool], torn: bytes = b"") -> None:
-    """The log as a kill right after this event leaves it."""
+    """Leave the log as a kill right after this event would."""
     lines = log.read_bytes().splitlines(keepends=True)
     [end] = [n for n, line in enumerate(lines) if wanted(json.loads(line).get("event", {}))]
     log.write_bytes(b"".join(lines[: end + 1]) + torn)

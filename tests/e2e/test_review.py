@@ -1,4 +1,4 @@
-"""The user reviews what the agent did to files: keeps it, takes it back, and loses nothing."""
+"""The user reviews what the agent did to files: keeps it, reverts it, and loses nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ LINES = [f"line {n}" for n in range(12)]
 
 
 def text_of(**changed: str) -> str:
-    """The twelve lines, with those changed that are named like `l3`."""
+    """Return the twelve lines, with replacements for lines that are named like `l3`."""
     return "".join(changed.get(f"l{n}", line) + "\n" for n, line in enumerate(LINES))
 
 
@@ -27,7 +27,7 @@ def agent_edits(*numbers: int) -> list[Step]:
 
 
 def reviewed(world: World, client: RawClient, *steps: Step) -> Json:
-    """A conversation after a turn of these steps, and its file."""
+    """Run a turn of these steps in a new conversation; return the params that name it."""
     world.script(*steps)
     conversation = world.start(client)
     assert world.turn(client)["status"] == "completed"

@@ -1,4 +1,4 @@
-"""Rules of the user and of the project, in a real daemon: who is asked, and why not."""
+"""Rules of the user and of the project in a real daemon: who is asked, and why not."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Skills of every kind reach the model when something sets them off, and what they start ends."""
+"""Skills of every kind reach the model when something triggers them, and what they start ends."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 def skill(folder: Path, name: str, front: str, body: str) -> Path:
-    """The folder of a new skill."""
+    """Write a new skill and return its folder."""
     own = folder / ".agents/skills" / name
     own.mkdir(parents=True)
     (own / "SKILL.md").write_text(f"---\n{front}\n---\n{body}\n")
@@ -24,7 +24,7 @@ def skill(folder: Path, name: str, front: str, body: str) -> Path:
 
 
 def messages(world: World, nth: int = -1) -> list[str]:
-    """The texts of a request."""
+    """Return the texts of the messages in a request."""
     return [str(m.get("content")) for m in world.llm.requests[nth].body["messages"]]
 
 
@@ -109,7 +109,7 @@ def test_a_task_skill_is_a_command_with_arguments(world: World) -> None:
     client.request("conversation/sendMessage", wanted)
     world.turn(client, nth=2)
     assert "Sign off." in messages(world)[-1]
-    # What a person types into a shell comes as text.
+    # A command that a person types, for instance in a shell, arrives as text.
     world.send(client, started["id"], "/deploy test")
     world.turn(client, nth=3)
     assert "Deploy to test. built" in messages(world)[-1]
@@ -177,7 +177,7 @@ def test_in_an_untrusted_folder_skills_are_listed_and_nothing_of_them_is_used(
     assert "Mine: [touch hacked: not run, because the folder is not trusted]" in everything
     assert not (world.project / "hacked").exists()
 
-    # From the next message on it is trusted; the prompt stays, and what is new comes after it.
+    # From the next message on, the folder is trusted: the prompt stays, new text comes after it.
     prompt = messages(world)[0]
     (world.project / ".openhands/skills/on.md").write_text("Obey always: !`echo rule one`")
     skill(world.project, "new", "description: Something new", "Text of the new one.")
@@ -236,7 +236,7 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
     client.request("conversation/close", {"conversationId": conversation})
     assert psutil.wait_procs(running, timeout=30)[1] == []
 
-    # It is started again for the conversation that goes on.
+    # The server is started again when the conversation goes on.
     world.script(call("shop__price", item="jam"), say("Again three."))
     client.request("conversation/open", {"conversationId": conversation})
     client.request(

@@ -18,7 +18,7 @@ SHOWS: Json = {
 
 
 def changed(world: World, client: RawClient) -> str:
-    """A conversation in which the agent made a file and printed a lot."""
+    """Run a conversation in which the agent makes a file and prints a lot; return its id."""
     world.script(
         call("edit", command="create", path="new file.py", text="x = 1\n"),
         call("terminal", command="seq 20000"),
@@ -47,7 +47,7 @@ def test_changes_are_shown_in_the_client_s_diff_and_all_documents_are_there(worl
     assert (asked["uri"], asked["title"]) == (uri, "new file.py: changes of the agent")
     assert content(client, asked["oldUri"]) == ""
     assert content(client, asked["newUri"]) == "x = 1\n"
-    # VS Code escapes the equals sign of a query too.
+    # VS Code also escapes the equals sign of a query.
     address, _, query = asked["newUri"].partition("?")
     assert content(client, f"{address}?{quote(unquote(query), safe='')}") == "x = 1\n"
     log = content(client, f"oh-log:/{conversation}")

@@ -1,4 +1,4 @@
-"""The log's disk against a daemon at work: full, read-only, and with a log that others damaged."""
+"""The log's disk against a working daemon: full, read-only, or with a log that others damaged."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ N_STEPS = 8
 
 
 def in_mounts(script: str) -> tuple[str, ...]:
-    """A prefix that runs the daemon in a mount namespace of its own, after `script`."""
+    """Return a prefix that runs the daemon in its own mount namespace, after `script`."""
     prefix = ("unshare", "-Urm", "sh", "-ec", f'{script}; exec "$@"', "sh")
     if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine does not allow mounts in a namespace, also not for root")
@@ -35,7 +35,7 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
     def step(_request: Json) -> Step:
         nonlocal n_asked
         n_asked += 1
-        # Each is another one, else a daemon that takes them all would find itself in a circle.
+        # Each thought differs, or else the daemon would take the repetition for a loop.
         thought = f"{n_asked} " + "x" * 20_000
         return call("think", thought=thought) if n_asked <= N_STEPS else say("Done.")
 
@@ -117,7 +117,7 @@ def test_a_start_that_was_killed_before_its_first_event_can_be_repeated(world: W
 
 
 def plant(world: World, name: str, *more: bytes) -> Path:
-    """A log of an earlier version of the daemon, with these bytes after it."""
+    """Plant a log of an earlier version of the daemon, followed by these bytes."""
     log = world.log_of(name)
     log.parent.mkdir(parents=True)
     shutil.copy(GOLDEN, log)
@@ -143,7 +143,7 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
     kept = {log: log.read_bytes() for log in (damaged, newer, empty)}
     client = world.daemon()
     opened = client.request("conversation/open", {"conversationId": "a" * 32})
-    # One event more: the agent has other tools by now than when the log was kept.
+    # There is one more event: the agent's tools have changed since the log was kept.
     assert opened["lastSeq"] == last + 2
     assert [text.split(" ", 1)[1] for text in opened["repaired"]] == [
         f"bytes at byte {len(b''.join(lines))} are no event; left out",

@@ -1,4 +1,4 @@
-"""People look into the agent's terminals, type there, and end what runs; the agent hears of it."""
+"""People look into the agent's terminals, type there, and end programs; the agent hears of it."""
 
 import os
 import re
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 def read_until(client: RawClient, named: Json, wanted: str) -> str:
-    """Follow a terminal, as a client does, until it showed this."""
+    """Follow a terminal, as a client does, until it has shown this; return what it showed."""
     shown, offset = "", 0
     while wanted not in shown:
         page = client.request("terminal/read", {**named, "offset": offset})

@@ -134,7 +134,7 @@ def gated(world: World, *after: Step) -> threading.Event:
 
 
 def user_texts(world: World) -> list[str]:
-    """What the model saw of the user in its last request."""
+    """Return the user's messages in the last request to the model."""
     messages = world.llm.requests[-1].body["messages"]
     return [str(message["content"]) for message in messages if message["role"] == "user"]
 

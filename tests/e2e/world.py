@@ -18,23 +18,23 @@ Json = dict[str, Any]
 PRODUCT = (sys.executable, "-m", "oh_daemon", "--stdio")
 KEY = "sk-test-abcdefghijklmnop123456"
 NO_SETTINGS: Json = {"titles": False}
-"""What the environment says anyway; a client that sends an empty block is asked for another."""
+"""What the environment says anyway; an empty block would make the daemon ask for the settings."""
 OF_THE_DAEMON = {"state", "daemon.log"}
-"""What stays in the home that tests share; the rest is what one of them made."""
+"""What stays in the home that tests share; everything else was made by one of them."""
 N_SHARED = 3
-"""So many daemons wait for tests that can use them; each takes 200 MB."""
+"""How many daemons wait for tests that can use them; each takes 200 MB."""
 
 
 def text(words: str) -> list[Json]:
-    """The content of a message."""
+    """Return the content of a message."""
     return [{"type": "text", "text": words}]
 
 
 @dataclass
 class Common:
-    """Daemons for all tests of this process that can share one: a start takes two seconds.
+    """Daemons for all tests of this process that can share one, since a start takes two seconds.
 
-    Settings reach them as a change, so a test of one that counts from the start on, such as
+    Settings reach them as a change, so a test of a setting that counts from the start, such as
     `maxRunningTurns`, is marked `own_daemon`.
     """
 
@@ -42,15 +42,15 @@ class Common:
     llm: FakeLLM
     stack: ExitStack
     clients: dict[str, RawClient] = field(default_factory=dict[str, RawClient])
-    """By what the client said of itself when it was initialized."""
+    """The clients, by what each said of itself when it was initialized."""
 
     def lend(self, world: World, *, settings: Json | None, params: Json, block: Json) -> RawClient:
-        """A daemon with only this project open, as if it had just been initialized for it."""
+        """Lend a daemon with only this project open, as if it had just been initialized for it."""
         client = self._client(world, params, block)
         _change_folders(client, added=[world.project])
         trust = {"folder": world.project.as_uri(), "trusted": "full"}
         client.request("workspace/setTrust", trust)
-        # What the settings start is told from here on.
+        # From here on, the client hears what the settings start.
         client.forget()
         if settings is not None:
             _change_settings(client, settings)
@@ -69,11 +69,11 @@ class Common:
         return client
 
     def take_back(self, world: World, *, has_failed: bool) -> None:
-        """Close what the test left open. One that it ended is started anew for the next.
+        """Close what the test left open. A daemon that it ended is started again for the next test.
 
-        A daemon is lent again only when all that the test wanted of it is done.
+        A daemon is lent again only when everything that the test wanted of it is done.
         """
-        # Last, since until then a turn may ask the model for more and read what is at home.
+        # Clean last: until then, a turn may ask the model for more and read what is at home.
         with ExitStack() as stack:
             stack.callback(self._clean)
             for key, client in list(self.clients.items()):
@@ -94,14 +94,14 @@ class Common:
 
 
 def _tidy(client: RawClient, project: Path) -> list[str]:
-    """The conversations that were open are closed, and nothing of the test's is left in it."""
+    """Close the conversations that are open and remove what the test left; return their ids."""
     found = [each["id"] for each in client.request("daemon/status")["conversations"]]
     for conversation in found:
         left = {"conversationId": conversation, "ifRunning": "interrupt"}
         client.request("conversation/close", left)
     _change_folders(client, removed=[project])
     _change_settings(client, NO_SETTINGS)
-    # That ends the servers that the settings named.
+    # The new settings end the servers that the old ones named.
     assert client.request("mcp/list") == {"servers": []}
     return found
 
@@ -122,7 +122,7 @@ def _change_settings(client: RawClient, settings: Json) -> None:
 
 @dataclass
 class World:
-    """What one test has: a folder, a home, a scripted model, and daemons that it starts."""
+    """What one test has: a folder, a home, a scripted model, and the daemons that it starts."""
 
     project: Path
     home: Path
@@ -130,11 +130,11 @@ class World:
     stack: ExitStack
     daemons: list[RawClient] = field(default_factory=list[RawClient])
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    """More for the environment of its daemons."""
+    """More variables for the environment of its daemons."""
     arguments: tuple[str, ...] = ()
-    """More for the command line of its daemons."""
+    """More arguments for the command line of its daemons."""
     common: Common | None = None
-    """Of a module that is marked `one_daemon`; the first trusted daemon of each test is from it."""
+    """In modules that are marked `one_daemon`, the source of each test's first trusted daemon."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -151,7 +151,7 @@ class World:
         self.llm.add(*steps)
 
     def raw(self, *, reading: bool = True, prefix: Sequence[str] = ()) -> RawClient:
-        """A daemon that is not initialized yet; checked and ended after the test.
+        """Start a daemon without initializing it; it is checked and ended after the test.
 
         `prefix` is a program that starts it.
         """
@@ -165,7 +165,7 @@ class World:
     def daemon(
         self, *, trusted: bool | None = True, folders: Sequence[Path] | None = None, **ours: Any
     ) -> RawClient:
-        """A daemon, initialized, with this project open; `ours` is laid over our block."""
+        """Start and initialize a daemon with this project open; `ours` is laid over our block."""
         features = {"approvalRequests": True, **ours.pop("features", {})}
         params: Json = ours.pop("params", {})
         if self.common is not None and trusted and not (folders or self.variables or self.daemons):
@@ -183,7 +183,7 @@ class World:
         return client
 
     def start(self, client: RawClient, words: str = "go", **params: Any) -> str:
-        """Start a conversation with a first message; returns its id."""
+        """Start a conversation with a first message; return its id."""
         params = {"options": {"approval": "askNever"}, **params}
         started = client.request("conversation/start", {"content": text(words), **params})
         return started["conversation"]["id"]
@@ -193,26 +193,26 @@ class World:
         return client.request("conversation/sendMessage", params)
 
     def turn(self, client: RawClient, *, nth: int = 1) -> Json:
-        """The nth turn that ends, over all conversations of this client."""
+        """Wait for the nth turn that ends, over all conversations of this client."""
         return client.wait_for_event("turn.completed", nth=nth)["event"]["turn"]
 
     def log_of(self, conversation_id: str) -> Path:
         return self.project / ".openhands/conversations" / conversation_id / "events.jsonl"
 
     def records_of(self, conversation_id: str) -> list[Json]:
-        """The events on disk, without the lines that say who opened and closed the log."""
+        """Return the events on disk, without the lines that say who opened and closed the log."""
         lines = self.log_of(conversation_id).read_bytes().split(b"\n")
         parsed = [json.loads(line) for line in lines if line]
         return [line for line in parsed if "seq" in line]
 
 
 def wait_for_status(client: RawClient, status: str, *, nth: int = 1) -> Json:
-    """The nth `status.changed` to this, over all conversations of this client."""
+    """Wait for the nth `status.changed` to this status, over all conversations of this client."""
     return client.wait_for_event(lambda params: params["event"].get("to") == status, nth=nth)
 
 
 def items(client: RawClient, kind: str) -> list[Json]:
-    """Items of a kind that have ended, in order."""
+    """Return the items of a kind that have ended, in order."""
     ended = (e["event"]["item"] for e in client.events if e["event"]["type"] == "item.completed")
     return [item for item in ended if item["kind"] == kind]
 
