@@ -6,11 +6,9 @@ conversations share only what the program shares. Each calls its callbacks in or
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,12 +26,12 @@ from oh_daemon.contract.turns import Turn
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import LOG_SCHEME
-from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts import rollback
 from oh_daemon.fronts.agent import Agent, models_of, recipe_of, settings_of
 from oh_daemon.fronts.branches import export, fork
+from oh_daemon.fronts.callbacks import Callbacks, EventCallback
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.export import Format
 from oh_daemon.fronts.trust import TrustBook
@@ -43,8 +41,6 @@ from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.workspace.spawner import Spawner
-
-logger = logging.getLogger(__name__)
 
 
 class ConversationStatus(StrEnum):
@@ -72,8 +68,6 @@ class Snapshot:
     """Approvals that wait for `respond`, including those of sub-agents."""
 
 
-_ASKING = frozenset({"approval.requested", "approval.resolved"})
-EventCallback = Callable[[Record], object]
 QuestionCallback = Callable[[InputRequest], str | None]
 
 
@@ -101,7 +95,7 @@ class Conversation:
         """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
-        self._calls = _Callbacks()
+        self._calls = Callbacks()
         self._on_question = on_question
         recipe = recipe_of(agent)
         settings = settings_of(agent)
@@ -346,54 +340,3 @@ def _mcp_servers(settings: Settings, surroundings: Surroundings) -> McpServers:
     servers = McpServers(run_on_loop, lambda: settings.mcp_servers, surroundings)
     servers.wait_s = threading.TIMEOUT_MAX
     return servers
-
-
-class _Callbacks(Listener):
-    """Delivers events on a thread of its own, so that a callback may use the conversation.
-
-    Only logged events: when the log cannot be written, the program's next call raises that.
-    """
-
-    def __init__(self) -> None:
-        self._callbacks: dict[object, EventCallback] = {}
-        """Each under its own key, because the same callback may be added twice."""
-        self._is_mine = threading.local()
-        self._thread = ThreadPoolExecutor(
-            1, "callbacks", initializer=lambda: setattr(self._is_mine, "yes", True)
-        )
-
-    def add(self, callback: EventCallback) -> Callable[[], None]:
-        key = object()
-        self._callbacks[key] = callback
-
-        def remove() -> None:
-            self._callbacks.pop(key, None)
-
-        return remove
-
-    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
-        # Of a sub-agent, pass on only what the program must answer; its own log has the rest.
-        if journal.state.parent_id is not None and record["event"]["type"] not in _ASKING:
-            return
-        for callback in tuple(self._callbacks.values()):
-            self.submit(callback, Record.model_validate(record))
-
-    def submit(self, callback: Callable[[Any], object], value: object) -> None:
-        """Queue one call on the callbacks' thread."""
-        self._thread.submit(callback, value).add_done_callback(_report)
-
-    def drain(self, timeout_s: float | None) -> None:
-        """Wait until all events so far are delivered; return at once inside a callback."""
-        if not self._is_on_it():
-            self._thread.submit(int).result(timeout_s)
-
-    def close(self) -> None:
-        self._thread.shutdown(wait=not self._is_on_it())
-
-    def _is_on_it(self) -> bool:
-        return hasattr(self._is_mine, "yes")
-
-
-def _report(done: Future[object]) -> None:
-    if exc := done.exception():
-        logger.error("a callback of the program raised", exc_info=exc)

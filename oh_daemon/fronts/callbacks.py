@@ -1,0 +1,69 @@
+"""Calls a program's functions with the events of its conversation, on a thread of their own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from oh_daemon.contract.events import Record
+from oh_daemon.core.journal import Journal, Listener
+from oh_daemon.core.ports import Json
+
+logger = logging.getLogger(__name__)
+
+EventCallback = Callable[[Record], object]
+_ASKING = frozenset({"approval.requested", "approval.resolved"})
+
+
+class Callbacks(Listener):
+    """Delivers events on a thread of its own, so that a callback may use the conversation.
+
+    Only logged events: when the log cannot be written, the program's next call raises that.
+    """
+
+    def __init__(self) -> None:
+        self._callbacks: dict[object, EventCallback] = {}
+        """Each under its own key, because the same callback may be added twice."""
+        self._is_mine = threading.local()
+        self._thread = ThreadPoolExecutor(
+            1, "callbacks", initializer=lambda: setattr(self._is_mine, "yes", True)
+        )
+
+    def add(self, callback: EventCallback) -> Callable[[], None]:
+        key = object()
+        self._callbacks[key] = callback
+
+        def remove() -> None:
+            self._callbacks.pop(key, None)
+
+        return remove
+
+    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
+        # Of a sub-agent, pass on only what the program must answer; its own log has the rest.
+        if journal.state.parent_id is not None and record["event"]["type"] not in _ASKING:
+            return
+        for callback in tuple(self._callbacks.values()):
+            self.submit(callback, Record.model_validate(record))
+
+    def submit(self, callback: Callable[[Any], object], value: object) -> None:
+        """Queue one call on the callbacks' thread."""
+        self._thread.submit(callback, value).add_done_callback(_report)
+
+    def drain(self, timeout_s: float | None) -> None:
+        """Wait until all events so far are delivered; return at once inside a callback."""
+        if not self._is_on_it():
+            self._thread.submit(int).result(timeout_s)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=not self._is_on_it())
+
+    def _is_on_it(self) -> bool:
+        return hasattr(self._is_mine, "yes")
+
+
+def _report(done: Future[object]) -> None:
+    if exc := done.exception():
+        logger.error("a callback of the program raised", exc_info=exc)
