@@ -1,4 +1,4 @@
-"""What hooks are told and what their answers mean; running them is tested with a daemon."""
+"""What hooks are told, and what their answers mean; tests with a daemon cover running them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_broken_json_is_a_warning():
 
 
 def _fired(*answers: tuple[str, str]) -> Outcome:
-    """What hooks of these scopes say together with these answers."""
+    """Return the combined outcome of hooks, each given by its scope and its answer."""
     hooks = [(HookCommand(type="command", command=a), scope) for scope, a in answers]
     runs = [HookRun("h", 0, answer, "") for _, answer in answers]
     told = Hooks(run=lambda _hooks, _text, _cancel: runs)

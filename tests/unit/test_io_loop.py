@@ -1,4 +1,4 @@
-"""The loop of the model calls: what a cancelled call leaves behind."""
+"""The event loop of the model calls: what a cancelled call leaves behind."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""One append: written, folded, told, in this order; and what never reaches the disk."""
+"""An append is written, folded and announced, in this order; some things never reach the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oh_daemon.store.memory_log import MemoryLog
 
 
 class FullLog(MemoryLog):
-    """A disk that is full after the first line."""
+    """A log whose disk is full after the first line."""
 
     def append(self, lines: bytes) -> None:
         if self.read_range(1, 1):

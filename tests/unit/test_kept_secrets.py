@@ -1,4 +1,4 @@
-"""What is kept of sign-ins is read from plain files of the user's own only."""
+"""What is kept of sign-ins is read only from plain files that belong to the user."""
 
 import os
 from pathlib import Path

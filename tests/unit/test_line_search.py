@@ -1,4 +1,4 @@
-"""The program that `grep` starts finds just what `re` finds in each line."""
+"""The program that the tool `grep` starts finds exactly what `re` finds in each line."""
 
 import re
 from pathlib import Path

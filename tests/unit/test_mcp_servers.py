@@ -1,4 +1,4 @@
-"""What two callers may ask of the MCP servers at once."""
+"""Requests that several callers make of the MCP servers at the same time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SILENT = McpServerSettings(command="sleep", args=("1000",))
 
 
 class World:
-    """Servers that never get ready, and a loop on which requests wait for each other."""
+    """Servers that never get ready, and requests that are collected until `together` runs them."""
 
     def __init__(self, cwd: Path) -> None:
         self.wanted = {"a": SILENT, "b": SILENT}
@@ -35,7 +35,7 @@ class World:
         self.asked.append(coroutine)
 
     async def together(self) -> None:
-        """Run what was asked for, side by side."""
+        """Run the collected requests side by side."""
         asked, self.asked = self.asked, []
         await asyncio.gather(*asked)
 

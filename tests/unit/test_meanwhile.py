@@ -1,4 +1,4 @@
-"""What a user does while the agent's worker is between two looks at the conversation."""
+"""User actions that come between two looks of the agent's worker at the conversation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from oh_daemon.core.hooks import HookRun, Hooks
 from oh_daemon.core.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec
 from oh_daemon.tools.function import FunctionTool
 
-# litellm's own use of pydantic warns.
+# litellm's own use of pydantic causes these warnings.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
@@ -37,7 +37,7 @@ def echo(name: str) -> FunctionTool:
 
 
 def ended(heard: Heard) -> list[str]:
-    """The tools whose calls have ended, once for each end."""
+    """Return the tools whose calls have ended, one entry for each end."""
     items = [event["item"] for event in heard.events if event["type"] == "item.completed"]
     return [item["tool"] for item in items if item["kind"] == "toolCall"]
 
@@ -53,7 +53,7 @@ def test_whoever_waits_for_the_end_of_a_turn_finds_the_conversation_at_rest():
 
 def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
     class Watchful(FunctionTool):
-        """Planned again while another call runs, it sees that one end first."""
+        """When it is planned again while `slow` runs, it lets that call end first."""
 
         def plan(self, args: Json) -> Intent:
             if go_on.is_set() or "quick" not in ended(work.heard):
@@ -82,7 +82,7 @@ def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
 
 @pytest.mark.parametrize("approval", ["askAlways", "askRisky"])
 def test_a_message_takes_the_place_of_a_call_that_is_just_looked_at(approval: str):
-    """The second call is one to ask about, or one that may run at once."""
+    """With "askAlways" the second call needs an approval; with "askRisky" it may run at once."""
     subject = TrustSubject(folder="/p")
 
     def gates(spec: ToolSpec, _intent: Intent) -> list[Gate]:
@@ -119,7 +119,7 @@ def test_a_stop_is_a_stop_though_a_pause_was_asked_for_and_somebody_must_answer(
 
 
 class Unreachable:
-    """A model whose network goes away in the very moment in which the user stops it."""
+    """A model whose network fails at the very moment at which the user stops it."""
 
     name = label = "fake"
     context_window: int | None = None

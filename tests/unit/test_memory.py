@@ -1,4 +1,4 @@
-"""Notes on the disk: what a prompt has of them, what is found, and that none is lost."""
+"""Notes on disk: which of them a prompt includes, what a search finds, and that none is lost."""
 
 import os
 import subprocess

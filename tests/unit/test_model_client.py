@@ -36,7 +36,7 @@ from oh_daemon.model.client import LiteLLM
 from oh_daemon.model.live_metadata import parse_models, read_live_metadata
 from oh_daemon.model.messages import prepare_messages
 
-# litellm's own use of pydantic warns.
+# litellm's own use of pydantic causes these warnings.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
@@ -190,7 +190,7 @@ def test_another_dialect_can_be_chosen_for_an_endpoint():
 
 
 def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path: Path):
-    """It could send the user's key to an address of the repository's choice."""
+    """That file could send the user's key to an address of the repository's choice."""
     packages = tmp_path / ".venv/lib/site-packages"
     packages.mkdir(parents=True)
     litellm = find_spec("litellm")

@@ -1,4 +1,4 @@
-"""What one model gets of a conversation that any models had before it."""
+"""What a model is sent of a conversation in which other models may have answered before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations whose model changes on the way, each with its own thinking and its own calls."""
+"""Conversations that switch between models which differ in how they think and call tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fake_llm import Json, Step, calls, raw, reason, say
 from fake_llm import call as calling
 from model_calls import anthropic, anthropic_block
 
-# litellm's own use of pydantic warns.
+# litellm's own use of pydantic causes these warnings.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
@@ -25,7 +25,7 @@ DONE = {"type": "text_delta", "text": "Done."}
 
 
 def claude(*blocks: bytes, stop: str) -> Step:
-    """An answer of Anthropic's API."""
+    """Return an answer of Anthropic's API."""
     usage = {"input_tokens": 10, "output_tokens": 1}
     message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
     message |= {"model": "claude", "usage": usage}
@@ -56,7 +56,7 @@ def thinking_sent(body: Json) -> list[Json]:
 
 @contextmanager
 def switching(script: Sequence[Step], **others: Json) -> Generator[Work]:
-    """Work in which the model may call `switch` to become another one."""
+    """Run an agent whose model may call the tool `switch` to hand over to another model."""
     works: list[Work] = []
 
     def switch(to: str) -> None:
@@ -89,7 +89,7 @@ def test_signed_thinking_goes_back_unmodified_and_to_its_own_model_only():
     assert not any(word in json.dumps(foreign) for word in ("Hm", "Oh.", "SIG"))
     assert thinking_sent(later) == signed
     assert "Private." not in json.dumps(back)
-    # Within a loop that another model took over, Claude would refuse to think.
+    # Claude would refuse to think in a tool loop whose last calls another model made.
     assert ["thinking" in body for body in (own, in_loop, back, later)] == [True, True, False, True]
 
 
@@ -138,7 +138,7 @@ def test_a_conversation_goes_from_functions_to_text_and_back():
     assert bodies[2]["messages"][5]["content"] == (
         '<tool_result of="echo">\nb\n</tool_result>\n\n<tool_result of="echo">\nc\n</tool_result>'
     )
-    # What was called in text is a function call for the model that calls functions.
+    # A model with function calling gets the calls that were made in text as function calls.
     told = bodies[4]["messages"]
     made = [call["function"]["name"] for m in told for call in m.get("tool_calls", ())]
     assert made == ["echo", "switch", "echo", "echo", "switch", "echo"]

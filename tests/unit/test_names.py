@@ -1,4 +1,4 @@
-"""What a person gets who types some letters of a name."""
+"""Which names are found for the letters that a user types, and in what order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is offered of the tools that a server lists; nothing in its list is trusted."""
+"""Which of the tools that an MCP server lists are offered; nothing in its list is trusted."""
 
 from __future__ import annotations
 

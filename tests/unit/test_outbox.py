@@ -19,7 +19,7 @@ TEXT = DeltaStream("c", "t", "i", "text")
 
 
 class Wire:
-    """An outbox and the client's end of its pipe, which is read only by `rest`."""
+    """An outbox and the client's end of its pipe, unread until `start_reading` or `rest`."""
 
     def __init__(self) -> None:
         self._readable, writable = os.pipe()
@@ -38,7 +38,7 @@ class Wire:
             self.outbox.response(0, b'"%b"' % (b"x" * 100_000))
 
     def rest(self) -> list[Any]:
-        """Close the outbox; everything that was sent, in short."""
+        """Close the outbox, and return everything that it sent, in a short form."""
         self.start_reading()
         assert self.outbox.close(WITHIN_S)
         os.close(self._writable)

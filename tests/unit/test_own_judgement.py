@@ -1,4 +1,4 @@
-"""A program's own risk analyzer and approval policy: what breaks in them is asked about."""
+"""A program's own risk analyzer and approval policy: if one raises an error, the user is asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fake_llm import call, say
 
 from oh_daemon.core.consent import Policy
 
-# litellm's own use of pydantic warns.
+# litellm's own use of pydantic causes these warnings.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),

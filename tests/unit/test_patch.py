@@ -1,4 +1,4 @@
-"""Patches as pure values: what is read, where hunks are found, and what is refused."""
+"""Patches as pure values: how they are read, where hunks are found, and what is refused."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_only_hunks_with_lines_to_find_may_follow_a_text_that_moved() -> None:
 
 
 def as_patch(old: list[str], new: list[str], at: range) -> list[str]:
-    """A hunk that makes `new` of the lines `at`, with all the lines around it."""
+    """Return a hunk that replaces the lines `at` by `new`, with all other lines as context."""
     changed = [*(f"-{old[i]}" for i in at), *(f"+{line}" for line in new)]
     return [*(f" {line}" for line in old[: at.start]), *changed, *(f" {x}" for x in old[at.stop :])]
 
@@ -181,7 +181,7 @@ def test_what_a_patch_makes_is_what_it_says_whatever_the_lines_hold() -> None:
         wanted = [*old[:first], *new, *old[last:]]
         text = eol.join(old) + (eol if end else "")
         if not end and (old[-1] == "" or last == len(old)):
-            continue  # What ends such a text has tests of its own.
+            continue  # Other tests cover how such a text ends.
         made = update(text, *as_patch(old, new, range(first, last)))
         assert made == eol.join(wanted) + (eol if end and wanted else "")
 

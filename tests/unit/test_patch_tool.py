@@ -1,4 +1,4 @@
-"""`apply_patch` on real files and a scripted editor: all of it or nothing, as `edit` would."""
+"""`apply_patch` on real files and a scripted editor: all or nothing, with the care of `edit`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Desk:
         self.edit = EditTool(self.documents, spec=VIEW_SPEC)
 
     def seen(self, name: str, raw: bytes) -> Path:
-        """A file that the agent has read."""
+        """Create a file that the agent has read."""
         path = self.root / name
         path.write_bytes(raw)
         self.documents.read(path)

@@ -1,4 +1,4 @@
-"""Profiles, fallbacks and routers: which endpoint is asked, seen at the endpoint."""
+"""Profiles, fallbacks and routers: which model is asked, as the endpoint sees it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from oh_daemon.fronts.models import Models
 OVERFLOW = error(400, "This model's maximum context length is 10 tokens")
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 BLIND = "openai/gpt-audio"
-"""Known to see no images."""
+"""A model that is known not to see images."""
 
 
 @dataclass
 class Endpoint:
-    """Models that are all behind one fake, which answers by the name that it is asked for."""
+    """Models that are all behind one fake, which answers by the model that a request names."""
 
     models: Models
     llm: FakeLLM
@@ -48,7 +48,7 @@ def endpoint(
     answers: Mapping[str, Step] | None = None,
     environment: Mapping[str, str] | None = None,
 ):
-    """`answers` by model; all others say their name."""
+    """Run a fake in which models give their step in `answers`, or else say their own name."""
 
     def answer(request: Json) -> Step:
         return (answers or {}).get(request["model"]) or say(request["model"])

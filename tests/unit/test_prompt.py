@@ -1,4 +1,4 @@
-"""The system prompt: the same beginning for all, what is particular at the end."""
+"""The system prompt: it begins the same for all conversations, and differs only at the end."""
 
 from oh_daemon.core.prompt import render_system_prompt
 

@@ -1,4 +1,4 @@
-"""What ends the open parts of a conversation: pure, so a state and the events are all there is."""
+"""The events that end the open parts of a conversation; they follow from its state alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def item(item_id: str, kind: str = "toolCall", **fields: Any) -> Any:
 
 
 def with_open_items() -> Conversation:
-    """A turn with a streaming text, a running action, a waiting one and one that did not begin."""
+    """Begin a turn with a streaming text, a running action, a waiting one and one not yet begun."""
     conversation = new_conversation()
     conversation.send(text("go"))
     for each in (
@@ -45,7 +45,7 @@ def with_open_items() -> Conversation:
 
 
 def with_a_question() -> Conversation:
-    """A turn that waits for an answer; the action after the question has not begun."""
+    """Begin a turn that waits for an answer; the action after the question has not begun."""
     conversation = new_conversation()
     conversation.send(text("go"))
     for each in (item("asks"), item("next")):

@@ -1,4 +1,4 @@
-"""What the repository promises as a whole: clean files, locks in step, documented errors."""
+"""Promises of the whole repository: clean files, lock files in step, documented errors."""
 
 import json
 import os
@@ -25,8 +25,8 @@ from oh_schema.files import write_schema
 
 ROOT = Path(__file__).parents[2]
 
-# Folders of the machine it was written on; hosts of registries, since whoever installs may use
-# another; who or what wrote it. Split by a bar, so that this file does not hold them itself.
+# Folders of the machine where it was written; hosts of registries, since whoever installs may use
+# others; who or what wrote it. The bars keep these words themselves out of this file.
 FORBIDDEN = """
 /work|/main  /work|/shared  /tmp|/venv  /opt|/pypi  /opt|/wheels
 pypi|.org  python|hosted  registry.|npmjs  deb.|debian
@@ -41,13 +41,13 @@ def _forbidden() -> list[str]:
 
 @cache
 def _texts() -> dict[str, str]:
-    """Every text file that git knows or would add, by its name in the repository."""
-    safe = ["-c", f"safe.directory={ROOT}"]  # A container may see another owner.
+    """Return every text file that git knows or would add, by its name in the repository."""
+    safe = ["-c", f"safe.directory={ROOT}"]  # In a container, the folder may have another owner.
     command = ["git", *safe, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     names = [name for name in listed.split("\0") if (ROOT / name).is_file()]
     contents = {name: (ROOT / name).read_bytes() for name in names}
-    # Like git: what has a NUL byte is not text.
+    # Like git, take a file that has a NUL byte for binary.
     return {n: c.decode("utf-8", "replace") for n, c in contents.items() if b"\0" not in c}
 
 
@@ -58,13 +58,13 @@ def test_no_file_names_its_machine_its_registry_or_its_author(forbidden: str) ->
 
 
 def _lock(name: str) -> dict[str, str]:
-    """Package -> version of a lock file."""
+    """Return package -> version of a lock file."""
     pins = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / name).read_text("utf-8"), re.MULTILINE)
     return {canonicalize_name(package): version for package, version in pins}
 
 
 def _wanted() -> Iterator[tuple[str, str]]:
-    """Every requirement of pyproject.toml with the lock file it must be in."""
+    """Yield every requirement of pyproject.toml with the lock file that must meet it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     for requirement in project["project"]["dependencies"]:
         yield requirement, "requirements.lock"
@@ -113,7 +113,7 @@ def test_every_error_is_in_the_protocol(error: type[DaemonError]) -> None:
     assert any(error.kind in row for row in rows), f"protocol.md lacks {error.code} {error.kind}"
 
 
-# Examples in protocol.md: a fence of JSON named `method.params`, `method.result` or after a type.
+# Examples in protocol.md: JSON fences named `method.params`, `method.result` or after a type.
 
 NOT_IN_THE_CONTRACT = {"initialize.result", "Error"}
 TYPES: dict[str, Any] = {"Item": items.Item} | {
@@ -144,7 +144,7 @@ def _types() -> dict[str, Any]:
 
 
 def _with_stand_ins(value: Any) -> Any:
-    """The example with every "<Type>" in it replaced by the example of that type."""
+    """Return the example with every "<Type>" in it replaced by the example of that type."""
     if isinstance(value, dict):
         return {k: _with_stand_ins(v) for k, v in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
@@ -189,7 +189,7 @@ def test_every_method_of_the_protocol_has_an_example() -> None:
     assert missing == set()
 
 
-# Documents: what they link to and the commands they name are there
+# Documents: what they link to and the commands that they name exist
 
 
 def _documents() -> dict[str, str]:
@@ -197,12 +197,12 @@ def _documents() -> dict[str, str]:
 
 
 def _prose(text: str) -> str:
-    """Without code, where brackets and hashes mean something else."""
+    """Return the text without code, in which brackets and hashes mean something else."""
     return re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def _anchors(text: str) -> set[str]:
-    """The anchors that the headings of a page get where it is shown."""
+    """Return the anchors that the headings of a page get when it is rendered."""
     headings = re.findall(r"^#+ +(.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -222,7 +222,7 @@ def test_every_link_of_a_document_leads_somewhere() -> None:
 
 
 def test_every_feature_leads_to_the_heading_that_describes_it() -> None:
-    """The test of all links follows them."""
+    """Whether those headings exist is up to the test of all links."""
     rows = re.findall(r"^\| ([^|]+) \| (.+) \|$", _documents()["docs/features.md"], re.MULTILINE)
     assert len(rows) > 40
     links = {feature: re.findall(r"\]\(([^)]+)\)", where) for feature, where in rows[1:]}
@@ -250,7 +250,7 @@ def test_the_code_map_has_all_modules_and_no_other() -> None:
 
 
 def _commands(pattern: str) -> set[str]:
-    """What a document tells the reader to type, in a fence or between backticks."""
+    """Return what the documents tell the reader to type, in a fence or between backticks."""
     pages = "\n".join(_documents()[name] for name in ("README.md", "CONTRIBUTING.md"))
     return set(re.findall(rf"(?:^|`|\$ ){pattern}", pages, re.MULTILINE))
 
@@ -329,7 +329,7 @@ def _pytest_exit_code(
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = full\n", "utf-8")
     (folder / "test_one.py").write_text(test, "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    # The run under test is not a worker of this one, and starts faster without its plugins.
+    # The run under test is not an xdist worker of this one, and it starts faster without plugins.
     outer = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     outer["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(

@@ -1,4 +1,5 @@
-"""The Responses API: what is sent, what of the events is read, and its faults as those of chat."""
+"""The Responses API: what is sent, how events are read, and that failures mean what they do in
+chat completions."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import find_capabilities
 from oh_daemon.model.responses import Reader, render_request
 
-# litellm's own use of pydantic warns.
+# litellm's own use of pydantic causes these warnings.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),

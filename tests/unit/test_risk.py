@@ -1,4 +1,4 @@
-"""How commands are rated: a corpus, disguises that must not help, and any text at all."""
+"""How commands are rated: a corpus, disguises that must not help, and arbitrary text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CORPUS = Path(__file__).parents[1] / "data" / "commands.tsv"
 
 
 def _load_corpus() -> list[tuple[str, str]]:
-    # Commands may hold other characters that splitlines() takes for the end of a line.
+    # Commands may contain other characters at which splitlines() would break them.
     lines = _CORPUS.read_text("utf-8").rstrip("\n").split("\n")
     rows = (line.split("\t") for line in lines)
     # The last two fields are the class and the reason; a command may hold tabs.
@@ -162,7 +162,7 @@ def test_lists_without_end_are_high() -> None:
         assert rate(f"cat {braces}").risk == "high"
 
 
-# No capitals: between Z and a lie a backslash and a backquote, on which bash itself breaks.
+# No capitals: a range from Z to a has a backslash and a backquote, on which bash itself breaks.
 _BRACES = ["{", "}", ",", "..", "a", "z", "/", "-1", "03", "{}", "{a,b}", "{1..3}", "{e..a..2}"]
 
 
@@ -173,11 +173,11 @@ def test_braces_are_expanded_as_bash_does() -> None:
     done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
     n_same = 0
     for word, line in zip(words, done.stdout.split("\n"), strict=False):
-        # Bash leaves out words that are empty.
+        # Bash leaves out empty words, so they do not count on either side.
         theirs, ours = set(line.split("\0")) | {""}, expand_braces(word)
         assert ours is None or theirs <= {*ours, ""}, word
         n_same += len(theirs) > 128 if ours is None else theirs == {*ours, ""}
-    # Where bash 5.3 reads otherwise than those before, both readings count.
+    # Where bash 5.3 differs from older versions, `expand_braces` gives the words of both.
     assert n_same > 0.99 * len(words)
 
 

@@ -1,7 +1,7 @@
-"""Scripts made at random run in a real bash: none that came to run `sudo` was rated below high.
+"""Random scripts run in a real bash: none that is rated below high may get to run `sudo`.
 
-There `sudo` is a program of the test's own. Variables hold what an earlier command may have left in
-them: text that runs when bash evaluates it.
+Their `sudo` is a program that this test provides. Variables hold what an earlier command may have
+left in them: text that runs when bash evaluates it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _compose(choose: random.Random, symbol: str, depth: int) -> str:
 
 @pytest.fixture
 def ran(tmp_path: Path) -> Path:
-    """What `sudo` leaves behind."""
+    """The file that the test's `sudo` leaves behind."""
     (tmp_path / "bin").mkdir()
     sudo = tmp_path / "bin/sudo"
     sudo.write_text(f"#!/bin/sh\n: > {tmp_path}/ran\necho 1\n")
@@ -76,7 +76,7 @@ def _check(ran: Path, n_scripts: int) -> None:
         if risk == "high":
             continue
         environment = {"PATH": f"{ran.parent}/bin:{os.defpath}", "SCRIPT": script}
-        # Until its output ends: something may go on in the background.
+        # This waits until the output ends, because something may go on in the background.
         subprocess.run(
             ["bash", "-c", _LEFT],
             cwd=folder,

@@ -1,4 +1,4 @@
-"""Rules about commands, by whole words of every part; and what of a source counts."""
+"""Rules about commands: how they match the words of each part, and which sources may set what."""
 
 from __future__ import annotations
 

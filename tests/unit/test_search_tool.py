@@ -32,7 +32,7 @@ class Desk:
     tools: dict[str, Tool]
 
     def ask(self, tool: str, cancel: CancelToken | None = None, **args: Any) -> str:
-        """What the tool answers, after its plan as in a real call."""
+        """Plan and run, as a real call does, and return the tool's answer."""
         intent = self.tools[tool].plan(args)
         assert (intent.risk, intent.footprint.writes) == ("low", False)
         context = ToolContext("c", "i", cancel or CancelToken(), lambda _: None)

@@ -1,4 +1,4 @@
-"""What is masked, what is not, and that a secret in pieces is found too."""
+"""What is masked and what is not, also when a secret arrives in pieces."""
 
 from __future__ import annotations
 

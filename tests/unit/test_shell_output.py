@@ -1,4 +1,4 @@
-"""What a terminal wrote becomes clean, bounded text."""
+"""A terminal's output becomes clean text of bounded size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What skill files say, what sets a skill off, and what becomes of its text."""
+"""How skill files are read, what triggers a skill, and what becomes of its text."""
 
 from pathlib import Path
 from typing import Any

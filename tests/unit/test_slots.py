@@ -1,4 +1,4 @@
-"""Turns that wait for a place, and the token that wakes whoever waits."""
+"""Turns that wait for a slot, and the cancel token that wakes those who wait."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_cancelled_wait_ends_at_once_and_leaves_the_place_to_others():
 
 
 def test_all_places_are_used_at_once_however_they_become_free():
-    """Whoever has a place waits for somebody in the other one, so a lost wake-up stops all."""
+    """Each holder of a slot waits for a holder of the other, so a lost wake-up blocks them all."""
     slots, pair, ended = Slots(2), threading.Barrier(2), list[bool]()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Where settings come from: files and variables, and what is told of those that do not count."""
+"""Settings from files and variables, and what is reported of those that are ignored."""
 
 from pathlib import Path
 

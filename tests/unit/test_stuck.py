@@ -1,4 +1,4 @@
-"""What counts as going in circles: patterns over plain items, then a whole agent."""
+"""When an agent counts as going in circles: patterns over plain items, then a whole agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fake_llm import call, say
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.stuck import find_stuck
 
-# litellm's own use of pydantic warns.
+# litellm's own use of pydantic causes these warnings.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
@@ -48,7 +48,7 @@ def in_answer(item: Json, n: int) -> Json:
 
 
 def in_answers(items: list[Json]) -> list[Json]:
-    """Each in an answer of its own."""
+    """Return the items, each as part of an answer of its own."""
     return [in_answer(item, n) for n, item in enumerate(items)]
 
 

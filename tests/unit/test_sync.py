@@ -14,7 +14,7 @@ WITHIN_S = 90.0
 
 
 class Client:
-    """The client's side of the synchronisation."""
+    """The client's side of the synchronization of documents."""
 
     def __init__(self, *folders: Path) -> None:
         self.documents = Documents("utf-16", [folder.as_uri() for folder in folders])
@@ -45,7 +45,7 @@ class Client:
 
 
 def in_background(run: Callable[[], object]) -> Callable[[], object]:
-    """Start it; the result waits for what it returned or raised."""
+    """Run it on a thread; return a function that waits for its result or its `Cancelled`."""
     found: list[object] = []
 
     def work() -> None:

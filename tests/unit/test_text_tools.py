@@ -1,4 +1,4 @@
-"""A model that calls no functions: what it is told, and how its text is read."""
+"""A model without function calling: what it is told, and how its text is read."""
 
 from __future__ import annotations
 

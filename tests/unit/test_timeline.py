@@ -1,4 +1,4 @@
-"""A rollback is a fact in the log: the fold and the model forget, the records stay."""
+"""A rollback is an event in the log: the state and the model forget, but the records stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's lasting decisions: kept for a folder, and none lost when several come at once."""
+"""The user's lasting decisions: kept per folder, and none is lost when several come at once."""
 
 import os
 import subprocess
