@@ -19,7 +19,7 @@ from oh_daemon.workspace.text_changes import Replace, Replacement, applied, loca
 
 
 class Kept:
-    """Where bytes are made durable before a file is overwritten in place."""
+    """Collects the bytes that are made durable before a file is overwritten in place."""
 
     def __init__(self) -> None:
         self.data: list[bytes] = []
@@ -95,7 +95,7 @@ PIECES = st.lists(
 @pytest.mark.parametrize("n_cases", [400, pytest.param(10_000, marks=pytest.mark.full)])
 def test_bytes_outside_the_edited_span_stay_the_same(n_cases: int) -> None:
     """E05."""
-    # Hypothesis lets nobody change the settings of the same function twice.
+    # Hypothesis does not let settings be applied to the same function twice.
     check = given(head=PIECES, tail=PIECES, new=PIECES, mark=MARKS)(_check_outside_of_span)
     seed(int(os.environ["OH_TEST_SEED"]))(settings(max_examples=n_cases)(check))()
 
@@ -104,12 +104,12 @@ def _check_outside_of_span(head: str, tail: str, new: str, mark: tuple[bytes, st
     bom, encoding = mark
     raw = bom + f"{head}§§{tail}".encode(encoding)
     file = parse_text(raw)
-    # A text that begins like the mark of another encoding is that encoding's.
+    # A text that begins like another encoding's byte order mark is read in that encoding.
     if file is None or file.encoding != encoding or file.bom != bom:
         return
     try:
         edits = located(file.text, Replace((Replacement("§§", new),)).edits)
-    except EditRejectedError:  # A lone CR and a LF would join.
+    except EditRejectedError:  # The edit would join a lone CR and a LF.
         return
     done = file.encode(applied(file.text, edits))
     front, back = bom + head.encode(encoding), tail.encode(encoding)
@@ -216,7 +216,7 @@ def test_a_name_too_long_is_said(files: Files, tmp_path: Path, name: str) -> Non
 def test_a_program_that_runs_is_replaced_or_left_alone(
     files: Files, tmp_path: Path, *, linked: bool
 ) -> None:
-    """E08: its file cannot be written in place (ETXTBSY), as one with two names would be."""
+    """E08: a file with two names is overwritten in place, which fails while it runs (ETXTBSY)."""
     path = tmp_path / "program"
     program = shutil.which("sleep")
     assert program is not None
@@ -261,7 +261,7 @@ def test_pipes_sockets_devices_folders_and_giants_are_refused_at_once(
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
-        # A short relative name: the path of a socket has 108 bytes.
+        # Bind to a short path, since the path of a socket has at most 108 bytes.
         descriptor = os.open(tmp_path, os.O_RDONLY)
         server.bind(f"/proc/self/fd/{descriptor}/socket")
         os.close(descriptor)
