@@ -190,8 +190,8 @@ def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk
 
 
 def test_what_a_conversation_took_is_shown(desk: Desk) -> None:
-    usage = {"prompt_tokens": 2000, "completion_tokens": 10, "total_tokens": 2010}
-    usage["prompt_tokens_details"] = {"cached_tokens": 1500}
+    cached = {"prompt_tokens_details": {"cached_tokens": 1500}}
+    usage = {"prompt_tokens": 2000, "completion_tokens": 10, "total_tokens": 2010, **cached}
     desk.script(with_usage(say("Done."), usage))
     editor = desk.start(settings={"llm": {"inputCostPerToken": 1e-5, "outputCostPerToken": 0}})
     editor.edit(desk.file)
