@@ -58,10 +58,10 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not _is_controller(session.config):
         return
-    # xdist's workers are still ending here, so wait; a real leftover is there after any time.
+    # xdist's workers are still ending here, so wait for them; a real leftover outlives any wait.
     _, survivors = psutil.wait_procs(_processes_of_this_run(), timeout=60)
     for process in survivors:
-        print(f"\nleft behind by a test: {process}")  # noqa: T201 - the session's last word.
+        print(f"\nleft behind by a test: {process}")  # noqa: T201 - the run's final report.
         process.kill()
     if survivors and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

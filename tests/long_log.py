@@ -1,4 +1,4 @@
-"""Makes a log as long as a month of work would leave from one of a few events."""
+"""Grows a log of a few events to the length that a month of work would leave."""
 
 import json
 import re

@@ -151,7 +151,7 @@ def many() -> None:
 
 
 def noisy() -> None:
-    """Write text that is not a message to both streams, including a line of 10 MiB."""
+    """Write text other than messages to both output streams, including a line of 10 MiB."""
     long_line = "x" * (10 << 20)
     sys.stdout.write(f"Starting up ...\n{long_line}\n{json.dumps({'jsonrpc': '2.0'})}\n")
     sys.stdout.flush()

@@ -31,7 +31,7 @@ def forked(records: list[Json], at: str | None) -> list[Json]:
 
 
 def require_well_formed(records: list[Json]) -> None:
-    """Assert that the branch is at rest, has a result for each tool call, and nothing unknown."""
+    """Assert that a branch is at rest, with a result right after each call and nothing unknown."""
     state = fold("new", records)
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     assert (state.turn, state.open_items, state.pending, state.queue) == (None, {}, {}, [])

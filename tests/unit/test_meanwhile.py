@@ -53,7 +53,7 @@ def test_whoever_waits_for_the_end_of_a_turn_finds_the_conversation_at_rest():
 
 def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
     class Watchful(FunctionTool):
-        """When it is planned again while `slow` runs, it lets that call end first."""
+        """When it is planned again while `slow` runs, it first waits for that call to end."""
 
         def plan(self, args: Json) -> Intent:
             if go_on.is_set() or "quick" not in ended(work.heard):

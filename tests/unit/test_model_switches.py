@@ -1,4 +1,4 @@
-"""Conversations that switch between models which differ in how they think and call tools."""
+"""Conversations that switch between models, each with its own way to think and to call tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`apply_patch` on real files and a scripted editor: all or nothing, with the care of `edit`."""
+"""`apply_patch` on real files and a scripted editor: all or nothing, and as safe as `edit`."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_every_method_of_the_protocol_has_an_example() -> None:
     assert missing == set()
 
 
-# Documents: what they link to and the commands that they name exist
+# Documents: their links lead somewhere, and the commands that they name exist
 
 
 def _documents() -> dict[str, str]:
@@ -315,7 +315,7 @@ def test_a_long_loop_runs_only_when_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_a_process_that_a_test_leaves_behind_fails_the_run(tmp_path: Path) -> None:
-    # Until it has begun, it has no environment to be known by.
+    # Wait until the process has begun: only then does its environment show that it is of this run.
     sleep = "Popen(['setsid', 'sh', '-c', 'echo; sleep 600; :'], stdout=PIPE).stdout.readline()"
     test = f"from subprocess import PIPE, Popen\ndef test_a() -> None: {sleep}"
     assert _pytest_exit_code(tmp_path, test) == pytest.ExitCode.TESTS_FAILED

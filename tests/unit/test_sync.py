@@ -45,7 +45,7 @@ class Client:
 
 
 def in_background(run: Callable[[], object]) -> Callable[[], object]:
-    """Run it on a thread; return a function that waits for its result or its `Cancelled`."""
+    """Start `run` on a thread; return a function that waits for its result or its `Cancelled`."""
     found: list[object] = []
 
     def work() -> None:
