@@ -406,7 +406,6 @@ def relink(link: Path, target: str) -> None:
 def test_a_script_that_changed_while_it_waited_is_not_run_but_shown_again(
     world: World, change: Callable[[Path], object]
 ) -> None:
-    """A03."""
     (world.project / "build.sh").write_text("touch mine\n")
     (world.project / "theirs.sh").write_text("touch theirs\n")
     (world.project / "linked.sh").symlink_to("build.sh")

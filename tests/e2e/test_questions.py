@@ -248,7 +248,6 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
 
 
 def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(world: World) -> None:
-    """A04."""
     world.script(PORT, say("Done."))
     client = asking(world)
     named = {"conversationId": world.start(client)}
@@ -272,7 +271,6 @@ def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(worl
 
 
 def test_an_answer_that_was_taken_is_kept_when_the_daemon_dies(world: World) -> None:
-    """A07."""
     world.script(PORT)
     first = asking(world)
     conversation = world.start(first)
@@ -291,7 +289,7 @@ def test_an_answer_that_was_taken_is_kept_when_the_daemon_dies(world: World) -> 
 
 
 def test_questions_are_asked_one_after_the_other(world: World) -> None:
-    """A05: whatever comes after a question may depend on its answer."""
+    """Whatever comes after a question may depend on its answer."""
     world.script(calls(PORT, COLOUR, call("terminal", command="touch made")), say("Done."))
     client = asking(world)
     world.start(client)
@@ -339,7 +337,6 @@ def test_a_panel_without_the_feature_sees_the_event_and_may_answer(world: World)
 def test_where_nobody_can_answer_the_question_ends_the_turn_and_a_message_answers(
     world: World,
 ) -> None:
-    """A08."""
     world.script(calls(COLOUR, call("terminal", command="touch never")), say("Done."))
     client = world.daemon()
     conversation = world.start(client)

@@ -164,7 +164,7 @@ def cut_after(log: Path, wanted: Callable[[Json], bool], torn: bytes = b"") -> N
 def test_an_action_that_was_allowed_and_not_begun_runs_once_after_the_restart(
     world: World,
 ) -> None:
-    """A07: the answer is in the log, the start of the command is not."""
+    """The answer is in the log, the start of the command is not."""
     world.script(call("terminal", command="echo ran >> ran.txt"), say("Done."))
     client = world.daemon()
     conversation = world.start(client, options={"approval": "askRisky"})

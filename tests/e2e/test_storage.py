@@ -29,7 +29,6 @@ def block(world: World) -> Json:
 
 
 def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> None:
-    """P06."""
     n_asked = 0
 
     def step(_request: Json) -> Step:
@@ -78,7 +77,6 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
 
 
 def test_a_folder_that_cannot_be_written_starts_no_conversation(world: World) -> None:
-    """P09."""
     home = world.project / ".openhands"
     home.mkdir()
     client = world.raw(prefix=in_mounts(f"mount -t tmpfs -o ro none '{home}'"))
@@ -126,7 +124,6 @@ def plant(world: World, name: str, *more: bytes) -> Path:
 
 
 def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(world: World) -> None:
-    """P13."""
     lines = GOLDEN.read_bytes().splitlines(keepends=True)
     last = max(json.loads(line).get("seq", 0) for line in lines)
 

@@ -1,4 +1,4 @@
-"""The faults L01 to L08, L12 and L14 to L16 at the model layer, each caused over HTTP."""
+"""Faults of the model layer, each caused over HTTP."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_closing_ends_every_descendant(spawner: Spawner, tmp_path: Path) -> None
 
 
 def test_nobody_survives_the_kill_of_the_daemon(tmp_path: Path) -> None:
-    """P02, P04: SIGKILL leaves the daemon no time to clean up."""
+    """SIGKILL leaves the daemon no time to clean up."""
     (tmp_path / "pids").touch()
     script = (
         "import os, sys; from pathlib import Path; from oh_daemon.workspace.spawner import *\n"
@@ -194,7 +194,7 @@ def test_a_killed_reaper_hangs_nobody_and_is_replaced(spawner: Spawner, tmp_path
 
 
 def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_path: Path) -> None:
-    """P05: a parent death signal would already come when the thread ends."""
+    """A parent death signal would already come when the thread ends."""
     started: list[Process] = []
 
     def start() -> None:
@@ -210,7 +210,7 @@ def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_pat
 
 
 def test_out_of_descriptors_is_an_answer_and_costs_none(tmp_path: Path) -> None:
-    """P10, in a process of its own whose table of descriptors is nearly full."""
+    """The script has a process of its own, whose table of descriptors is nearly full."""
     script = """
 import os, resource
 from pathlib import Path
@@ -256,7 +256,7 @@ spawner.close()
 
 
 def test_out_of_processes_is_an_answer(spawner: Spawner, tmp_path: Path) -> None:
-    """P10: fork fails with EAGAIN in the reaper."""
+    """Fork fails with EAGAIN in the reaper."""
     _run_true(spawner, tmp_path)
     forks = "inject=fork,vfork,clone,clone3:error=EAGAIN"
     with subprocess.Popen(

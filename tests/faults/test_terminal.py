@@ -196,7 +196,6 @@ LOSSES = {
 def test_a_shell_that_ends_is_replaced_and_the_model_told(
     run: Run, tmp_path: Path, command: str, code: int, kept: str | None
 ) -> None:
-    """W07."""
     (tmp_path / "sub").mkdir()
     run("cd sub; export E=kept")
     ended = run(f"echo before; {command}")
@@ -210,7 +209,6 @@ def test_a_shell_that_ends_is_replaced_and_the_model_told(
 
 
 def test_a_deleted_folder_is_survived(run: Run, tmp_path: Path) -> None:
-    """W07."""
     run("mkdir gone; cd gone; rmdir ../gone")
     assert run("echo alive").output.head == "alive\n"
     run("exit")
@@ -223,7 +221,6 @@ def test_the_files_of_the_shell_may_vanish(run: Run) -> None:
 
 
 def test_a_job_in_the_background_neither_holds_the_call_nor_is_lost(run: Run) -> None:
-    """W02."""
     outcome = run("mkfifo go gone; (read < go; echo late; echo > gone) & echo started")
     assert outcome.state == "done"
     assert "started\n" in outcome.output.head
@@ -273,7 +270,7 @@ WAITERS = {
 def test_a_program_that_waits_for_input_says_so_soon_and_takes_it(
     shells: Shells, run: Run, command: str, prompt: str, answer: str, reply: str | None
 ) -> None:
-    """W03. The promise is one second; the deadline here is generous, for slow machines."""
+    """The promise is one second; the deadline here is generous, for slow machines."""
     asked = run(command, timeout_s=DEADLINE_S)
     assert (asked.state, asked.output.head) == ("waitingForInput", prompt)
     shells.existing("main").type(answer)
@@ -294,7 +291,7 @@ FULL_SCREEN = {
 def test_a_program_that_takes_the_whole_screen_waits_and_can_be_left(
     shells: Shells, run: Run, command: str, leave: str
 ) -> None:
-    """W03. Pagers that programs start by themselves are switched off in the environment."""
+    """Pagers that programs start by themselves are switched off in the environment."""
     assert run(command, timeout_s=DEADLINE_S).state == "waitingForInput"
     shells.existing("main").type(leave)
     left = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
@@ -303,7 +300,7 @@ def test_a_program_that_takes_the_whole_screen_waits_and_can_be_left(
 
 
 def test_output_without_end_stays_small_and_says_what_is_cut(shells: Shells, run: Run) -> None:
-    """W04: `yes` until somebody stops it."""
+    """`yes` until somebody stops it."""
     run("true")
     cancel = CancelToken()
     tracemalloc.start()
@@ -381,7 +378,6 @@ INTERRUPTED = {
 def test_a_cancel_ends_the_command_and_what_follows_it(
     shells: Shells, run: Run, command: str
 ) -> None:
-    """W01, W11."""
     cancel, shell = CancelToken(), shells.open()
     begin(shell, f"echo begun; {command}")
     cancel.cancel()
@@ -461,7 +457,6 @@ def test_a_terminal_that_does_not_exist_is_named(shells: Shells) -> None:
 
 
 def test_much_output_takes_little_memory_and_is_all_in_the_file(run: Run) -> None:
-    """W04, P11."""
     run("true")
     tracemalloc.start()
     outcome = run("seq 3000000", timeout_s=300)

@@ -94,7 +94,6 @@ PIECES = st.lists(
 
 @pytest.mark.parametrize("n_cases", [400, pytest.param(10_000, marks=pytest.mark.full)])
 def test_bytes_outside_the_edited_span_stay_the_same(n_cases: int) -> None:
-    """E05."""
     # Hypothesis does not let settings be applied to the same function twice.
     check = given(head=PIECES, tail=PIECES, new=PIECES, mark=MARKS)(_check_outside_of_span)
     seed(int(os.environ["OH_TEST_SEED"]))(settings(max_examples=n_cases)(check))()
@@ -216,7 +215,7 @@ def test_a_name_too_long_is_said(files: Files, tmp_path: Path, name: str) -> Non
 def test_a_program_that_runs_is_replaced_or_left_alone(
     files: Files, tmp_path: Path, *, linked: bool
 ) -> None:
-    """E08: a file with two names is overwritten in place, which fails while it runs (ETXTBSY)."""
+    """A file with two names is overwritten in place, which fails while it runs (ETXTBSY)."""
     path = tmp_path / "program"
     program = shutil.which("sleep")
     assert program is not None
@@ -238,7 +237,6 @@ def test_a_program_that_runs_is_replaced_or_left_alone(
 
 
 def test_a_name_may_end_with_a_dot_and_change_in_case_only(files: Files, tmp_path: Path) -> None:
-    """E08."""
     for name in ("name.", "Name.", "name. ", "..name.."):
         files.create(tmp_path / name, name.encode())
         files.replace(tmp_path / name, b"new", sha256_of(name.encode()))
