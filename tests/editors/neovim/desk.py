@@ -20,7 +20,7 @@ class Desk:
     project: Path
     llm: FakeLLM
     environment: Mapping[str, str]
-    """Of every editor: a home of its own, and where the model is."""
+    """The environment of every editor: a home of its own, and where the model is."""
     start: Callable[..., Neovim]
 
     @property
@@ -31,13 +31,13 @@ class Desk:
         self.llm.add(*steps)
 
     def prompts(self) -> str:
-        """What the model was told last, as text."""
+        """Return what the model was told last, as text."""
         return str(self.llm.requests[-1].body["messages"])
 
 
 @contextmanager
 def desk_in(folder: Path) -> Generator[Desk]:
-    """A desk in an empty folder; its editors end with it."""
+    """Make a desk in an empty folder; its editors end with it."""
     project, home = folder / "project", folder / "home"
     project.mkdir()
     home.mkdir()
@@ -58,7 +58,8 @@ def desk_in(folder: Path) -> Generator[Desk]:
         }
 
         def start(*, trust: bool | None = True, environ: dict[str, str] | None = None, **o: Any):
-            # The keys of the tests mean what is shown, however fast they are.
+            # However fast the tests' keys come, they are meant for what is shown, so no delay is
+            # needed.
             options = {"chat": {"inert_ms": 0}, **o}
             if trust is not None:
                 options = {"trust": trust, **options}

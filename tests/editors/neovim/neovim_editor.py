@@ -21,7 +21,7 @@ PLUGIN = ROOT / "editors/neovim"
 DAEMON = [sys.executable, "-m", "oh_daemon", "--stdio"]
 _DEADLINE_S = 90
 
-# Everything that `User Oh*` events say is kept for the tests.
+# Keeps everything that `User Oh*` events say, for the tests.
 _RECORD_EVENTS = """
 _G.events = {}
 vim.api.nvim_create_autocmd("User", { pattern = "Oh*", callback = function(args)
@@ -58,13 +58,13 @@ return table.concat(rows, "\\n")
 
 
 def find_nvim() -> str | None:
-    """The Neovim to test: `OH_TEST_NVIM`, that of the environment of the tests, any other."""
+    """Return the Neovim to test: `OH_TEST_NVIM`, that of the tests' environment, or any other."""
     beside = Path(sys.executable).with_name("nvim")
     return os.environ.get("OH_TEST_NVIM") or shutil.which(str(beside)) or shutil.which("nvim")
 
 
 class Neovim:
-    """One editor; it ends with its `with`."""
+    """One editor, which ends with its `with` block."""
 
     def __init__(self, project: Path, environment: Mapping[str, str], options: Json) -> None:
         nvim = find_nvim()
@@ -102,11 +102,11 @@ class Neovim:
         self.nvim.command(line)
 
     def try_command(self, line: str) -> None:
-        """One that may show an error; what it says is in `messages`."""
+        """Run a command that may show an error, which is then in `messages`."""
         self.lua("pcall(vim.cmd, ...)", line)
 
     def edit(self, path: Path) -> Any:
-        """Open a file; the result is its buffer."""
+        """Open a file and return its buffer."""
         self.nvim.command(f"edit {path}")
         return self.nvim.current.buffer
 
@@ -115,8 +115,8 @@ class Neovim:
         self.nvim.input(keys)
 
     def wait(self, expression: str, *args: Any, within_s: float = _DEADLINE_S) -> Any:
-        """Wait until a Lua expression is true; the arguments are `...` in it."""
-        # A condition that is slower than the interval would keep `vim.wait` from its own deadline.
+        """Wait until a Lua expression is true; return its value. The arguments are its `...`."""
+        # A condition slower than the interval would keep `vim.wait` from seeing its own deadline.
         code = f"""
         local args, value, deadline = {{ ... }}, nil, vim.uv.hrtime() + {within_s} * 1e9
         local function holds(...) return {expression} end
@@ -131,7 +131,7 @@ class Neovim:
         return value
 
     def delay(self, method: str) -> None:
-        """The daemon's next answer to this arrives when `_G.arrive` is called."""
+        """Hold back the daemon's next answer to this method until `_G.arrive` is called."""
         self.lua(_DELAY, method)
 
     def wait_for_chat(self, text: str) -> None:
@@ -153,7 +153,7 @@ class Neovim:
         self.wait("(require('oh').status_table() or {}).status == ...", status)
 
     def chat(self) -> str:
-        """All lines of the chat of the current conversation."""
+        """Return all lines of the chat of the current conversation."""
         return self.lua("""
         function _G.chat_text()
           local conversation = require("oh").conversation()
@@ -165,7 +165,7 @@ class Neovim:
         """)
 
     def draft(self) -> list[str]:
-        """The lines of the message that is being written."""
+        """Return the lines of the message that is being written."""
         return self.lua("""
         local buf = require("oh.input").buffer(require("oh.daemon").root())
         return vim.api.nvim_buf_get_lines(buf, 0, -1, false)
@@ -175,11 +175,11 @@ class Neovim:
         return self.lua("return vim.api.nvim_exec2('messages', { output = true }).output")
 
     def screen(self) -> str:
-        """The screen as text."""
+        """Return the screen as text."""
         return self.lua(_SCREEN)
 
     def windows(self) -> list[str]:
-        """The file type, or else the name, of each window of this tab page, sorted."""
+        """Return the file type, or else the name, of each window of this tab page, sorted."""
         return self.lua("""
         local found = vim.tbl_map(function(win)
           local buf = vim.api.nvim_win_get_buf(win)
@@ -191,11 +191,11 @@ class Neovim:
         """)
 
     def processes(self) -> list[psutil.Process]:
-        """Everything that this editor has started."""
+        """Return all processes that this editor has started, directly or not."""
         return psutil.Process(self.pid).children(recursive=True)
 
     def daemon(self) -> psutil.Process:
-        # Only what Neovim itself has started: a child of the daemon is like it for a moment.
+        # Only Neovim's own children: for a moment, a child of the daemon looks like the daemon.
         started = psutil.Process(self.pid).children()
         [daemon] = [p for p in started if "oh_daemon" in argv(p)]
         return daemon

@@ -63,7 +63,7 @@ def test_no_key_allows_what_has_just_appeared(desk: Desk) -> None:
     editor.wait_for_event("ApprovalRequested", nth=2)
     assert (desk.project / "other.py").exists()
 
-    # Who writes a command has read what it is about.
+    # The delay does not apply to a typed command: whoever types it has read what it is about.
     editor.options(chat=forever)
     editor.command("Oh approve")
     editor.wait_for_chat("Made.")
@@ -104,7 +104,7 @@ def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
     editor.wait_for_status("idle")
     assert (desk.project / "made").exists()
 
-    # A message alone starts the daemon anew as well.
+    # A message alone restarts the daemon too.
     editor.daemon().kill()
     editor.wait_for_event("Exit", nth=2)
     editor.command("Oh and now?")

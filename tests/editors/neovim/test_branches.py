@@ -1,4 +1,4 @@
-"""What is made of a conversation as a whole, and what stands beside it."""
+"""What the user does with a conversation as a whole, and what is shown beside it."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from desk import Desk
 from fake_llm import call, calls, first_user_text, keyed, say, with_usage
 from neovim_editor import Neovim
 
-# The first entry that shows the next wanted text is chosen.
+# Chooses the first entry that shows the next wanted text.
 _CHOOSE_WANTED = """
 _G.wanted = { ... }
 vim.ui.select = function(items, options, choose)
@@ -33,7 +33,7 @@ end)()"""
 
 
 def cursor_on(editor: Neovim, text: str) -> None:
-    """Put the cursor on the last line of the chat that shows this."""
+    """Put the cursor on the last line of the chat that shows this text."""
     editor.lua("""
     local win = require("oh.windows").window_of("oh-chat")
     vim.api.nvim_set_current_win(win)
@@ -97,11 +97,11 @@ def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) ->
     editor.wait_for_event("TurnFinished")
     editor.command("Oh mend it")
     editor.wait("vim.uv.fs_stat(...)", str(desk.project / "begun"))
-    with gate.open("w"):  # Opens when the command does, and lets it go on.
+    with gate.open("w"):  # The gate opens when the command does.
         editor.edit(notes)
         editor.nvim.current.buffer[:] = ["mine"]
         editor.command("write")
-        # An answer says that the daemon has heard of it.
+        # Once it answers, the daemon has heard of the change.
         ask = "request_sync('daemon/status', vim.empty_dict(), 30000)"
         assert editor.lua(f"return vim.lsp.get_clients({{ name = 'oh' }})[1]:{ask}")["result"]
     editor.wait_for_chat("Mended.")

@@ -42,7 +42,7 @@ def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
     editor.wait_for_event("TurnFinished")
     assert notes_buffer[:] == ["new"], "a clean buffer shows what the command wrote"
 
-    # An edit that was made for an earlier text, and one of a buffer that may not be changed.
+    # An edit for an earlier text is refused, and so is one of a read-only buffer.
     version = editor.lua("return vim.lsp.util.buf_versions[...]", buffer.number)
     assert editor.lua(_APPLY, buffer.number, version - 1) == {
         "applied": False,
@@ -53,7 +53,7 @@ def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
     buffer.options["readonly"] = False
     assert buffer[0] == "def add(a, b):"
 
-    # Typing goes on over an edit, and each is an undo step of its own.
+    # An edit does not interrupt typing, and each of them is an undo step of its own.
     editor.lua("_G.apply = loadstring(...)", _APPLY)
     editor.lua("""
     vim.keymap.set("i", "<F2>", function()
@@ -87,8 +87,8 @@ def test_an_edit_of_lines_that_the_user_changed_since_is_refused_and_says_why(de
     editor.wait_for_chat("✗ Edit calc.py")
     assert "return b - a" in desk.prompts(), "the agent is told what is there now"
 
-    # Where the user typed elsewhere in the file it is asked again, since what was shown is no
-    # longer all that there is; then both changes stand, each an undo step of its own.
+    # If the user typed elsewhere in the file, the agent asks again, since what was shown is no
+    # longer complete. Then both changes are kept, each as an undo step of its own.
     buffer[0] = "def add(a, b):  # typed"
     editor.command("Oh approve")
     again = editor.wait_for_event("ApprovalRequested", nth=3)["approval"]

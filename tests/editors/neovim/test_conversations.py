@@ -1,11 +1,11 @@
-"""Steering, queueing, pausing, stopping; going on with a conversation in another editor."""
+"""Steering, queueing, pausing, stopping; resuming a conversation in another editor."""
 
 import threading
 
 from desk import Desk
 from fake_llm import call, calls, held, reason, say
 
-# What comes is noted, whatever the plugin makes of it.
+# Reads the conversation anew, and notes what arrives whatever the plugin makes of it.
 _READ_ANEW = """
 local handlers = vim.lsp.get_clients({ name = "oh" })[1].handlers
 local on_event = handlers["conversation/event"]

@@ -9,7 +9,7 @@ from neovim_editor import DAEMON
 
 
 def test_quitting_leaves_no_process(desk: Desk) -> None:
-    # It gets away before it says so.
+    # The process leaves its session before it prints.
     away = "setsid bash -c 'echo begun; exec sleep 300' & sleep 300"
     desk.script(call("terminal", command=away, timeout_s=600))
     editor = desk.start(settings={"approval": "askNever"})

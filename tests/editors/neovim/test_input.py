@@ -28,7 +28,7 @@ def test_commands_and_files_are_offered_while_a_message_is_written(desk: Desk) -
     assert "Find the cause before you change anything" in desk.prompts()
     assert "calc.py" in desk.prompts()
 
-    # What only looks like a command is a message.
+    # Text that only looks like a command is sent as a message.
     editor.type("<Esc>cc/tmp is full, /fix it<Esc><CR>")
     editor.wait_for_event("TurnFinished", nth=2)
     assert "/tmp is full, /fix it" in desk.prompts()

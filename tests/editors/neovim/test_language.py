@@ -11,7 +11,7 @@ USES = '# unsaved\nx = "😀😀"; y = add(2, 3) + oops\n'
 
 
 def _with_server(desk: Desk, **options: object) -> Neovim:
-    """An editor whose user has set up a language server for Python."""
+    """Start an editor whose user has set up a language server for Python."""
     editor = desk.start(**options)
     editor.lua(
         """
@@ -94,7 +94,7 @@ def test_the_agent_is_told_what_the_user_looks_at(desk: Desk) -> None:
 
     editor.wait_for_status("idle")
     editor.lua("vim.keymap.set('x', '<F2>', '<Cmd>Oh and this?<CR>')")
-    # All at once: the message is about what is selected then.
+    # The keys are sent at once: the message is about what is selected at that moment.
     editor.type("G0v5l<F2>")
     editor.wait_for_event("TurnFinished", nth=2)
     assert "more.py lines 10-10" in desk.prompts()
@@ -133,7 +133,7 @@ def test_code_actions_are_in_the_menu_and_start_a_conversation(desk: Desk) -> No
     editor.wait_for_chat("I fix it.")
     assert "'oops' is not defined" in desk.prompts()
 
-    # What rests goes on with the next one.
+    # A conversation at rest goes on with the next code action.
     editor.wait_for_status("idle")
     editor.type("1Ggra")
     editor.wait("_G.offered and #_G.offered == 2")

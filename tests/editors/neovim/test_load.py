@@ -10,7 +10,7 @@ N_EVENTS = 20_000
 
 def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Desk) -> None:
     desk.script(call("terminal", command="echo one; echo two"), say("Ready."))
-    # The model's view of so long a log is summarized before it is asked.
+    # Before the model is asked, its view of such a long log is summarized.
     desk.script(say("A summary."), chunks(5000, "x "))
     editor = desk.start(settings={"approval": "askNever"})
     editor.edit(desk.file)
@@ -28,7 +28,7 @@ def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Des
     editor.lua("vim.ui.select = function(items, _, choose) choose(items[1]) end")
     editor.command("Oh conversations")
     editor.wait(f"(require('oh').conversation() or {{ seq = 0 }}).seq >= {N_EVENTS}")
-    # Not the text but the number of lines: that is cheap enough to ask for all the time.
+    # The number of lines rather than the text: it is cheap enough to ask for all the time.
     n_lines = """
     (function()
       local buf = require("oh.chat").of(require("oh").conversation()).buf

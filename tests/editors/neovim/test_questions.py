@@ -5,7 +5,7 @@ from fake_llm import call, say
 
 COLOR = {"question": "Which color?\nIt is for the button.", "choices": ["red", "blue"]}
 PORT = {"question": "Which port?"}
-# The last of the choices is a text of one's own.
+# The last choice is to write an answer of one's own.
 _CHOOSE = "vim.ui.select = function(items, _, choose) choose(items[{0}], {0}) end"
 _WRITE = "vim.ui.input = function(_, answer) answer('8080') end"
 

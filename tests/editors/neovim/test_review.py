@@ -1,4 +1,4 @@
-"""The diff tab: changes are seen side by side, and kept, taken back or allowed from there."""
+"""The diff tab shows changes side by side; from there they are kept, reverted or allowed."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from neovim_editor import Neovim
 
 LINES = [f"line {n}" for n in range(30)]
 OTHER = {"command": "create", "path": "other.py", "text": "x = 1\n"}
-# What each window of the tab shows: its bar, and its lines without the lines that pad it.
+# For each window of the tab: its bar, and its lines without those that only pad it.
 _TAB = """
 return vim.tbl_map(function(win)
   local bar = vim.api.nvim_eval_statusline(vim.wo[win].winbar, { winid = win, maxwidth = 80 }).str
@@ -33,7 +33,7 @@ def _lines(**changed: str) -> list[str]:
 
 
 def _after_a_turn(desk: Desk, *steps: Step) -> tuple[Neovim, Any]:
-    """An editor in which the agent has edited an open file, and the buffer of that file."""
+    """Return an editor in which the agent has edited an open file, and the buffer of that file."""
     path = desk.project / "notes.txt"
     path.write_text("\n".join(LINES) + "\n", "utf-8")
     desk.script(call("edit", command="view", path="notes.txt"), *steps, say("Done."))
@@ -46,7 +46,7 @@ def _after_a_turn(desk: Desk, *steps: Step) -> tuple[Neovim, Any]:
 
 
 def _wait_for_list(editor: Neovim, *rows: str) -> None:
-    """Wait until the list of the tab is this, with single spaces."""
+    """Wait until the list of the tab has these rows, with runs of spaces reduced to one."""
     editor.wait(
         """(function(...)
           local win = vim.api.nvim_tabpage_list_wins(0)[1]
@@ -71,7 +71,7 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     assert before[1] == LINES
     assert after[1] == _lines(l2="agent 2", l12="agent 12", l22="agent 22")
 
-    # The second change is taken back: one undo step in the buffer, the user's line stays.
+    # The second change is reverted in one undo step of the buffer, and the user's line stays.
     editor.type("]cr")
     _wait_for_list(editor, "● notes.txt +2 -2 to review", "● other.py +1 -0 to review")
     assert buffer[12] == "line 12"
@@ -80,7 +80,7 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     assert buffer[:] == before_review
     editor.lua("vim.api.nvim_buf_call(..., function() vim.cmd('silent redo') end)", buffer.number)
 
-    # The first one is kept. Then the user writes over the last one, so that it cannot be reverted.
+    # The first change is kept. Then the user overwrites the last one, so it cannot be reverted.
     editor.type("gga")
     assert "no change under the cursor" in editor.messages()
     editor.type("]ca")
@@ -126,7 +126,7 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     assert before[1] == buffer[:] == _lines(l0="not saved")
     assert after[1] == _lines(l0="not saved", l3="agent 3", l20="agent 20")
 
-    # One change is left out of it and taken in again, then the other one is.
+    # One change is left out of the edit and taken in again, then the other one is left out.
     editor.type("r")
     assert editor.lua(_TAB)[2][1] == _lines(l0="not saved", l20="agent 20")
     assert "1 of 2 changes left out" in editor.lua(_TAB)[2][0]
@@ -193,7 +193,7 @@ def test_rejecting_all_changes_of_a_patch_rejects_it_and_of_files_some_are_left_
     assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
     editor.lua("_G.answer('not here')")
 
-    # The next one has a file more; the choice in one file stays while the other one is shown.
+    # The next patch has one more file; the choice in one file stays while the other is shown.
     _wait_for_list(editor, "? notes.txt +2 -2 to allow", "? other.py +1 -0 to allow")
     assert "The user rejected this: not here" in desk.prompts()
     assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
@@ -250,7 +250,7 @@ def test_an_older_answer_does_not_take_the_place_of_a_newer_one(desk: Desk) -> N
     rows = ("● other.py +1 -0 to review", "✓ notes.txt +0 -0 accepted")
     _wait_for_list(editor, *rows)
     editor.lua("_G.arrive()")
-    # Whatever was asked because of it is answered by now.
+    # Whatever the plugin asked because of it has been answered once this is.
     editor.command("Oh changes")
     editor.wait("#vim.fn.getqflist() == 1")
     _wait_for_list(editor, *rows)

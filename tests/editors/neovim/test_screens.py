@@ -1,4 +1,4 @@
-"""The screens in docs/img are what Neovim shows. OH_TEST_UPDATE=1 writes them; look at them."""
+"""The screens in docs/img are what Neovim shows. OH_TEST_UPDATE=1 writes them; check the result."""
 
 import os
 

@@ -35,11 +35,11 @@ class Terminal:
         self._run("resize-window", "-x", str(columns), "-y", str(lines))
 
     def wait_for_end(self) -> None:
-        """Neovim was the only program, so the server ends with it."""
+        """Wait for tmux's server, which ends with Neovim, its only program."""
         self.process.wait(_DEADLINE_S)
 
     def wait_for(self, text: str) -> str:
-        """Look at the screen until it shows this."""
+        """Wait until the screen shows this text; return the screen."""
         return self.wait_until(lambda screen: text in screen, text)
 
     def wait_until(self, holds: Callable[[str], bool], meaning: str) -> str:

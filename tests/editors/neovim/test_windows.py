@@ -32,7 +32,8 @@ def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
     assert [w for w in editor.windows() if w.startswith("oh")] == ["oh-chat", "oh-input"]
     editor.command("tabclose")
 
-    # A file that is opened from the chat does not take its window, and the last window is no trap.
+    # A file that is opened from the chat does not take over its window, and the last window can
+    # still be left.
     editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
     assert not editor.lua("return (pcall(vim.cmd.edit, 'calc.py'))")
     editor.command("only")
@@ -55,7 +56,7 @@ def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> No
     end, { "oh-chat", "oh-input" })
     """
     before = editor.lua(heights)
-    # The height is set once Neovim has given the room away.
+    # The plugin sets the height only after Neovim has given the room to other windows.
     set_height = "vim.deep_equal({ ... }, (function() " + heights + " end)())"
     for command in ("botright copen", "topleft help", "botright split"):
         editor.command(command)
@@ -66,7 +67,8 @@ def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> No
     editor.command("botright 3split | close")
     editor.wait(set_height, *chosen)
 
-    # In a column of its own its height is that of the others, and nothing of Neovim's is changed.
+    # In a column of its own, the input is as high as the other windows, and Neovim's command line
+    # keeps its height.
     editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-input'))")
     editor.command("wincmd L")
     alone = editor.lua(heights)
@@ -79,7 +81,7 @@ def test_a_layout_plugin_puts_the_windows_where_it_likes(desk: Desk) -> None:
     desk.script(say("One."), say("Two."))
     editor = desk.start()
     editor.edit(desk.file)
-    # By file type, as soon as a window shows the buffer.
+    # Places each window by file type, as soon as it shows the buffer.
     editor.lua("""
     vim.api.nvim_create_autocmd("BufWinEnter", { callback = function(args)
       local side = ({ ["oh-chat"] = "H", ["oh-input"] = "J" })[vim.bo[args.buf].filetype]

@@ -1,4 +1,4 @@
-"""The user's own language server for `*.py`, as far as the tests ask it: started by Neovim.
+"""The user's own language server for `*.py`, started by Neovim; it does what the tests need.
 
 It counts columns in UTF-16, knows every `def`, and calls `oops` an error.
 """
@@ -49,7 +49,7 @@ def on_change(params: lsp.DidChangeTextDocumentParams) -> None:
 
 @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
 def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
-    """Every place in the open documents, as Neovim opened them."""
+    """Return every place in the open documents, as Neovim opened them."""
     documents = server.workspace.text_documents
     word = _word_at(documents[params.text_document.uri].source, params.position)
     return [
