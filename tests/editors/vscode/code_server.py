@@ -36,7 +36,7 @@ SETTINGS = {
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.colorTheme": "Default Dark Modern",
     "chat.disableAIFeatures": True,
-    # Then a terminal's rows are elements that a test can read.
+    # With this off, a terminal's rows are elements that a test can read.
     "terminal.integrated.gpuAcceleration": "off",
     "telemetry.telemetryLevel": "off",
     "update.mode": "none",
@@ -47,7 +47,7 @@ SETTINGS = {
     "files.hotExit": "off",
     "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
     "window.restoreWindows": "none",
-    # Else a file that an earlier test had open would come back with its caret and its scroll.
+    # Or else a file that an earlier test had open would come back with its caret and scroll.
     "workbench.editor.restoreViewState": False,
 }
 CLEAR_KEY, CLEARED_KEY = "Control+Alt+F9", "Control+Alt+F8"
@@ -61,8 +61,8 @@ KEYBINDINGS = [
                 "workbench.action.terminal.killAll",
                 "workbench.action.closePanel",
                 *["workbench.action.revertAndCloseActiveEditor"] * 8,
-                # They run one after the other, so what this shows says that the others are done;
-                # it stays, also when something else takes the focus late.
+                # The commands run one after the other, so once this one shows its file, the others
+                # are done. The file stays, even if something else takes the focus late.
                 "workbench.action.openRawDefaultSettings",
             ]
         },
@@ -75,7 +75,7 @@ KEYBINDINGS = [
         },
     },
 ]
-"""Keys of the tests alone: together they leave the workbench as it was when the window opened."""
+"""Keys for the tests only: together they restore the workbench as it was when the window opened."""
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Server:
     environment: dict[str, str] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
     is_trusting: bool = True
-    """Whether the folders it opens are trusted without a question."""
+    """Whether the folders that it opens are trusted without a question."""
 
     @classmethod
     def with_model(cls, home: Path, extensions: Path, url: str) -> Self:
@@ -96,13 +96,13 @@ class Server:
             "OH_DAEMON_MODEL": "openai/fake",
             "OH_DAEMON_BASE_URL": url,
             "OH_DAEMON_API_KEY": "sk-test-abcdefghijklmnop123456",
-            # Scripts of the fake model say what is answered to which request.
+            # The fake model answers from scripts, so no request for a title may come in between.
             "OH_DAEMON_TITLES": "false",
         }
         return cls(home, extensions, environment)
 
     def start(self) -> str:
-        """Returns `127.0.0.1:PORT`."""
+        """Start the server and return `127.0.0.1:PORT`."""
         self.write_settings(self.settings)
         (self.home / "User/keybindings.json").write_text(json.dumps(KEYBINDINGS))
         options = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry"]
@@ -121,20 +121,20 @@ class Server:
         assert self.process.stdout
         for line in self.process.stdout:
             if found := re.search(r"HTTP server listening on http://(127\.0\.0\.1:\d+)", line):
-                # It goes on writing, and would stand still when nobody reads.
+                # The server goes on writing, and would block if nobody read its output.
                 self._reader = threading.Thread(target=self.process.stdout.read, daemon=True)
                 self._reader.start()
                 return found[1]
         raise AssertionError("code-server ended before it listened")
 
     def write_settings(self, settings: dict[str, object]) -> None:
-        """A served window reads what has machine scope from a place of its own."""
+        """Write two files: a served window reads what has machine scope from a place of its own."""
         for scope in ("User", "Machine"):
             (self.home / scope).mkdir(parents=True, exist_ok=True)
             (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
 
     async def change_settings(self, settings: dict[str, object], seen: Locator) -> None:
-        """Until it is seen: before VS Code watches the file, a change of it goes unheard."""
+        """Write settings until they are seen: VS Code misses changes until it watches the file."""
         for _ in range(N_CHANGES):
             self.write_settings(settings)
             with contextlib.suppress(WaitedTooLongError):
@@ -143,19 +143,19 @@ class Server:
         raise AssertionError(f"VS Code did not hear of {settings}")
 
     def daemons(self) -> list[psutil.Process]:
-        """Those that windows on this server have started, the newest last."""
+        """Return the daemons that windows on this server have started, the newest last."""
         parents: dict[psutil.Process, int] = {}
         for each in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 if "oh_daemon" in argv(each):
                     parents[each] = each.ppid()
         pids = {each.pid for each in parents}
-        # What a daemon starts has the daemon's own name until it is the other program.
+        # A child of a daemon has the daemon's own name until it becomes the other program.
         daemons = [each for each, parent in parents.items() if parent not in pids]
         return sorted(daemons, key=psutil.Process.create_time)
 
     def daemon(self) -> psutil.Process:
-        """The newest one: that of a page before a reload may still be ending."""
+        """Return the newest daemon; the one of a page before a reload may still be ending."""
         return self.daemons()[-1]
 
     def stop(self) -> None:
@@ -167,7 +167,7 @@ class Server:
 
 
 def install_extension(home: Path, extensions: Path, package: Path = EXTENSION / "oh.vsix") -> None:
-    """Packed, as a user gets it."""
+    """Install the packed extension, as a user would."""
     install = code_server(home, extensions, "--install-extension", str(package))
     environment = host_environment(home)
     subprocess.run(install, env=environment, check=True, capture_output=True, timeout=120)
@@ -183,6 +183,6 @@ def code_server(home: Path, extensions: Path, *options: str) -> list[str]:
 
 
 def host_environment(home: Path) -> dict[str, str]:
-    """Without an extension gallery, so that nothing is looked up."""
+    """Return an environment without an extension gallery, so that nothing is looked up."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("VSCODE_", "NODE_OPTIONS"))}
     return kept | {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "EXTENSIONS_GALLERY": "{}"}

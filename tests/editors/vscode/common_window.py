@@ -1,9 +1,9 @@
-"""One window for the tests of a worker, which each of them finds as if it had just been opened.
+"""One window for all tests of a worker; each test finds it as if it had just been opened.
 
-What a test leaves is cleared after it. A window that its test closed, whose test failed, or that
-could not be cleared is of no more use, and the next test gets a new one: none suffers from another.
-A test that needs other settings, or leaves something behind that this does not know of (a rule, a
-key, another folder), belongs into a module without the mark.
+What a test leaves is cleared after it. If a test closed the window, failed, or left something
+that cannot be cleared, the next test gets a new window, so that none suffers from another.
+A test that needs other settings, or leaves something that this module does not clear (a rule, a
+key, another folder), belongs in a module without the mark.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ N_CLEARINGS = 10
 
 @dataclass
 class CommonWindow:
-    """To open a window with its daemon takes ten seconds, to clear it takes one."""
+    """Opening a window with its daemon takes ten seconds, clearing it takes one."""
 
     make_folder: Callable[[], Path]
     extensions: Path
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     vscode: VSCode | None = None
     width: float = 0
-    """Of the side bar, as it was when the window opened."""
+    """The width of the side bar when the window opened."""
 
     async def lend(self) -> VSCode:
         if self.vscode is None:
@@ -93,7 +93,7 @@ async def clear(vscode: VSCode) -> None:
 
 
 async def clear_workbench(vscode: VSCode) -> None:
-    """No editor, no terminal, no notification, whatever VS Code itself had to say meanwhile."""
+    """Close all editors, terminals and notifications, whatever VS Code itself has shown."""
     await expect(vscode.page.locator(".quick-input-widget")).to_be_hidden()
     await vscode.page.keyboard.press(CLEAR_KEY)
     await vscode.page.locator(".tab", has_text="defaultSettings.json").wait_for()
@@ -120,7 +120,7 @@ async def hide_usage(vscode: VSCode) -> None:
 
 async def delete_conversations(vscode: VSCode) -> None:
     await vscode.page.get_by_role("button", name="Show Conversations").click()
-    # Its rows may be those of before until it has answered twice.
+    # The rows may be out of date until the list has answered twice.
     search = vscode.panel.get_by_label("Search conversations")
     found = vscode.panel.locator(".conversations")
     await search.fill(NAME_OF_NONE)
@@ -157,7 +157,7 @@ async def restore_looks(vscode: VSCode, width: float) -> None:
 
 
 def restore_files(project: Path) -> None:
-    """All but the agent's own folder, which its daemon has in use."""
+    """Restore all but the agent's own folder, which its daemon is using."""
     for each in project.iterdir():
         if each.is_dir() and each.name != ".openhands":
             shutil.rmtree(each)

@@ -1,6 +1,6 @@
-"""The extension, packed and installed once a worker; a VS Code and a model for each test.
+"""The extension, packed and installed once per worker; a VS Code and a model for each test.
 
-The tests of modules that are marked `one_window` get the same VS Code one after the other.
+The tests of modules that are marked `one_window` share one VS Code, one after the other.
 """
 
 from collections.abc import AsyncGenerator, Generator
@@ -18,7 +18,7 @@ expect.set_options(timeout=WAIT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What outlives a test needs an event loop that does."""
+    """Use one event loop for all tests: what outlives a test needs a loop that does too."""
     for item in items:
         if Path(__file__).parent in item.path.parents and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
@@ -47,7 +47,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(tmp_path: Path, llm: FakeLLM, extensions: Path) -> Server:
-    """Not started yet, so that a test can change its settings and environment."""
+    """A server that has not started, so that a test can change its settings and environment."""
     return Server.with_model(tmp_path / "home", extensions, llm.url)
 
 
@@ -64,7 +64,7 @@ async def common(
 async def vscode(
     request: pytest.FixtureRequest, common: CommonWindow, tmp_path: Path
 ) -> AsyncGenerator[VSCode]:
-    """A window of the test's own is not open yet."""
+    """Yield the common window, or one of the test's own, which is not open yet."""
     if request.node.get_closest_marker("one_window"):
         n_failed = request.session.testsfailed
         lent = await common.lend()

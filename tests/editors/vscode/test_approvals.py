@@ -34,7 +34,7 @@ WATCH_BUTTONS = """() => {
     }).observe(document.body, {subtree: true, childList: true});
   });
 }"""
-"""As it is drawn."""
+"""Notes whether the buttons are inert at the moment they are drawn."""
 
 
 async def test_a_command_is_shown_exactly_is_inert_at_first_and_runs_when_allowed(
@@ -107,7 +107,7 @@ async def test_a_diff_that_is_cut_is_not_opened_by_half(vscode: VSCode) -> None:
 
 
 async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscode: VSCode) -> None:
-    """In the panel by key, and in the diff at the cursor; that is kept over a reload."""
+    """By key in the panel, and at the cursor in the diff; the choice survives a reload."""
     lines = vscode.project / "lines.txt"
     lines.write_text(LINES)
     edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (3, 11, 29)]
@@ -122,7 +122,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await expect(change(vscode, "Take change 3 of 3")).to_be_focused()
     await expect(vscode.approval.get_by_role("heading")).to_have_text("Make 2 of 3 changes?")
     await expect(allow).to_have_text("Allow 2 of 3 changes")
-    # An answer that lasts is one to the whole edit.
+    # An answer that lasts applies only to a whole edit.
     await expect(vscode.approval.locator('[data-option="allow-conversation"]')).to_be_hidden()
 
     await vscode.approval.get_by_role("button", name="Open diff").click()
@@ -143,7 +143,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await vscode.expect_kept(f'"leftOut":{{"{approval_id}":[0]}}')
     await vscode.reload()
     await expect(allow).to_have_text("Allow 2 of 3 changes")
-    # It counts for an answer in the diff too, while the panel is out of sight.
+    # The choice also applies to an answer in the diff, while the panel is out of sight.
     await expect(allow).to_be_enabled()
     await vscode.approval.get_by_role("button", name="Open diff").click()
     await expect(proposed).to_contain_text("agent\u00a029")
@@ -174,7 +174,7 @@ async def test_of_a_patch_whole_files_and_single_changes_are_left_out(vscode: VS
         vscode.approval.get_by_role("heading"),
         vscode.approval.locator('[data-option="allow-once"]'),
     )
-    # However long the edit is.
+    # The button is in sight however long the edit is.
     await expect(allow).to_be_in_viewport(ratio=1)
     await expect(vscode.approval.locator(".badge")).to_have_text("new")
     for n in (1, 2, 3):
@@ -198,13 +198,13 @@ def change(vscode: VSCode, name: str) -> Locator:
 
 
 def left_out(vscode: VSCode) -> str:
-    """What the model was told."""
+    """Return what the model was told about changes that were left out."""
     told = str(vscode.llm.requests[-1].body["messages"][-1])
     return told.partition("The user left this out of your edit")[2]
 
 
 def allowed_lines(vscode: VSCode) -> list[int]:
-    """What the log has of the answer."""
+    """Return the line at which each allowed hunk starts, from the answer in the log."""
     [log] = vscode.project.glob(".openhands/conversations/*/events.jsonl")
     answers = [line for line in log.read_text().split("\n") if '"approval.resolved"' in line]
     [answer] = [json.loads(line)["event"] for line in answers]

@@ -25,7 +25,7 @@ async def test_a_question_while_the_panel_is_hidden_is_told_and_takes_no_focus(
     gate.set()
     toast = vscode.page.locator(".notification-toast")
     await expect(toast).to_contain_text("The agent asks: Run touch made")
-    await toast.hover()  # It stays as long as the pointer is on it.
+    await toast.hover()  # The toast stays while the pointer is on it.
     await vscode.page.keyboard.insert_text(" two")
     await vscode.expect_editor("# one two")
     await toast.get_by_role("button", name="Review").click()
@@ -38,7 +38,7 @@ async def test_a_key_answers_only_what_the_panel_shows(vscode: VSCode) -> None:
     await vscode.open()
     await vscode.say("make it")
     await vscode.expect_status("Waits for you")
-    # What is in sight is not told a second time.
+    # No notification repeats what is in sight.
     asked = vscode.page.get_by_role("button", name="An action waits for your approval.")
     await expect(asked).to_be_visible()
     await expect(vscode.page.locator(".notification-toast")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""From a message on: another conversation that begins there, or the way back to before it."""
+"""From a message, the user forks another conversation or goes back to before it."""
 
 import pytest
 from fake_llm import call, say
@@ -40,7 +40,7 @@ async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_file
     await vscode.say("fix it")
     await vscode.expect_answers("One.", "Other.", "Fixed.")
     assert "a + b" in (vscode.project / "calc.py").read_text()
-    # The files alone go back: the words stay, and the agent is told.
+    # Only the files go back: the words stay, and the agent is told.
     await vscode.run_command("oh: Restore a Checkpoint")
     rows = vscode.page.locator(".quick-input-list .monaco-list-row")
     await expect(rows).to_contain_text(["Edit calc.py"])
@@ -65,5 +65,5 @@ async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_file
     await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Other.", "Fixed."])
     await expect(vscode.input).to_have_value("mend it")
     assert "a - b" in (vscode.project / "calc.py").read_text()
-    # The turn that left the conversation left its changes too.
+    # The turn that was taken out of the conversation took its changes along.
     await expect(vscode.panel.locator(".changes")).to_have_count(1)

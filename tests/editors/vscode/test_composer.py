@@ -45,7 +45,7 @@ async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> N
     await vscode.input.press_sequentially("@mone")
     await expect(choices.locator(".label").first).to_have_text("money")
     await vscode.input.press("Enter")
-    # The last is too large for the message itself: it goes ahead of it.
+    # The last image is too large for the message itself, so it is sent ahead of it.
     for n, how in enumerate((["paste"], ["drop"], ["drop", 1_500_000]), start=1):
         await vscode.frame().evaluate(PASTE, [PIXEL, *how])
         await expect(vscode.panel.locator(".attached img")).to_have_count(n)
@@ -79,7 +79,7 @@ async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscod
     await vscode.say("second")
     await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Two."])
     await vscode.input.fill("a draft")
-    await vscode.input.press("ArrowUp")  # The caret moves first.
+    await vscode.input.press("ArrowUp")  # This only moves the caret.
     await expect(vscode.input).to_have_value("a draft")
     await vscode.input.press("Home")
     for key, expected in (
@@ -132,7 +132,7 @@ async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) ->
     await question.get_by_label("Your answer").press("Enter")
     await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
     await expect(question).to_have_count(0)
-    # They read like what was said.
+    # The answers read like messages of the user.
     await expect(vscode.panel.locator(".user")).to_have_text(["serve it", "9090", "localhost"])
     answers = str(vscode.llm.requests[-1].body["messages"])
     assert "9090" in answers

@@ -1,4 +1,4 @@
-"""The list of conversations by keyboard: renamed, put away and fetched back, deleted."""
+"""The list of conversations by keyboard: renamed, archived and brought back, deleted."""
 
 import pytest
 from fake_llm import say
@@ -13,7 +13,7 @@ CHOOSE_AND_SAY = """([title, text]) => {
   input.value = text;
   input.form.requestSubmit();
 }"""
-"""Faster than the daemon opens what was chosen."""
+"""Sends a message faster than the daemon opens the conversation that was chosen."""
 
 
 async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
@@ -53,7 +53,7 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     await vscode.panel.get_by_role("button", name="Delete", exact=True).press("Enter")
     await expect(titles).to_have_text(["first"])
     await expect(vscode.panel.locator(".row").first).to_be_focused()
-    # What was deleted is no longer open behind the list.
+    # The deleted conversation is no longer open behind the list.
     await press("Escape")
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
     await expect(vscode.input).to_be_focused()

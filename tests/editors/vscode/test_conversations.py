@@ -84,7 +84,7 @@ async def test_without_a_key_the_panel_offers_one_or_the_demo(
     await secret.fill("sk-test-abcdefghijklmnop123456")
     await secret.press("Enter")
     await expect(vscode.panel.locator('select[data-option="model"]')).to_have_value("openai/gpt-5")
-    # grep, since files come and go while the editor runs.
+    # grep copes with files that come and go while the editor runs.
     search = ["grep", "-rlsa", "sk-test-abc", str(server.home)]
     assert subprocess.run(search, check=False, capture_output=True, text=True).stdout == ""
 

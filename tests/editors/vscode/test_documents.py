@@ -1,4 +1,4 @@
-"""The agent's edits beside the user's own, of which none is lost, or saved unasked."""
+"""The agent edits beside the user, whose own edits are neither lost nor saved unasked."""
 
 import pytest
 from fake_llm import call, say
@@ -18,7 +18,7 @@ async def test_what_the_user_types_while_an_edit_waits_stays_beside_it(vscode: V
     await expect(vscode.approval.locator(".add")).to_contain_text("return a + b")
     await vscode.type_in_editor("# mine\n", at="Control+Home")
     await vscode.answer("allow-once")
-    # It is no longer the edit that was shown, so it is shown again.
+    # The edit is no longer the one that was shown, so it is shown again.
     await expect(vscode.approval.locator(".diff")).to_contain_text("# mine")
     await vscode.answer("allow-once")
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")

@@ -37,7 +37,7 @@ async def test_the_agent_asks_the_language_extensions_of_the_window(vscode: VSCo
     (vscode.project / "app.ts").write_text(APP)
     vscode.script(ASKED, say("Understood."))
     await vscode.open(file="app.ts")
-    # The squiggle is there when the language's extension has understood the file.
+    # The squiggle appears once the language's extension has understood the file.
     await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
     await vscode.say("what is wrong here?")
     await expect(vscode.panel.locator(".agent")).to_have_text("Understood.")
@@ -95,8 +95,8 @@ async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     await vscode.page.keyboard.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("I will mend it.")
     assert "not assignable" in json.dumps(vscode.llm.requests[0].body["messages"])
-    # More is offered to whoever asks for it.
-    # By keys: the lines of an editor that has scrolled are in no order.
+    # More is offered on request. Keys select the line, because a scrolled editor keeps its lines in
+    # no particular order.
     await vscode.page.locator(".editor-instance .view-line").first.click()
     for key in ("Control+Home", "ArrowDown", "ArrowDown", "Shift+End"):
         await vscode.page.keyboard.press(key)
@@ -160,14 +160,14 @@ async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     await vscode.page.locator(".xterm.focus").wait_for()
     await vscode.page.keyboard.type("echo out''put")
     await vscode.page.keyboard.press("Enter")
-    # What the shell prints takes the selection away: it has printed all, the next prompt too.
+    # Output of the shell clears the selection, so wait for all of it, including the next prompt.
     await expect(vscode.page.locator(".xterm-rows")).to_have_text(re.compile(r"output.*[#$]", re.S))
     await vscode.run_command("Terminal: Select All")
     await vscode.page.locator(".xterm-screen").click(button="right")
     await choose_in_menu(vscode)
     await expect(chips(vscode)).to_have_count(3)
 
-    # The same by mention and by drop.
+    # Mentions and drops attach as well.
     await vscode.input.press_sequentially("@term")
     await expect(vscode.panel.locator(".completion .label")).to_have_text(["Terminal"])
     await vscode.input.press("Enter")
@@ -212,6 +212,6 @@ def chips(vscode: VSCode) -> Locator:
 
 
 async def choose_in_menu(vscode: VSCode) -> None:
-    """By key, since a menu takes no click in its first moments."""
+    """Choose by key, since a menu takes no click in its first moments."""
     await vscode.page.get_by_role("menuitem", name="Add to Conversation").hover()
     await vscode.page.keyboard.press("Enter")

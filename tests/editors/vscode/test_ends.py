@@ -54,7 +54,7 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     await vscode.expect_kept("a draft before the reload")
     daemon = vscode.server.daemon()
     await vscode.reload()
-    # With it the turn is held; before, it would still hear the end of the answer.
+    # Its end holds the turn; until then, the daemon would still hear the end of the answer.
     await expect_ended(daemon)
     await expect(vscode.input).to_have_value("a draft before the reload")
     await expect(vscode.panel.locator(".user")).to_have_text(["tell me"])
@@ -64,7 +64,7 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
 
 
 async def test_a_closed_window_leaves_no_process(vscode: VSCode) -> None:
-    # It gets away before it says so.
+    # The process leaves its session before it prints.
     away = "setsid bash -c 'echo begun; exec sleep 1234' & sleep 300"
     vscode.script(call("terminal", command=away))
     await vscode.open()

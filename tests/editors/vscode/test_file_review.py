@@ -19,7 +19,7 @@ def replace(path: str, old: str, new: str) -> Step:
 
 @pytest.fixture
 def task(vscode: VSCode) -> VSCode:
-    """The agent edits one file at two places, and makes another one."""
+    """The agent edits one file in two places, and creates another one."""
     (vscode.project / "lines.txt").write_text(BEFORE)
     vscode.script(
         call("edit", command="view", path="lines.txt"),
@@ -74,7 +74,7 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     await vscode.choose("mode", "full")
     await vscode.say("Change the lines")
     await expect(file_row(vscode, "lines.txt")).to_have_attribute("data-state", "pending")
-    # The user goes on: a line of their own, and another text where the agent wrote.
+    # The user adds a line of their own, and changes one that the agent wrote.
     await vscode.type_in_editor("mine\n", at="Control+End")
     await vscode.type_in_editor("better ", at="Control+Home")
     for key in ("ArrowDown", "Home"):

@@ -22,7 +22,7 @@ async def test_an_answer_for_the_conversation_or_the_folder_is_not_asked_for_aga
     await vscode.say("one")
     lasting = vscode.approval.locator('[data-option="allow-conversation"]')
     await expect(lasting).to_have_text("Allow for this conversation")
-    # What it is that is allowed.
+    # The title says what exactly is allowed.
     await expect(lasting).to_have_attribute(
         "title", "You are not asked again about exactly this command"
     )
@@ -31,7 +31,7 @@ async def test_an_answer_for_the_conversation_or_the_folder_is_not_asked_for_aga
     await vscode.say("two")
     await vscode.expect_answers("Made 1.", "Made 2.")
 
-    # Another conversation asks.
+    # In another conversation, the agent asks again.
     await vscode.start_anew()
     await vscode.say("three")
     await vscode.answer("allow-folder")

@@ -14,7 +14,7 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     vscode: VSCode,
 ) -> None:
     vscode.script(call("terminal", command="echo one"), say("Ready."))
-    # The model's view of so long a log is summarized before it is asked.
+    # Before the model is asked, its view of such a long log is summarized.
     vscode.script(say("A summary."), say("On we go."))
     await vscode.open()
     await vscode.choose("mode", "full")
@@ -31,7 +31,7 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     items = await vscode.commands.evaluate_all(in_order)
     assert items == list(range(items[0], items[0] + 400))
 
-    # What is read stays in sight while the panel is hidden, and over a reload.
+    # What the user reads stays in sight while the panel is hidden, and over a reload.
     item = await vscode.commands.nth(100).get_attribute("data-item")
     assert item
     await vscode.commands.nth(100).evaluate("(each) => each.scrollIntoView({block: 'start'})")

@@ -1,4 +1,4 @@
-"""The panel to the eye, to the keyboard and to a screen reader, narrow and wide, in four themes."""
+"""The panel for the eye, the keyboard and a screen reader: narrow and wide, in four themes."""
 
 import os
 import threading
@@ -19,7 +19,7 @@ RUN_AXE = """async () => {
     nodes.map((node) => `${id}: ${node.html.slice(0, 150)} ${node.failureSummary}`));
 }"""
 PICTURES = os.environ.get("OH_TEST_PICTURES")
-"""A folder to put pictures into, for the README and for whoever changes the looks."""
+"""A folder for pictures, for the README and for whoever changes the looks."""
 THEMES = {
     "dark": "Default Dark Modern",
     "light": "Default Light Modern",
@@ -104,7 +104,7 @@ def prices(vscode: VSCode) -> None:
 
 
 async def look(vscode: VSCode, state: str, themes: tuple[str, ...] = ("dark", "light")) -> None:
-    """Nothing overflows, a screen reader finds its way, and whoever asked gets a picture."""
+    """Check that nothing overflows and a screen reader finds its way; take a picture if asked."""
     found: list[str] = []
     for theme in themes:
         kind = THEME_KINDS.get(theme, f"vscode-{theme}")
@@ -137,7 +137,7 @@ async def test_the_first_run_is_readable_and_accessible(
     heading = vscode_without_model.panel.get_by_role("heading", name="First, a model")
     await expect(heading).to_be_visible()
     await vscode_without_model.panel.locator('select[data-option="mode"]').wait_for()
-    await heading.hover()  # Away from the tab, which would tell its name.
+    await heading.hover()  # Away from the tab, which would show its name.
     await look(vscode_without_model, "first-run")
 
 
@@ -241,7 +241,7 @@ async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> Non
     await vscode.page.keyboard.press("Enter")
     allow = vscode.approval.locator('[data-option="allow-once"]')
     await expect(allow).to_be_enabled()
-    await expect(vscode.input).to_be_focused()  # The question took no focus.
+    await expect(vscode.input).to_be_focused()  # The question has not taken the focus.
     await vscode.page.keyboard.press("Control+Alt+Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
     await vscode.page.keyboard.press("ArrowUp")

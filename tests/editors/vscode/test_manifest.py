@@ -1,4 +1,4 @@
-"""What the extension promises in its manifest and types is what the daemon has."""
+"""What the extension declares, names and packs fits the daemon."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def test_a_repository_cannot_set_what_keeps_the_user_safe() -> None:
     open_ones = {name for name, setting in offered.items() if setting["scope"] != "machine"}
     names = ("maxSteps", "condenser", "instructions")
     assert open_ones == {f"ohDaemon.{name}" for name in names}
-    # And in a folder that nobody trusts not even those.
+    # In a folder that is not trusted, not even those count.
     restricted = manifest["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
     assert open_ones < set(restricted)
 

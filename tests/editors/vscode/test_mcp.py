@@ -1,4 +1,4 @@
-"""MCP servers in the editor: how each stands and why, restarted and switched off and on."""
+"""MCP servers in the editor: the state of each and its reason, restarted, switched off and on."""
 
 import mcp_server
 import pytest

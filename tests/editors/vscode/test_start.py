@@ -1,4 +1,4 @@
-"""From nothing to a working agent: the daemon found, installed, restarted; keys; first steps."""
+"""From nothing to a working agent: the daemon is found, installed, restarted; keys; first steps."""
 
 import asyncio
 import json
@@ -20,12 +20,12 @@ from window import VSCode, expect_ended
 
 KEY = "sk-test-abcdefghijklmnop123456"
 INSTALL_MS = 600_000
-"""Sixty packages from an index, on a slow machine."""
+"""Enough for sixty packages from an index, on a slow machine."""
 
 
 @pytest.fixture
 def bare_machine(server: Server) -> None:
-    """Nothing but the system's own programs: no setting, and no daemon on the PATH."""
+    """Leave nothing but the system's own programs: no setting, and no daemon on the PATH."""
     server.settings = {"oh.daemon.command": []}
     server.environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
 
@@ -76,7 +76,7 @@ def found_by(
             package.writestr("extension/extension.js", code)
         install_extension(server.home, server.extensions, tmp_path / "python.vsix")
     elif request.param == "the PATH":
-        # What a person's shell says is what VS Code goes by.
+        # VS Code goes by what a person's shell says.
         server.home.mkdir()
         line = f'export PATH="$PATH:{Path(sys.executable).parent}"\n'
         (server.home / ".profile").write_text(line)
@@ -92,13 +92,13 @@ async def test_a_daemon_that_is_there_already_is_found_without_a_setting(vscode:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def starts(server: Server, tmp_path: Path) -> AsyncGenerator[asyncio.StreamReader]:
-    """A pipe in which each daemon says its number before it begins."""
+    """Yield a pipe to which each daemon writes its process id before it starts."""
     pipe = tmp_path / "started"
     os.mkfifo(pipe)
     daemon = f"echo $$ > {shlex.quote(str(pipe))}; exec {shlex.quote(sys.executable)} -m oh_daemon"
     server.settings = {"oh.daemon.command": ["bash", "-c", f'{daemon} "$@"', "daemon"]}
     lines = asyncio.StreamReader()
-    # Open for both, so that it has no end between two writers.
+    # Opened for reading and writing, so that the pipe does not end between two writers.
     with os.fdopen(os.open(pipe, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as file:
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(lines), file
@@ -119,7 +119,7 @@ async def test_a_daemon_that_keeps_dying_is_restarted_three_times_then_the_user_
     answers = {"": "No conversations yet.", "nothing": "Nothing found."}
     for query in [*answers, *answers]:
         pid = await started(starts)
-        # An answer from this daemon: it has started, and may be restarted.
+        # An answer from this daemon: it has started, and may now be killed and restarted.
         await vscode.panel.get_by_label("Search conversations").fill(query)
         await expect(vscode.panel.locator(".conversations")).to_have_text(answers[query])
         psutil.Process(pid).kill()
@@ -136,7 +136,7 @@ async def test_a_daemon_that_keeps_dying_is_restarted_three_times_then_the_user_
 async def test_what_the_daemon_said_last_is_shown_when_it_cannot_start(
     server: Server, vscode_without_daemon: VSCode
 ) -> None:
-    # A child that outlives it writes once its end of the pipe is gone: later than its end is seen.
+    # A child that outlives the daemon writes when its pipe closes, after the daemon's end was seen.
     late = "import sys; sys.stdin.read(); sys.exit('no module named sunshine')"
     run = f"subprocess.Popen([sys.executable, '-c', {late!r}], stdin=pipe[0], stdout=-3)"
     script = f"import os, subprocess, sys; pipe = os.pipe(); {run}"
@@ -169,7 +169,7 @@ async def test_a_key_reaches_the_daemon_without_its_environment_and_again_after_
     before = server.daemons()
     await vscode.run_command("oh: Restart the Daemon")
     await expect_ended(*before)
-    # What is answered now is answered by the next one.
+    # An answer now comes from the next daemon.
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     await expect(vscode.panel.locator(".conversations")).to_have_text("No conversations yet.")
     await expect(model).to_have_value("openai/gpt-5")
@@ -179,7 +179,7 @@ async def test_a_key_reaches_the_daemon_without_its_environment_and_again_after_
 
 @pytest.fixture
 def untrusting(server: Server, project: Path) -> None:
-    """The editor distrusts the folder, which would like to have a word with the agent."""
+    """Make the editor distrust the folder, whose settings try to instruct the agent."""
     server.is_trusting = False
     server.settings = {"security.workspace.trust.startupPrompt": "never"}
     (project / ".vscode").mkdir()

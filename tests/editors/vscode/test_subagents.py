@@ -20,13 +20,13 @@ async def test_a_sub_agent_asks_in_its_parent_and_its_work_is_a_click_away(vscod
     await expect(vscode.approval).to_contain_text("Asked by the sub-agent general: Make the file")
     card = vscode.panel.locator(".subagent")
     await expect(card.locator(".doing")).to_contain_text("touch made")
-    # Also for who comes back, and has not heard how it began.
+    # It is also shown to a user who comes back, when the panel has not heard how it began.
     await vscode.start_anew()
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     await vscode.panel.get_by_label("Search conversations").fill("parent:")
     await vscode.panel.locator(".row-title").first.click()
     await expect(card.locator(".doing")).to_contain_text("touch made")
-    # Nothing repeats what it says.
+    # No other card repeats what this one says.
     await expect(vscode.panel.locator(".card")).to_have_count(1)
     await expect(vscode.approval.locator('[data-option="allow-once"]')).to_be_enabled()
     await vscode.page.keyboard.press("Control+Alt+Enter")

@@ -1,4 +1,4 @@
-"""What the panel makes of an answer: Markdown, thoughts, plans, searches, what it took."""
+"""How the panel shows an answer: Markdown, thoughts, plans, searches, and what it took."""
 
 import re
 import threading
@@ -32,7 +32,7 @@ add(1, 2)
 ADDRESSES = "(links) => links.map((link) => link.getAttribute('href'))"
 READ_POLICY = "() => document.querySelector('meta[http-equiv=Content-Security-Policy]').content"
 POLICY = "default-src 'none'; style-src 'nonce-(.+)'; img-src data:; script-src 'nonce-(.+)'"
-"""What the panel may load: nothing."""
+"""The panel may load nothing from elsewhere."""
 PLAN = [
     {"text": "Read the rules", "status": "completed"},
     {"text": "Round the prices", "status": "in_progress"},
@@ -46,7 +46,7 @@ WATCH_SENDING = """() => {
     }).observe(document.body, {subtree: true, childList: true});
   });
 }"""
-"""What stands there before the daemon has answered."""
+"""Notes what is shown before the daemon has answered."""
 
 
 async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_inserted(
@@ -98,12 +98,12 @@ async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reade
     await reasoning.locator("summary").click()
     await expect(reasoning.locator(".markdown")).to_have_text("Rules first, then the code.")
 
-    # Until the next answer begins it is seen that one is awaited.
+    # Until the next answer begins, the panel shows that one is awaited.
     dots = vscode.panel.locator(".dots")
     await expect(dots).to_be_hidden()
     await vscode.say("really?")
     await expect(dots).to_be_visible()
-    # Our windows are told to move nothing.
+    # The windows of the tests are told to reduce motion.
     await expect(dots.locator("span").first).to_have_css("animation-name", "none")
     ended.set()
     await vscode.expect_answers("As the rules say.", "Yes.")
@@ -127,7 +127,7 @@ async def test_plans_searches_and_what_it_took_are_seen_in_the_panel(vscode: VSC
     await vscode.open()
     await vscode.choose("model", PRICED)
     await vscode.choose("mode", "full")
-    # More than a line.
+    # A message of more than one line.
     await vscode.input.press_sequentially("Where is it")
     await vscode.input.press("Shift+Enter")
     await vscode.input.press_sequentially("returned?")

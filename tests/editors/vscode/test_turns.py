@@ -64,7 +64,7 @@ async def test_stop_ends_a_running_command_and_its_live_output_stays(vscode: VSC
     await expect(vscode.commands).to_have_attribute("data-status", re.compile("cancelled|failed"))
     assert await vscode.commands.locator(".output").evaluate(IS_END_IN_SIGHT)
     await expect(vscode.panel.get_by_label("Stop", exact=True)).to_be_hidden()
-    # Of this project: other windows have such a command too.
+    # Only in this project: other windows run such a command too.
     command = {"cmdline": ["sleep", "300"], "cwd": str(vscode.project)}
     assert [p for p in psutil.process_iter(["cmdline", "cwd"]) if p.info == command] == []
 
@@ -81,7 +81,7 @@ async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn
     await vscode.say("two, please", key="Alt+Enter")
     await expect(vscode.panel.locator(".queued")).to_have_text(["two, please"])
     await vscode.say("but in French")
-    # Also the daemon must have it before the answer ends, and with it the turn.
+    # The daemon must have it too before the answer ends, and the turn with it.
     await expect(vscode.panel.locator(".queued")).to_have_text(["but in French", "two, please"])
     gate.set()
     await expect(vscode.panel.locator(".agent")).to_have_text(
@@ -169,7 +169,7 @@ async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) 
     await vscode.page.keyboard.press("Control+a")
     await vscode.run_command("oh: Add to Conversation")
     await expect(vscode.panel.locator(".attached .chip")).to_have_text("calc.py:1–3")
-    # The same by mention, which offers it first, and then the files that are open.
+    # The same by mention, which offers the selection first, then the open files.
     await vscode.panel.get_by_role("button", name="Remove", exact=True).click()
     await vscode.input.press_sequentially("@")
     labels = vscode.panel.locator(".completion .label")

@@ -32,7 +32,7 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None
 )
 LAST_SIGHT = os.environ.get("OH_TEST_SCREENSHOTS")
-"""A folder for a picture of each window before it is closed."""
+"""A folder for a picture of each window, taken before it is closed."""
 
 WAIT_UNTIL_KEPT = """async (text) => {
   const result = (request) => new Promise((done, failed) => {
@@ -51,7 +51,7 @@ WAIT_UNTIL_KEPT = """async (text) => {
     await new Promise(requestAnimationFrame);
   }
 }"""
-"""Looks at what VS Code keeps of a window in a browser."""
+"""Waits until a text is in what VS Code keeps of a window in the browser."""
 
 
 @dataclass
@@ -73,16 +73,16 @@ class VSCode:
         ).frame_locator("iframe#active-frame")
 
     def frame(self) -> Frame:
-        """The panel's own frame, for scripts."""
+        """Return the panel's own frame, for scripts."""
         return next(f for f in self.page.frames if f.name == "active-frame" or "fake.html" in f.url)
 
     def script(self, *steps: Step) -> None:
         self.llm.add(*steps)
 
     async def open(self, *, file: str | None = None, is_agent_shown: bool = True) -> None:
-        """Open the project, with one of its files, and the side panel.
+        """Open the project, one of its files, and the side panel.
 
-        In a window that has the project open already, only the file and the panel.
+        If the window has the project open already, open only the file and the panel.
         """
         if self.is_open:
             if file:
@@ -110,7 +110,7 @@ class VSCode:
         await self.tab(name).wait_for()
 
     async def another_window(self) -> VSCode:
-        """On the same project, of somebody else: it shares nothing but the files."""
+        """Open the project as somebody else would: the windows share nothing but the files."""
         browser = self.page.context.browser
         assert browser
         page = await new_page(browser, self.complaints, width=1200, height=900)
@@ -119,17 +119,20 @@ class VSCode:
     async def close_and_grow(
         self, daemon: psutil.Process, n_events: int, by: Callable[[Path, int], None] = grow
     ) -> None:
-        """The window is gone, and the log of its conversation is one of many events."""
+        """Close the window, and let the log of its conversation grow to so many events."""
         log = await self.expect_conversation_kept()
         await self.page.goto("about:blank")
         await expect_ended(daemon)
         by(log, n_events)
 
     async def show_agent(self) -> None:
-        """A click on the tab of what is shown hides it, and after a reload VS Code may show the
-        panel by itself, seconds after its tab: so first the side bar must have its title."""
+        """Show the panel.
+
+        A click on its tab would hide a panel that is shown, and after a reload VS Code may show the
+        panel by itself, seconds after its tab. So wait until the side bar has its title.
+        """
         await expect(self.page.locator(".part.sidebar .title-label h2").first).not_to_be_empty()
-        # Behind its name stands what waits for the user.
+        # The name may be followed by what waits for the user.
         tab = self.page.get_by_role("tab", name=re.compile("^oh( - |$)"))
         await tab.wait_for()
         if await tab.get_attribute("aria-selected") != "true":
@@ -137,17 +140,17 @@ class VSCode:
         await self.input.wait_for()
 
     async def expect_kept(self, text: str) -> None:
-        """A browser cannot write on closing, so what was typed just before a reload may be lost."""
+        """Wait until a text is kept: a browser cannot write on closing, so a reload may lose it."""
         await asyncio.wait_for(self.page.evaluate(WAIT_UNTIL_KEPT, text), WAIT_MS / 1000)
 
     async def expect_conversation_kept(self) -> Path:
-        """Of the only one; returns its log."""
+        """Wait until the only conversation is kept; return its log."""
         [log] = (self.project / ".openhands/conversations").glob("*/events.jsonl")
         await self.expect_kept(log.parent.name)
         return log
 
     async def reload(self) -> None:
-        """The conversation is shown again."""
+        """Reload the window, and show the conversation again."""
         await self.expect_conversation_kept()
         await self.page.reload(wait_until="commit")
         await self.page.locator(".monaco-workbench").wait_for()
@@ -173,7 +176,7 @@ class VSCode:
         await self.input.press(key)
 
     async def start_anew(self) -> None:
-        """From a conversation or the list: until the panel has heard, what is typed goes there."""
+        """Leave the conversation or the list, where typed text goes until the panel has heard."""
         await self.page.get_by_role("button", name="New Conversation").click()
         await expect(self.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
 
@@ -181,11 +184,11 @@ class VSCode:
         await self.panel.locator(f'select[data-option="{option}"]').select_option(value)
 
     async def answer(self, option: str) -> None:
-        """Waits until the buttons take clicks."""
+        """Click an answer, once the buttons take clicks."""
         await self.approval.locator(f'[data-option="{option}"]').click()
 
     async def hold(self, *conversations: tuple[str, str]) -> None:
-        """What is said in each, and the answer that ends its turn; the last stays open."""
+        """Hold conversations, each a message and the answer to it; the last one stays open."""
         await self.open()
         for n, (words, answer) in enumerate(conversations):
             if n > 0:
@@ -197,16 +200,16 @@ class VSCode:
         await expect(self.panel.locator(".status")).to_have_text(text)
 
     async def expect_answers(self, *texts: str) -> None:
-        """All that the agent has said, and its turn is over; until then it refuses some things."""
+        """Wait for all answers and the end of the turn, before which some requests are refused."""
         await expect(self.panel.locator(".agent")).to_have_text(texts)
         await expect(self.panel.get_by_label("Stop", exact=True)).to_be_hidden()
 
     async def width(self) -> float:
-        """Of the side panel."""
+        """Return the width of the side panel."""
         return (await self._side_bar())["width"]
 
     async def set_width(self, width: float) -> None:
-        """By its border. Until VS Code covers the panel's frame, that takes the mouse's moves."""
+        """Drag the border. The panel's frame takes the mouse's moves until VS Code covers it."""
         box = await self._side_bar()
         x, y = box["x"] + box["width"], box["y"] + box["height"] - 80
         await self.page.mouse.move(x, y)
@@ -227,22 +230,22 @@ class VSCode:
         await self._choose("F1", f">{title}", shown=title)
 
     async def _choose(self, key: str, typed: str, *, shown: str) -> None:
-        """From the list that the key opens."""
+        """Choose from the list that the key opens."""
         await self.page.keyboard.press(key)
         field = self.page.locator('.quick-input-widget input[type="text"]')
         await field.fill(typed)
-        # Enter takes the one that has the list's focus, which comes after its text.
+        # Enter takes the row that has the list's focus, which comes later than its text.
         row = self.page.locator(".quick-input-list .monaco-list-row.focused")
         await expect(row).to_contain_text(shown)
         await field.press("Enter")
 
     async def expect_editor(self, text: str) -> None:
-        """The rendered lines of the open editor."""
+        """Expect a text in the rendered lines of the open editor."""
         lines = self.page.locator(".editor-instance .view-lines").first
         await expect(lines).to_contain_text(text.replace(" ", "\u00a0"))
 
     async def focus_editor(self) -> None:
-        """Keys go to the panel until the editor says that it has the focus."""
+        """Focus the editor; keys go to the panel until the editor says that it has the focus."""
         await self.page.locator(".editor-instance .view-lines").first.click()
         await self.page.locator(".editor-instance .monaco-editor.focused").first.wait_for()
 
@@ -254,7 +257,7 @@ class VSCode:
 
 @asynccontextmanager
 async def opened_window(server: Server, project: Path, llm: FakeLLM) -> AsyncGenerator[VSCode]:
-    """The browser goes first: then the extension host ends by itself, and the daemon with it."""
+    """Yield a window. The browser closes first, so that the extension host and its daemon end."""
     address = server.start()
     complaints: list[str] = []
     try:
