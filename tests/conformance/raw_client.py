@@ -212,7 +212,7 @@ class RawClient:
     def wait_for_event(
         self, wanted: str | Predicate, within_s: float = WITHIN_S, *, nth: int = 1
     ) -> Json:
-        """Wait for the `nth` conversation/event of a type or for a predicate; return its params."""
+        """Wait for the `nth` conversation/event of this type or predicate; return its params."""
 
         def is_event(message: Json) -> bool:
             if message.get("method") != "conversation/event":

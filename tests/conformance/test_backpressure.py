@@ -1,4 +1,4 @@
-"""Group 8: a client that is slow or never reads costs bounded memory and loses no logged event."""
+"""A client that is slow or never reads costs bounded memory and loses no logged event."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Group 1: which bytes are a message, and which ids, params and results are allowed."""
+"""Which bytes are a message, and which ids, params and results are allowed."""
 
 import json
 from collections.abc import Callable

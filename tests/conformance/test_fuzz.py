@@ -1,4 +1,4 @@
-"""Group 11: whatever arrives, every request is answered exactly once and the daemon lives on."""
+"""Whatever arrives, every request is answered exactly once and the daemon lives on."""
 
 import json
 import os

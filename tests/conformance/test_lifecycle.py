@@ -1,4 +1,4 @@
-"""Group 2: from the first byte to the exit code."""
+"""From the first byte to the exit code."""
 
 import signal
 import sys

@@ -60,7 +60,7 @@ def serving(
     *words: str,
     program: str = mcp_server.__file__,
 ) -> Generator[int]:
-    """Run one of these servers on a port of this machine, which it already listens on."""
+    """Run one of these servers on a port of this machine; yield the port once it listens."""
     port = port or free_port()
     argv = [sys.executable, program, transport, str(port), *words]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:

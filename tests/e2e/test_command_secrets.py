@@ -1,4 +1,4 @@
-"""Secrets for commands: a command gets one if it names it and is asked about; no other has it."""
+"""Secrets for commands: a command that names one gets it, the user is asked, no other has it."""
 
 import hashlib
 from pathlib import Path

@@ -407,7 +407,7 @@ def test_agents_come_from_files_of_trusted_folders_and_of_the_user(world: World)
     assert child["model"] == parent["model"]
     [created] = of(client, child_of(client), "conversation.created")
     assert created["options"]["mode"] == "plan"
-    # Whoever opens it later, it still has the same tools.
+    # Whoever opens the child later, it still has the same tools.
     reopened = child_of(client)
     world.llm.play([say("Again.")])
     client.request("conversation/open", {"conversationId": reopened})

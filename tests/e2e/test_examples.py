@@ -34,7 +34,7 @@ def tool_results(request: Json) -> list[str]:
 
 
 def patch(*lines: str) -> Step:
-    """Change files, as the models of the examples do it."""
+    """Return the call by which the models of the examples change files."""
     return call("apply_patch", input="\n".join(("*** Begin Patch", *lines, "*** End Patch")))
 
 

@@ -1,4 +1,4 @@
-"""The user's own language servers, honest ones and others, work for the agent."""
+"""The agent uses the user's own language servers, honest ones and faulty ones."""
 
 from collections.abc import Callable
 from concurrent.futures import Future

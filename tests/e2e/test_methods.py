@@ -448,7 +448,7 @@ def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(wo
 
 
 def wait_for_words(file: Path, words: bytes, n: int) -> None:
-    """Wait for words in a file: nothing else tells what a daemon does to which nobody listens."""
+    """Wait for words in a file, the only sign of what a daemon does while nobody reads from it."""
     deadline = time.monotonic() + WITHIN_S
     while not file.exists() or file.read_bytes().count(words) < n:
         assert time.monotonic() < deadline

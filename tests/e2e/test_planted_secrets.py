@@ -1,4 +1,4 @@
-"""T6: a secret that is planted anywhere is found neither on the wire nor in any of our files."""
+"""A secret that is planted anywhere is found neither on the wire nor in any of our files."""
 
 import base64
 import json

@@ -139,7 +139,7 @@ async def test_code_actions_and_the_log_as_a_document_need_no_plugin(
 
 
 def _field(value: Any, *path: str) -> Any:
-    """Return a field of a result; pygls gives results that it does not know as objects."""
+    """Return a nested field; pygls gives results that it does not know as objects, not dicts."""
     for name in path:
         value = value[name] if isinstance(value, dict) else getattr(value, name)
     return value

@@ -112,7 +112,7 @@ def check_log(world: World, client: RawClient, conversation: str) -> None:
 
 
 def parsed(line: bytes) -> Json:
-    """Return a line of the log, or no record for what a kill tore and the next start set aside."""
+    """Parse a line of the log; return {} for what a kill tore and the next start set aside."""
     try:
         return json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Skills of every kind reach the model when something triggers them, and what they start ends."""
+"""Skills of every kind reach the model when triggered, and what they start is ended too."""
 
 import sys
 from pathlib import Path

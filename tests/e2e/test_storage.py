@@ -1,4 +1,4 @@
-"""The log's disk against a working daemon: full, read-only, or with a log that others damaged."""
+"""Trouble with the log under a running daemon: a full or read-only disk, damage by others."""
 
 import json
 import shutil

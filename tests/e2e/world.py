@@ -20,7 +20,7 @@ KEY = "sk-test-abcdefghijklmnop123456"
 NO_SETTINGS: Json = {"titles": False}
 """What the environment says anyway; an empty block would make the daemon ask for the settings."""
 OF_THE_DAEMON = {"state", "daemon.log"}
-"""What stays in the home that tests share; everything else was made by one of them."""
+"""Names that stay in the home that tests share; a test made everything else there."""
 N_SHARED = 3
 """How many daemons wait for tests that can use them; each takes 200 MB."""
 

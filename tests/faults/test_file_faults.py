@@ -59,7 +59,7 @@ def kill_at(call: str, number: int, path: Path) -> int:
 
 
 def check_kill(path: Path, call: str, number: int) -> bool:
-    """Check the text after a kill and the folder after the next write; return if it was killed."""
+    """Check the text after a kill and the folder after the next write; return whether it hit."""
     path.write_bytes(OLD)
     was_killed = kill_at(call, number, path) != 0
     assert path.read_bytes() in (OLD, NEW)

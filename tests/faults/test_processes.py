@@ -1,4 +1,4 @@
-"""Real process trees: all that was started ends, whatever it does and whoever dies first."""
+"""Real process trees: what was started ends, whatever it does and whichever process dies first."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_an_orphan_that_holds_the_output_does_not_hold_the_caller(
 def test_a_tree_ends_as_a_whole_however_detached(spawner: Spawner, tmp_path: Path) -> None:
     process, pids = _start_tree(spawner, tmp_path)
     process.kill_tree()
-    # A child without a tag and a parent belongs to no tree; the reaper ends it when we close.
+    # Nothing ties a child without tag and parent to the tree; the reaper ends it when we close.
     untagged = {pid for pid in pids if _has_no_tag(pid, spawner)}
     wait_until_gone(set(pids) - untagged)
     assert process.wait(DEADLINE_S) == -signal.SIGTERM
