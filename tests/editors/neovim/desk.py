@@ -58,8 +58,7 @@ def desk_in(folder: Path) -> Generator[Desk]:
         }
 
         def start(*, trust: bool | None = True, environ: dict[str, str] | None = None, **o: Any):
-            # However fast the tests' keys come, they are meant for what is shown, so no delay is
-            # needed.
+            # The tests' keys, however fast, are meant for what is shown, so no delay is needed.
             options = {"chat": {"inert_ms": 0}, **o}
             if trust is not None:
                 options = {"trust": trust, **options}

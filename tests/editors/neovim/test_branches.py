@@ -97,7 +97,7 @@ def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) ->
     editor.wait_for_event("TurnFinished")
     editor.command("Oh mend it")
     editor.wait("vim.uv.fs_stat(...)", str(desk.project / "begun"))
-    with gate.open("w"):  # The gate opens when the command does.
+    with gate.open("w"):  # The gate opens when the command does, and lets it go on.
         editor.edit(notes)
         editor.nvim.current.buffer[:] = ["mine"]
         editor.command("write")

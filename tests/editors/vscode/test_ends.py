@@ -54,7 +54,7 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     await vscode.expect_kept("a draft before the reload")
     daemon = vscode.server.daemon()
     await vscode.reload()
-    # Its end holds the turn; until then, the daemon would still hear the end of the answer.
+    # The daemon's end holds the turn; until then, it would still hear the end of the answer.
     await expect_ended(daemon)
     await expect(vscode.input).to_have_value("a draft before the reload")
     await expect(vscode.panel.locator(".user")).to_have_text(["tell me"])

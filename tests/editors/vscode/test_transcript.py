@@ -103,7 +103,7 @@ async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reade
     await expect(dots).to_be_hidden()
     await vscode.say("really?")
     await expect(dots).to_be_visible()
-    # The windows of the tests are told to reduce motion.
+    # The windows of the tests are told to reduce motion, so nothing moves.
     await expect(dots.locator("span").first).to_have_css("animation-name", "none")
     ended.set()
     await vscode.expect_answers("As the rules say.", "Yes.")
