@@ -31,7 +31,7 @@ def request_body(request_id: int, conversation: str, words: str) -> bytes:
         ("a\\ud800b\\udc00", "a\ufffdb\ufffd"),
     ],
 )
-def test_f06_any_text_reaches_the_model_as_valid_text(world: World, words: str, seen: str) -> None:
+def test_any_text_reaches_the_model_as_valid_text(world: World, words: str, seen: str) -> None:
     world.script(say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client)
@@ -43,7 +43,7 @@ def test_f06_any_text_reaches_the_model_as_valid_text(world: World, words: str, 
     assert seen in (sent if isinstance(sent, str) else sent[0]["text"])
 
 
-def test_f06_bytes_that_are_no_text_are_refused_and_half_pairs_of_a_model_are_mended(
+def test_bytes_that_are_no_text_are_refused_and_half_pairs_of_a_model_are_mended(
     world: World,
 ) -> None:
     """Either would make the log and every later request invalid."""
@@ -68,7 +68,7 @@ def test_f06_bytes_that_are_no_text_are_refused_and_half_pairs_of_a_model_are_me
     json.dumps(world.llm.requests[-1].body, ensure_ascii=False).encode()
 
 
-def test_f16_a_message_may_come_in_pieces_with_seconds_between_them(world: World) -> None:
+def test_a_message_may_come_in_pieces_with_seconds_between_them(world: World) -> None:
     world.script(
         call("terminal", command="for n in 1 2; do sleep 3; echo tick$n; done"), say("Ok.")
     )
@@ -87,7 +87,7 @@ def test_f16_a_message_may_come_in_pieces_with_seconds_between_them(world: World
     assert client.result_of("é😀")["conversation"]["id"] == conversation
 
 
-def test_w11_an_interrupt_ends_the_wait_for_the_next_attempt(world: World) -> None:
+def test_an_interrupt_ends_the_wait_for_the_next_attempt(world: World) -> None:
     world.script(error(503, "busy", headers={"retry-after": "60"}), say("Never."))
     client = world.daemon()
     conversation = world.start(client)
@@ -101,7 +101,7 @@ def test_w11_an_interrupt_ends_the_wait_for_the_next_attempt(world: World) -> No
     assert world.turn(client, nth=2)["finalText"] == "Here again."
 
 
-def test_p10_a_limit_too_low_for_a_terminal_is_said(world: World) -> None:
+def test_a_limit_too_low_for_a_terminal_is_said(world: World) -> None:
     client = world.raw(prefix=("bash", "-c", 'ulimit -n 96; exec "$@"', "bash"))
     client.initialize([world.project], trust=[{"folder": world.project.as_uri(), "trusted": True}])
     world.script(call("terminal", command="echo never"), say("Alive."))
@@ -111,7 +111,7 @@ def test_p10_a_limit_too_low_for_a_terminal_is_said(world: World) -> None:
     assert "raise it with `ulimit -n 1024`" in content_of(refused)
 
 
-def test_p10_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
+def test_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
     world: World,
 ) -> None:
     client = world.raw(prefix=("bash", "-c", 'ulimit -n 256; exec "$@"', "bash"))

@@ -38,7 +38,7 @@ from oh_daemon.core.ports import ModelDelta
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"])
-def test_l01_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str):
+def test_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str):
     # The port is taken, so that nobody else can listen there, but nobody listens.
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
@@ -50,7 +50,7 @@ def test_l01_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str
     assert "llm.baseUrl" in str(caught.value.hint)
 
 
-def test_l01_an_endpoint_without_tls_is_an_error_of_the_network():
+def test_an_endpoint_without_tls_is_an_error_of_the_network():
     with FakeLLM([say("Never.")]) as fake, pytest.raises(NetworkError) as caught:
         ask(fake, base_url=fake.url.replace("http:", "https:"))
     assert caught.value.retryable
@@ -64,7 +64,7 @@ def test_l01_an_endpoint_without_tls_is_an_error_of_the_network():
         (error(404, "no such model"), ModelUnavailableError, "`model`"),
     ],
 )
-def test_l04_a_refusal_names_the_setting_and_never_the_key(
+def test_a_refusal_names_the_setting_and_never_the_key(
     step: Step, kind: type[ModelError], setting: str
 ):
     with FakeLLM([step]) as fake, pytest.raises(kind) as caught:
@@ -74,14 +74,14 @@ def test_l04_a_refusal_names_the_setting_and_never_the_key(
     assert not caught.value.retryable
 
 
-def test_l04_a_model_without_a_provider_is_told_how_to_write_it():
+def test_a_model_without_a_provider_is_told_how_to_write_it():
     with FakeLLM() as fake, pytest.raises(ModelUnavailableError, match="'nonsense'") as caught:
         ask(fake, model="nonsense", base_url=None)
     assert "provider/name" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(("is_clean", "stride"), [(True, 1), (False, 11)])
-def test_l05_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool, stride: int):
+def test_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool, stride: int):
     step = raw_call("terminal", '{"command": "rm -r build"}', n_chunks=2)
     # Drop what every event of a stream repeats, which leaves fewer places to cut at.
     repeated = re.compile(rb'"id":"chatcmpl-0".*?"model":"fake",')
@@ -96,20 +96,20 @@ def test_l05_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool, stride: i
             assert caught.value.retryable
 
 
-def test_l05_a_clean_end_without_a_finish_reason_is_no_answer():
+def test_a_clean_end_without_a_finish_reason_is_no_answer():
     body = b"".join(stream_parts(raw_call("terminal", "{}")))
     body = body.replace(b'"finish_reason":"tool_calls"', b'"finish_reason":null')
     with FakeLLM([raw(body)]) as fake, pytest.raises(NetworkError, match="before it was complete"):
         ask(fake)
 
 
-def test_l06_arguments_that_are_no_json_come_through_as_written():
+def test_arguments_that_are_no_json_come_through_as_written():
     with FakeLLM([raw_call("../rm", '{"command": ')]) as fake:
         [called] = ask(fake).tool_calls
     assert (called.name, called.arguments) == ("../rm", '{"command": ')
 
 
-def test_l08_a_first_token_that_does_not_come_has_a_deadline_and_the_socket_closes():
+def test_a_first_token_that_does_not_come_has_a_deadline_and_the_socket_closes():
     with FakeLLM([hang(), hang(say("Some."))]) as fake:
         for n in (0, 1):
             with pytest.raises(NetworkError, match=r"nothing came .* for 1 s") as caught:
@@ -118,7 +118,7 @@ def test_l08_a_first_token_that_does_not_come_has_a_deadline_and_the_socket_clos
             assert fake.wait_for_requests(n + 1)[n].closed.wait(WITHIN_S)
 
 
-def test_l08_an_answer_that_drips_has_a_total_deadline():
+def test_an_answer_that_drips_has_a_total_deadline():
     with FakeLLM([slow(chunks(10_000), 0.02)]) as fake:
         with pytest.raises(NetworkError, match=r"longer than 1 s") as caught:
             ask(fake, timeout_s=1)
@@ -136,7 +136,7 @@ def test_l08_an_answer_that_drips_has_a_total_deadline():
         raw(b'data: {"error": {"message": "input is too long for the context window"}}\n\n'),
     ],
 )
-def test_l09_a_prompt_that_does_not_fit_is_recognized(step: Step):
+def test_a_prompt_that_does_not_fit_is_recognized(step: Step):
     with FakeLLM([step]) as fake, pytest.raises(ContextWindowExceededError) as caught:
         ask(fake)
     assert not caught.value.retryable
@@ -150,7 +150,7 @@ def test_an_error_inside_the_stream_is_an_error():
     assert caught.value.retryable
 
 
-def test_l14_text_that_is_no_utf8_or_no_unicode_stays_sendable():
+def test_text_that_is_no_utf8_or_no_unicode_stays_sendable():
     body = b"".join(stream_parts(calls(say("A?B"), say("\ud83d"), say("C"))))
     with FakeLLM([raw(body.replace(b"A?B", b"A\xff\xfeB"))]) as fake:
         answer = ask(fake)
@@ -168,7 +168,7 @@ def test_l14_text_that_is_no_utf8_or_no_unicode_stays_sendable():
         '{"choices": [{"delta": {"tool_calls": [{"index": "x", "function": 5}]}}]}',
     ],
 )
-def test_l14_an_event_of_the_wrong_form_is_an_error_of_the_model_and_no_bug(event: str):
+def test_an_event_of_the_wrong_form_is_an_error_of_the_model_and_no_bug(event: str):
     body = f"data: {event}\n\n".encode() + b"".join(stream_parts(say("Hello.")))
     broken = pytest.raises(NetworkError, match="broken event")
     with FakeLLM([raw(body)]) as fake, broken as raised:
@@ -176,13 +176,13 @@ def test_l14_an_event_of_the_wrong_form_is_an_error_of_the_model_and_no_bug(even
     assert raised.value.retryable
 
 
-def test_l14_a_delta_of_ten_megabytes_is_whole():
+def test_a_delta_of_ten_megabytes_is_whole():
     with FakeLLM([say("ab" * 5_000_000)]) as fake:
         assert len(ask(fake).text) == 10_000_000
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_l15_a_redirect_is_not_followed(status: int):
+def test_a_redirect_is_not_followed(status: int):
     with FakeLLM([say("Stolen.")]) as other:
         moved = reply(status, b"", {"location": f"{other.url}/chat/completions"})
         with FakeLLM([moved]) as fake, pytest.raises(ModelError) as caught:
@@ -192,7 +192,7 @@ def test_l15_a_redirect_is_not_followed(status: int):
     assert "redirects" in str(caught.value.hint)
 
 
-def test_l15_a_redirect_of_another_dialect_is_not_followed():
+def test_a_redirect_of_another_dialect_is_not_followed():
     with FakeLLM([say("Stolen.")]) as other:
         moved = reply(307, b"", {"location": f"{other.url}/v1/messages"})
         with FakeLLM([moved]) as fake, pytest.raises(ModelError):
@@ -207,14 +207,14 @@ def test_l15_a_redirect_of_another_dialect_is_not_followed():
         reply(200, {"detail": "Log in"}),
     ],
 )
-def test_l15_a_page_instead_of_an_answer_is_an_error_that_shows_it(step: Step):
+def test_a_page_instead_of_an_answer_is_an_error_that_shows_it(step: Step):
     with FakeLLM([step]) as fake, pytest.raises(ModelError, match="Log in") as caught:
         ask(fake)
     assert not caught.value.retryable
 
 
 @pytest.mark.parametrize("step", [hang(), hang(say("Some.")), slow(chunks(100_000), 0.001)])
-def test_l16_a_cancel_ends_the_call_and_closes_the_socket(step: Step):
+def test_a_cancel_ends_the_call_and_closes_the_socket(step: Step):
     cancel, has_ended, has_begun = CancelToken(), threading.Event(), threading.Event()
 
     def on_delta(_: ModelDelta) -> None:
@@ -236,7 +236,7 @@ def test_l16_a_cancel_ends_the_call_and_closes_the_socket(step: Step):
         assert request.closed.wait(WITHIN_S)
 
 
-def test_l16_a_call_that_was_cancelled_before_it_began_sends_nothing():
+def test_a_call_that_was_cancelled_before_it_began_sends_nothing():
     cancel = CancelToken()
     cancel.cancel()
     with FakeLLM([say("Never.")]) as fake:
