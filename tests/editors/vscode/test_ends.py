@@ -19,7 +19,7 @@ async def test_a_turn_of_a_killed_daemon_is_paused_and_goes_on(vscode: VSCode) -
     vscode.server.daemon().kill()
     await vscode.expect_status("Paused: the daemon was restarted")
     await expect(vscode.commands).to_have_attribute("data-status", "cancelled")
-    await expect(vscode.commands).to_contain_text("nobody knows whether this happened")
+    await expect(vscode.commands).to_contain_text("it is unknown whether this happened")
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("On we go.")
 
