@@ -125,7 +125,9 @@ async def test_a_daemon_that_keeps_dying_is_restarted_three_times_then_the_user_
         psutil.Process(pid).kill()
     problem = vscode.panel.get_by_role("alert")
     await expect(problem).to_contain_text("ended 4 times in a row")
-    await expect(vscode.page.get_by_role("button", name="The daemon is not running")).to_be_visible()
+    await expect(
+        vscode.page.get_by_role("button", name="The daemon is not running")
+    ).to_be_visible()
     await expect(vscode.page.locator(".notification-toast")).to_have_count(0)
 
     await problem.get_by_role("button", name="Try again").click()
