@@ -115,13 +115,13 @@ class Conversations:
         self._require_room()
         place = self.place_of(conversation_id, folders)
         state = State(conversation_id)
-        take = partial(apply, state)
+        take = partial(_replay, state)
         opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
         with _closed_on_failure(opened.log):
             if state.seq == 0:
                 # Killed before its first event: no client knows it, and a start may reuse its id.
                 raise ConversationNotFoundError(conversation_id)
-            own = _folders_of(state)
+            own = _paths(state.folders)
             settings = self.shared.settings(own[0] if own else None).settings
             recipe = recipe or Recipe(settings.instructions)
             live = self._make(state, opened.log, opened.epoch, own, recipe)
@@ -385,11 +385,11 @@ def _closed_on_failure(log: EventLog) -> Generator[None]:
         raise
 
 
-def _folders_of(state: State) -> list[Path]:
-    """Return the folders of the first event. Raises `InvalidStateError` for a log without one."""
-    if not state.created_at:
+def _replay(state: State, record: Json) -> None:
+    """Apply the next record of a log. Raises `InvalidStateError` if its beginning is missing."""
+    if state.seq == 0 and record["event"]["type"] != "conversation.created":
         raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
-    return _paths(state.folders)
+    apply(state, record)
 
 
 def _paths(uris: Sequence[str]) -> list[Path]:

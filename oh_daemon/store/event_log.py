@@ -283,13 +283,21 @@ def _open_locked(
     folder: Path, fds: tuple[int, int], commit: CommitThread, take: TakeRecord
 ) -> OpenedLog:
     fd = fds[0]
+    newer = errors.ReadOnlyError(
+        f"a later version has written conversation {folder.name!r}; update oh-daemon to go on with "
+        "it, or only read it"
+    )
+
+    def take_known(record: Json) -> None:
+        # Whoever takes the events may fail on those of a later version.
+        if record["v"] > LOG_VERSION:
+            raise newer
+        take(record)
+
     with os.fdopen(fd, "rb", 1 << 20, closefd=False) as file:
-        scan = scan_file(file, take)
+        scan = scan_file(file, take_known)
     if scan.is_newer:
-        raise errors.ReadOnlyError(
-            f"a later version has written conversation {folder.name!r}; update oh-daemon to go on "
-            "with it, or only read it"
-        )
+        raise newer
     repairs = [] if scan.header.get("damage") == scan.damage else scan.repairs
     if os.fstat(fd).st_size > scan.end:
         repairs = [*repairs, _cut_torn_line(folder, fd, scan.end)]

@@ -161,6 +161,19 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
     assert newer.read_bytes() == kept[newer]
 
 
+@pytest.mark.parametrize(("v", "kind"), [(1, "invalidState"), (2, "readOnly")])
+def test_why_a_log_cannot_be_opened_is_said_before_anything_is_made_of_it(
+    world: World, v: int, kind: str
+) -> None:
+    """Its events change items that are not there: without a beginning, or in a later version."""
+    event = {"type": "item.updated", "status": "running"}
+    record = {"v": v, "seq": 1, "ts": "2026-01-02T03:04:05.678Z", "itemId": "x", "event": event}
+    log = plant(world, "a" * 32)
+    log.write_bytes(json.dumps(record).encode() + b"\n")
+    error = world.daemon().error("conversation/open", {"conversationId": "a" * 32})
+    assert error.data["kind"] == kind
+
+
 def test_opening_removes_what_a_kill_inside_a_write_left_beside_the_file(world: World) -> None:
     path = world.project / "a.txt"
     path.write_text("old\n")

@@ -334,8 +334,10 @@ def test_a_later_version_is_read_but_not_written(
 ) -> None:
     write_log(folder, HEADER, line(1), line(2, v=2), line(3)[:9])
     before = (folder / LOG_NAME).read_bytes()
+    taken: list[Json] = []
     with pytest.raises(ReadOnlyError, match="later version"):
-        open_log(folder, commit)
+        open_log(folder, commit, taken.append)
+    assert [record["v"] for record in taken] == [1], "nobody can fold what this version cannot know"
     assert (folder / LOG_NAME).read_bytes() == before
     assert [record["v"] for record in read_log(folder)] == [1, 2]
     with pytest.raises(ReadOnlyError):
