@@ -118,11 +118,8 @@ function M.restore(conversation)
     if result.problem then
       tell.warning(result.problem)
     end
-    if #result.checkpoints == 0 then
-      tell.message("the agent has changed no file")
-      return
-    end
-    vim.ui.select(vim.iter(result.checkpoints):rev():totable(), {
+    local newest_first = vim.iter(result.checkpoints):rev():totable()
+    require("oh.prompt").choose(newest_first, "the agent has changed no file", {
       prompt = "Take back what the agent did to files from",
       kind = "oh_checkpoint",
       format_item = function(checkpoint)
@@ -130,9 +127,7 @@ function M.restore(conversation)
         return ("%s  %s"):format(blocks.escaped(checkpoint.title), files)
       end,
     }, function(checkpoint)
-      if checkpoint then
-        M.restore_to(conversation, checkpoint)
-      end
+      M.restore_to(conversation, checkpoint)
     end)
   end)
 end

@@ -12,18 +12,12 @@ local M = {}
 function M.pick(daemon, query, is_archived)
   local params = { limit = 100, query = query ~= "" and query or nil, archived = is_archived }
   daemon:request("conversation/list", params, function(result)
-    if #result.conversations == 0 then
-      tell.message(is_archived and "no conversation was put away" or "no conversation here yet")
-      return
-    end
-    vim.ui.select(result.conversations, {
+    local none = is_archived and "no conversation was put away" or "no conversation here yet"
+    require("oh.prompt").choose(result.conversations, none, {
       prompt = "Conversation",
       kind = "oh_conversation",
       format_item = M.format,
     }, function(chosen)
-      if not chosen then
-        return
-      end
       if is_archived then
         M.update(daemon, chosen.id, { archived = false })
       end

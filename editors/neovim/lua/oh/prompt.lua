@@ -1,11 +1,29 @@
---- Prompts for pending approvals and questions. A prompt ends if its request is decided meanwhile,
---- for instance by a message, or because the turn ended.
+--- Choices among things, and prompts for pending approvals and questions. Such a prompt ends if its
+--- request is decided meanwhile, for instance by a message, or because the turn ended.
 local tell = require("oh.tell")
 
 local M = {}
 
 --- The result of `getcmdtype()` in Neovim's own `vim.ui.input` and `vim.ui.select`.
 local OWN = { "@", "-" }
+
+--- Let the user choose one of several things, or say that there are none.
+---@generic T
+---@param items T[]
+---@param none string
+---@param options { prompt: string, kind: string, format_item: fun(item: T): string }
+---@param on_chosen fun(item: T)
+function M.choose(items, none, options, on_chosen)
+  if #items == 0 then
+    tell.message(none)
+    return
+  end
+  vim.ui.select(items, options, function(item)
+    if item then
+      on_chosen(item)
+    end
+  end)
+end
 
 --- Take an answer while the request is pending. When it no longer is, Neovim's own prompt is closed
 --- and its text goes to the draft; a plugin's prompt stays, but its answer is ignored.

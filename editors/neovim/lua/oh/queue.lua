@@ -1,7 +1,10 @@
 --- The queued messages: the user sends one now, moves it to the front or takes it back.
+local prompts = require("oh.prompt")
 local tell = require("oh.tell")
 
 local M = {}
+
+local NONE = "no message waits"
 
 ---@type { label: string, op: "sendNow"|"move"|"remove", position?: integer }[]
 local ACTS = {
@@ -13,18 +16,12 @@ local ACTS = {
 --- Let the user choose a message and what to do with it.
 ---@param conversation oh.Conversation
 function M.choose(conversation)
-  if #conversation.queue == 0 then
-    tell.message("no message waits")
-    return
-  end
-  vim.ui.select(conversation.queue, {
+  prompts.choose(conversation.queue, NONE, {
     prompt = "Which message?",
     kind = "oh_queued",
     format_item = M.title,
   }, function(message)
-    if message then
-      M.choose_act(conversation, message)
-    end
+    M.choose_act(conversation, message)
   end)
 end
 
@@ -52,7 +49,7 @@ end
 function M.take_back(conversation, message)
   message = message or conversation.queue[#conversation.queue]
   if not message then
-    tell.message("no message waits")
+    tell.message(NONE)
     return
   end
   local text = require("oh.transcript").written(message.content)

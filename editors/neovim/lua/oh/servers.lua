@@ -31,18 +31,13 @@ end
 ---@param daemon oh.Daemon
 function M.pick(daemon)
   daemon:request("mcp/list", {}, function(result)
-    if #result.servers == 0 then
-      tell.message("no MCP server is set; the setting `mcpServers` names them")
-      return
-    end
-    vim.ui.select(result.servers, {
+    local none = "no MCP server is set; the setting `mcpServers` names them"
+    require("oh.prompt").choose(result.servers, none, {
       prompt = "MCP server",
       kind = "oh_mcp_server",
       format_item = told,
     }, function(server)
-      if server then
-        M.act(daemon, server)
-      end
+      M.act(daemon, server)
     end)
   end)
 end
