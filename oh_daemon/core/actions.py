@@ -191,7 +191,10 @@ class Actions:
                 self._conversation.changed.notify_all()
 
         name = f"tool-{action.item['id'][:8]}"
-        threading.Thread(target=run, name=name, daemon=True).start()
+        try:
+            threading.Thread(target=run, name=name, daemon=True).start()
+        except RuntimeError:
+            run()  # The system has no more threads to give: one after the other will do.
 
     def _run_one(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
         conversation, item_id = self._conversation, action.item["id"]

@@ -18,6 +18,7 @@ from oh_daemon.contract.errors import (
     DaemonError,
     ModelError,
     NetworkError,
+    OverloadedError,
     RateLimitError,
     StorageError,
 )
@@ -54,6 +55,7 @@ _PAUSING: dict[type[DaemonError], PauseReason] = {
     RateLimitError: "rateLimit",
 }
 """Failures of a model call that may pass with time: the turn is paused, not ended."""
+_NO_THREAD = "no more threads can be started here; close some conversations or programs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +102,19 @@ class Agent:
         """Called on the worker's thread, without a lock, whenever a turn has come to rest."""
 
     def start(self) -> None:
-        """Start the worker; further calls, from any thread, change nothing."""
+        """Start the worker; further calls, from any thread, change nothing.
+
+        Raises `OverloadedError` when the system has no thread to give.
+        """
         with self.conversation.changed:
             if self._thread is None:
                 name = f"conversation-{self.conversation.id[:8]}"
-                self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as exc:
+                    raise OverloadedError(_NO_THREAD, retry_after_ms=1000) from exc
+                self._thread = thread
 
     def close(self, deadline_s: float = 1.0) -> None:
         """Stop the worker; what is under way is logged as interrupted, approvals stay open."""

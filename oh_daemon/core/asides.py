@@ -10,6 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from oh_daemon.contract import events as e
@@ -62,8 +63,10 @@ class Asides:
                 return
             self._has_asked_title = True
             before = conversation.state.title
-        name = f"aside-{conversation.id[:8]}"
-        threading.Thread(target=self._title, args=(first, before), name=name, daemon=True).start()
+        name, args = f"aside-{conversation.id[:8]}", (first, before)
+        # Where there can be no more threads, the first line stays the title.
+        with suppress(RuntimeError):
+            threading.Thread(target=self._title, args=args, name=name, daemon=True).start()
 
     def _title(self, first: str, before: str) -> None:
         conversation = self._conversation

@@ -213,8 +213,11 @@ class Conversations:
         live.agent.on_idle = lambda: self._keep_summary(live)
         with self._lock:
             self._live[live.id] = live
-        if at_work:
-            live.agent.start()
+        with ExitStack() as on_failure:
+            on_failure.callback(self.close, live.id)
+            if at_work:
+                live.agent.start()
+            on_failure.pop_all()
         self._keep_summary(live)
         return live
 

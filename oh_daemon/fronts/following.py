@@ -51,8 +51,9 @@ class Followed(Journal):
         if self._watch is not None:
             args = (self._watch, on_over)
             name = f"follow-{self.id[:8]}"
-            self._thread = threading.Thread(target=self._follow, args=args, name=name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._follow, args=args, name=name, daemon=True)
+            thread.start()
+            self._thread = thread
 
     @property
     def is_live(self) -> bool:

@@ -12,7 +12,6 @@ import resource
 import secrets
 import select
 import signal
-import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ from oh_daemon.workspace.bash_lines import render_command, render_rc
 from oh_daemon.workspace.output import Capture, CleanText, Scrollback
 from oh_daemon.workspace.pty import KEYS, Pty
 from oh_daemon.workspace.shell_command import Command, CommandOutcome, OnOutput, State
-from oh_daemon.workspace.spawner import GRACE_S, Spawner
+from oh_daemon.workspace.spawner import GRACE_S, Spawner, channel, start_thread
 
 MAX_LIVE_CHARS = 1 << 20
 """Limit of live output per call, so that clients are not flooded; the result has the rest."""
@@ -89,15 +88,18 @@ class Bash:
         with ExitStack() as stack:
             self._pty = Pty()
             stack.callback(self._pty.close)
-            commands, self._control = _channel(stack)
-            self._reports, self._report_write = _channel(stack)
+            commands, self._control = channel(stack)
+            self._reports, self._report_write = channel(stack)
             self._exit_mark = secrets.token_hex(16).encode()
             terminal = self._pty.slave
             fds = [commands, terminal, terminal, self._report_write]
             self._process = spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
             self._descriptors = stack.pop_all()
-        name = f"shell-{self._process.pid}"
-        threading.Thread(target=self._read, name=name, daemon=True).start()
+        with ExitStack() as on_failure:
+            on_failure.callback(self._descriptors.close)
+            on_failure.callback(self._process.kill_tree, 0)
+            start_thread(f"shell-{self._process.pid}", self._read)
+            on_failure.pop_all()
         # The end of the shell travels as a report too, so that the reader waits in one place only.
         self._process.exit_code.add_done_callback(self._report_exit)
 
@@ -388,12 +390,3 @@ class Bash:
         with self._changed:
             self._screen.add(text)
             self._late = (self._late + text)[-_MAX_LATE_CHARS:]
-
-
-def _channel(stack: ExitStack) -> tuple[int, int]:
-    """Return a read end and a write end. Unlike a pipe, a child cannot open it through /proc."""
-    read, write = socket.socketpair()
-    fds = (read.detach(), write.detach())
-    for fd in fds:
-        stack.callback(os.close, fd)
-    return fds

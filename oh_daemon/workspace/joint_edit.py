@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
@@ -67,7 +68,8 @@ def _take_back(documents: Documents, done: Mapping[Path, EditDone], label: str) 
     # An editor that hangs must not hold up the turn, whether that was interrupted or not.
     giving_up = Timer(_TAKE_BACK_S, cancel.cancel)
     giving_up.name, giving_up.daemon = "take-back", True
-    giving_up.start()
+    with suppress(RuntimeError):  # Without a thread to give: the edits must come back all the same.
+        giving_up.start()
     for path, edit in reversed(tuple(done.items())):
         back = _back(documents, path, edit.change)
         write = documents.rewrite if isinstance(back, Rewrite) else documents.edit

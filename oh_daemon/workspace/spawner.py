@@ -19,9 +19,9 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -211,9 +211,12 @@ class Spawner:
                 cwd="/",
                 start_new_session=True,
             )
+        with ExitStack() as on_failure:
+            on_failure.callback(self._reaper.wait)
+            on_failure.callback(ours.close)
+            start_thread("reaper", self._read_reports, ours, self._reaper)
+            on_failure.pop_all()
         self._socket = ours
-        args = (ours, self._reaper)
-        threading.Thread(target=self._read_reports, args=args, name="reaper", daemon=True).start()
         return ours
 
     def _read_reports(self, sock: socket.socket, child: subprocess.Popen[bytes]) -> None:
@@ -266,6 +269,23 @@ def refusals(name: str) -> Generator[None]:
     except OSError as exc:
         hint = _WAYS_OUT.get(exc.errno or 0, exc.strerror)
         raise ToolError(f"cannot start {name!r}: {hint}") from exc
+
+
+def start_thread(name: str, target: Callable[..., object], *args: object) -> None:
+    """Start a thread. Raises `OSError` when there can be no more, as when a process is started."""
+    try:
+        threading.Thread(target=target, args=args, name=name, daemon=True).start()
+    except RuntimeError as exc:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from exc
+
+
+def channel(stack: ExitStack) -> tuple[int, int]:
+    """Return a read end and a write end. Unlike a pipe, a child cannot open it through /proc."""
+    read, write = socket.socketpair()
+    fds = (read.detach(), write.detach())
+    for fd in fds:
+        stack.callback(os.close, fd)
+    return fds
 
 
 def output_file() -> int:

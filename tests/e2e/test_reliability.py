@@ -1,11 +1,14 @@
 """Faults from outside that a working daemon survives: odd bytes, pauses, no descriptors."""
 
 import json
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import call, error, raw_call, say
+from fake_llm import call, calls, error, raw_call, say
 from raw_client import frame
 from world import World, content_of, items, text
 
@@ -148,3 +151,47 @@ def test_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
     world.script(say("As before."))
     world.send(client, first, "go on")
     assert world.turn(client, nth=3)["finalText"] == "As before."
+
+
+@contextmanager
+def without_new_threads(pid: int) -> Generator[None]:
+    """Let every start of a thread or process in this one fail, as at the user's limit for them."""
+    starts = "clone,clone3,fork,vfork"
+    argv = ("strace", "-f", "-p", str(pid), "-e", f"trace={starts}")
+    inject = ("-e", f"inject={starts}:error=EAGAIN")
+    with subprocess.Popen([*argv, *inject], stderr=subprocess.PIPE) as strace:
+        assert strace.stderr is not None
+        assert b"attached" in strace.stderr.readline()
+        yield
+        strace.terminate()
+
+
+def test_without_new_threads_everything_is_refused_by_name_and_nothing_hangs(world: World) -> None:
+    world.script(call("terminal", command="echo first"), say("Ready."), say("Closed."))
+    client = world.raw()
+    trust = [{"folder": world.project.as_uri(), "trusted": True}]
+    client.initialize([world.project], trust=trust)
+    fds = Path(f"/proc/{client.process.pid}/fd")
+    first = world.start(client)
+    world.turn(client)
+    closed = {"conversationId": world.start(client)}
+    world.turn(client, nth=2)
+    client.request("conversation/close", closed)
+    n_base = len([*fds.iterdir()])
+    looks = calls(call("glob", pattern="*"), call("list"))
+    world.script(looks, call("terminal", command="echo", terminal_id="another"), say("Alive."))
+    with without_new_threads(client.process.pid):
+        for method, params in (("conversation/start", {}), ("conversation/open", closed)):
+            refused = client.error(method, params)
+            assert refused.data["kind"] == "overloaded"
+            assert "no more threads can be started" in refused.message
+        world.send(client, first, "go on")
+        assert world.turn(client, nth=3)["finalText"] == "Alive."
+    tools = [item["status"] for item in items(client, "toolCall")]
+    assert tools == ["completed", "completed"]
+    assert "no more processes can be started" in content_of(items(client, "command")[-1])
+    assert len([*fds.iterdir()]) <= n_base + 3
+    world.script(say("As before."))
+    client.request("conversation/open", closed)
+    world.send(client, closed["conversationId"], "go on")
+    assert world.turn(client, nth=4)["finalText"] == "As before."

@@ -279,6 +279,20 @@ def test_out_of_processes_is_an_answer(spawner: Spawner, tmp_path: Path) -> None
     _run_true(spawner, tmp_path)
 
 
+def test_without_a_thread_to_give_a_start_is_refused_and_the_next_one_works(
+    spawner: Spawner, tmp_path: Path
+) -> None:
+    before = n_open_files()
+    threading.stack_size(1 << 46)  # More than there are addresses, so no thread can be started.
+    try:
+        with pytest.raises(ToolError, match="no more processes can be started"):
+            _run_true(spawner, tmp_path)
+    finally:
+        threading.stack_size(0)
+    assert n_open_files() <= before
+    _run_true(spawner, tmp_path)
+
+
 def test_many_starts_leave_no_descriptor_behind(spawner: Spawner, tmp_path: Path) -> None:
     _run_true(spawner, tmp_path)
     before = n_open_files()

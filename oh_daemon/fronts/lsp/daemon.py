@@ -6,6 +6,7 @@ being opened wait for it (`in_turn`), so that a client may send them without wai
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,9 +45,7 @@ class Daemon:
     models: Models
     client_tools: ClientTools
     attachments: Attachments = field(default_factory=Attachments)
-    workers: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="opener")
-    )
+    workers: ThreadPoolExecutor = field(default_factory=lambda: _started_pool(4))
     in_turn: InTurn = field(init=False)
     file_names: FileNames = field(init=False)
     started_at: float = field(default_factory=time.monotonic)
@@ -74,6 +73,19 @@ class Daemon:
         self.conversations.close_all(max(0.1, left_s - 0.8))
         self.shared.spawner.close()
         self.shared.commit.close()
+
+
+def _started_pool(n_threads: int) -> ThreadPoolExecutor:
+    """Return a pool whose threads all run.
+
+    If one could not be started later, `submit` would raise and keep the work all the same.
+    """
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="opener")
+    all_run = threading.Barrier(n_threads + 1)
+    for _ in range(n_threads):
+        pool.submit(all_run.wait)
+    all_run.wait()
+    return pool
 
 
 Handler = Callable[[Daemon, Any, RequestContext], Any]
