@@ -75,9 +75,8 @@ class Attachments:
     def _upload_for(self, params: AttachmentPutParams) -> tuple[str, _Upload]:
         upload_id = params.attachment_id or new_id()
         if params.attachment_id is None:
-            self._uploads[upload_id] = _Upload(params.mime_type, params.total)
-        upload = self._uploads.get(upload_id)
-        if upload is None:
+            upload = _Upload(params.mime_type, params.total)
+        elif (upload := self._uploads.get(upload_id)) is None:
             raise InvalidParamsError.at(
                 "attachmentId", f"there is no attachment {upload_id!r}; begin again"
             )
@@ -88,6 +87,7 @@ class Attachments:
             )
         if params.index > n_here or params.index >= upload.total:
             raise InvalidParamsError.at("index", f"piece {params.index} came, but {n_here} is next")
+        self._uploads[upload_id] = upload
         return upload_id, upload
 
     def _make_room(self) -> None:
