@@ -349,11 +349,13 @@ def add_usage(total: Json, usage: Json) -> Json:
     """Sum two usages; the sum has no cost if one of them has an unknown cost."""
     if not total:
         return usage
-    keys = (total.keys() | usage.keys()) - {"cost"}
-    summed: Json = {key: total.get(key, 0) + usage.get(key, 0) for key in keys}
-    if total.get("cost") and usage.get("cost"):
-        amount = total["cost"]["amount"] + usage["cost"]["amount"]
-        summed["cost"] = {"amount": amount, "currency": "USD"}
+    summed = dict(total)
+    cost, more = summed.pop("cost", None), usage.get("cost")
+    for key, count in usage.items():
+        if key != "cost":
+            summed[key] = summed.get(key, 0) + count
+    if cost and more:
+        summed["cost"] = {"amount": cost["amount"] + more["amount"], "currency": "USD"}
     return summed
 
 

@@ -232,7 +232,8 @@ class Workbench:
         self.context_files.remember(state.agent.get("contextFiles", ()))
         for item in state.items:
             meta: Json = item.get("meta") or {}
-            self.context_files.remember(meta.get("contextFiles", ()))
+            if names := meta.get("contextFiles"):
+                self.context_files.remember(names)
             is_edit = item.get("tool") in {"edit", "apply_patch", "rename"}
             if is_edit and item["status"] == "completed":
                 self._learn_edit(item)

@@ -296,7 +296,7 @@ def _open_locked(
 
     with os.fdopen(fd, "rb", 1 << 20, closefd=False) as file:
         scan = scan_file(file, take_known)
-    if scan.is_newer:
+    if scan.header.get("v", 0) > LOG_VERSION:
         raise newer
     repairs = [] if scan.header.get("damage") == scan.damage else scan.repairs
     if os.fstat(fd).st_size > scan.end:

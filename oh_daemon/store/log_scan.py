@@ -16,7 +16,6 @@ from typing import BinaryIO
 
 import orjson
 
-from oh_daemon.contract.events import LOG_VERSION
 from oh_daemon.core.ports import Json
 from oh_daemon.store.private_files import read_end, read_private
 
@@ -25,6 +24,7 @@ TakeRecord = Callable[[Json], object]
 """Receives an event as a plain dict, which it may keep; usually it only reads it."""
 _MAX_LINE_BYTES = 32 << 20
 """Twice the biggest message a client may send; a longer line is damage, never held in memory."""
+_NEWLINE = ord("\n")
 _TAIL_BYTES = 64 << 10
 _TAIL_LINES = 16
 _MAX_REPAIRS = 100
@@ -42,8 +42,6 @@ class Scan:
     """The last header line: who opened the log last, and its epoch."""
     is_closed: bool = False
     """Whether the last line says that the log was closed cleanly."""
-    is_newer: bool = False
-    """Whether a later version has written to the log, so that this one must not."""
     repairs: list[str] = field(default_factory=list[str])
     """What was found wrong and what was done, as sentences."""
     damage: int = 0
@@ -91,9 +89,19 @@ def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
     gc.disable()
     try:
         for start, size, line in _lines(file):
-            event = _take_line(scan, start, size, line)
-            if event is not None:
-                sieve.put(event, start)
+            record = parse_line(line)
+            if record is None:
+                if not line.endswith(b"\n"):
+                    break  # The last line, which was not finished.
+                scan.pass_over(f"{size} bytes at byte {start} are no event; left out", size)
+            elif "seq" in record:
+                scan.is_closed = False
+                sieve.put(record, start)
+            else:
+                scan.is_closed = record["kind"] == "closed"
+                scan.header = record if record["kind"] == "header" else scan.header
+            scan.end = start + size
+            scan.lacks_newline = line[-1] != _NEWLINE
         sieve.close()
     finally:
         gc.enable()
@@ -112,25 +120,6 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
             line = line[-1:]
         yield start, size, line
         start += size
-
-
-def _take_line(scan: Scan, start: int, size: int, line: bytes) -> Json | None:
-    """Note what the line is and return its event, if it is one."""
-    parsed = parse_line(line)
-    is_finished = line.endswith(b"\n")
-    if parsed is None and not is_finished:
-        return None
-    scan.end = start + size
-    scan.lacks_newline = not is_finished
-    if parsed is None:
-        scan.pass_over(f"{size} bytes at byte {start} are no event; left out", size)
-        return None
-    scan.is_newer |= parsed["v"] > LOG_VERSION
-    kind = parsed.get("kind")
-    scan.is_closed = kind == "closed"
-    if kind == "header":
-        scan.header = parsed
-    return parsed if kind is None else None
 
 
 def parse_line(line: bytes) -> Json | None:
@@ -158,9 +147,10 @@ class _Sieve:
         self._doubtful: tuple[Json, int] | None = None
 
     def put(self, event: Json, start: int) -> None:
+        seq = event["seq"]
         if self._doubtful is not None:
-            self._decide(*self._doubtful, following=event["seq"])
-        if event["seq"] == self._last + 1:
+            self._decide(*self._doubtful, following=seq)
+        if seq == self._last + 1:
             self._keep(event, start)
         else:
             self._doubtful = event, start
