@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from oh_daemon.contract.items import Risk
@@ -18,6 +18,8 @@ from oh_daemon.core.dialects import WORDS_ABOUT_A_CALL, in_our_words, own_name, 
 from oh_daemon.core.plain_text import well_formed
 from oh_daemon.core.ports import Json, Tool, ToolCall, ToolSpec
 
+_MAX_REFERENCES = 5_000
+_LEFT_OUT = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
 SELF_RATING: Json = {
     "security_risk": {
         "type": "string",
@@ -129,11 +131,15 @@ def _is_strict_object(text: str) -> bool:
 def schema_problem(spec: ToolSpec, args: Json) -> str | None:
     """Return what is wrong with `args`, naming the field, or None when they fit."""
     validator, broken = _validator(json.dumps(spec.input_schema, sort_keys=True))
+    if spec.is_foreign:
+        validator = _in_bounded_time(spec.input_schema)
     try:
         errors = sorted(validator.iter_errors(args), key=lambda error: list(error.absolute_path))
     except broken as exc:
         reason = str(exc)[:200]
         return f"The tool {spec.name} cannot be used, since its schema is broken: {reason}."
+    except _TooManyReferences:
+        return None
     if not errors:
         return None
     shown = "; ".join(
@@ -169,6 +175,43 @@ def _validator(schema: str) -> tuple[Any, tuple[type[Exception], ...]]:
     broken = (RecursionError, re.error, UnknownType, Unresolvable)
     # Without an explicit registry it would fetch any address that a schema names.
     return Draft202012Validator(json.loads(schema), registry=Registry[Any]()), broken
+
+
+class _TooManyReferences(Exception):  # noqa: N818 - nothing is wrong, it only takes too long.
+    """A check was given up."""
+
+
+def _in_bounded_time(schema: Json) -> Any:
+    """Return a validator for one use that leaves out what a schema can make take for ever.
+
+    That is each regular expression (while Python matches one, no other thread runs, so the daemon
+    would stand still), and references beyond a limit, of which a few lines make billions.
+    """
+    import jsonschema  # noqa: PLC0415 - takes 60 ms.
+    from referencing import Registry  # noqa: PLC0415
+
+    untyped: Any = jsonschema
+    checks: Json = {**untyped.Draft202012Validator.VALIDATORS}
+    left = iter(range(_MAX_REFERENCES))
+
+    def follow(keyword: str, *parts: Any) -> Iterator[Any]:
+        if next(left, None) is None:
+            raise _TooManyReferences
+        yield from checks[keyword](*parts) or ()
+
+    def check_names(validator: Any, value: Any, instance: Any, within: Json) -> Iterator[Any]:
+        if "patternProperties" not in within:
+            yield from checks["additionalProperties"](validator, value, instance, within) or ()
+
+    bounded: Json = {name: partial(follow, name) for name in ("$ref", "$dynamicRef")}
+    bounded |= dict.fromkeys(_LEFT_OUT, _passes)
+    bounded["additionalProperties"] = check_names
+    kind = untyped.validators.extend(untyped.Draft202012Validator, bounded)
+    return kind(schema, registry=Registry[Any]())
+
+
+def _passes(*_parts: Any) -> tuple[()]:
+    return ()
 
 
 def render_tool(spec: ToolSpec) -> Json:

@@ -165,6 +165,8 @@ class ToolSpec:
     """Whether it only reads: it gets no self-rating, and a call of unknown risk counts as low."""
     counts_as: str | None = None
     """The name of another tool; filters and rules for that one apply to this one too."""
+    is_foreign: bool = False
+    """Whether an MCP server or the client wrote the schema, and checks what takes long itself."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -96,6 +96,7 @@ def _spec(name: str, server: str, tool: Json) -> ToolSpec:
         f"{description[:MAX_DESCRIPTION]}\n(a tool of the MCP server {server!r})",
         schema,
         read_only=hints.get("readOnlyHint") is True,
+        is_foreign=True,
     )
 
 

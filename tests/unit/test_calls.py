@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -187,6 +188,32 @@ def test_a_broken_schema_of_a_foreign_tool_is_said(schema: Json):
     problem = schema_problem(spec, {"a": "x"})
     assert problem
     assert problem.startswith("The tool foreign cannot be used")
+
+
+ENDLESS: list[Json] = [
+    {"properties": {"a": {"pattern": "^(a+)+$"}}},
+    {"patternProperties": {"^(a+)+$": True}, "additionalProperties": False},
+    {"patternProperties": {"^(a+)+$": True}, "unevaluatedProperties": False},
+    {
+        "properties": {"a": {"$ref": "#/$defs/0"}},
+        "$defs": {
+            **{str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(14)},
+            "14": {"type": "integer"},
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("schema", ENDLESS)
+def test_what_a_foreign_schema_can_make_take_for_ever_is_not_checked(schema: Json):
+    """Longer by some letters or lines, each would stop the daemon, which cannot cut it short."""
+    args = {"a" * 20 + "!": 1} if "patternProperties" in schema else {"a": "a" * 20 + "!"}
+    spec = ToolSpec("foreign", "Of some server.", {"type": "object", **schema})
+    assert "do not fit" in (schema_problem(spec, args) or "")
+    assert schema_problem(replace(spec, is_foreign=True), args) is None
+    closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    only_a = ToolSpec("foreign", "Of some server.", closed, is_foreign=True)
+    assert "It takes: a." in (schema_problem(only_a, {"b": 1}) or "")
 
 
 def test_no_address_in_a_schema_is_fetched():

@@ -86,6 +86,7 @@ class ClientTools:
             shown(tool.description, keep="\n\t") + "\n(a tool of the user's client)",
             {"type": "object", "properties": {}, **tool.input_schema},
             read_only=tool.annotations.get("readOnlyHint") is True,
+            is_foreign=True,
         )
         definition = sha256_of(tool.model_dump_json())
         return ToolOfClient(spec, tool.timeout_s, definition, self._client)
