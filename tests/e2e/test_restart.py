@@ -207,13 +207,15 @@ def test_a_start_is_repeated_safely_after_the_daemon_died(world: World) -> None:
     world.script(say("Once."))
     params: Json = {"content": text("go"), "clientRequestId": "start-1"}
     first = world.daemon()
-    conversation = first.request("conversation/start", params)["conversation"]["id"]
+    started = first.request("conversation/start", params)
+    conversation = started["conversation"]["id"]
     world.turn(first)
     wait_for_status(first, "idle")
     first.kill()
     second = world.daemon()
     again = second.request("conversation/start", params)
     assert (again["duplicate"], again["conversation"]["id"]) == (True, conversation)
+    assert (again["messageId"], again["turnId"]) == (started["messageId"], started["turnId"])
     assert len(world.llm.requests) == 1
     sent = {"conversationId": conversation, "content": text("more"), "clientMessageId": "m-1"}
     world.script(say("Twice."))
@@ -225,3 +227,22 @@ def test_a_start_is_repeated_safely_after_the_daemon_died(world: World) -> None:
     repeated = third.request("conversation/sendMessage", sent)
     assert repeated == {**answer, "duplicate": True}
     assert items(third, "userMessage") == []
+
+
+def test_a_repeated_start_sends_the_message_that_a_kill_cut_off(world: World) -> None:
+    world.script(say("Lost."), say("Heard."))
+    params: Json = {"content": text("go"), "clientRequestId": "start-1"}
+    first = world.daemon()
+    conversation = first.request("conversation/start", params)["conversation"]["id"]
+    world.turn(first)
+    first.kill()
+    # What a kill between the two writes of a start leaves: the conversation, and no message.
+    log = world.log_of(conversation)
+    header, created, *_ = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(header + created)
+    second = world.daemon()
+    again = second.request("conversation/start", params)
+    assert (again["conversation"]["id"], again.get("duplicate")) == (conversation, None)
+    assert world.turn(second)["finalText"] == "Heard."
+    repeated = second.request("conversation/start", params)
+    assert (repeated["duplicate"], repeated["turnId"]) == (True, again["turnId"])

@@ -290,6 +290,24 @@ def test_resume_continues_after_an_interrupted_turn(world: World) -> None:
     assert world.turn(client, nth=2)["finalText"] == "Back."
 
 
+def test_a_message_to_a_turn_that_is_being_interrupted_starts_the_next_one(world: World) -> None:
+    # A shell and a sleep that no gentle signal ends: the interrupt takes a while.
+    stubborn = "trap '' INT TERM; echo ready; sleep 300; sleep 300"
+    world.script(call("terminal", command=stubborn, timeout_s=600), say("Next."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named = {"conversationId": conversation}
+    client.wait_for(lambda m: "ready" in str(m.get("params", {}).get("text")))
+    interrupt = client.send_request("conversation/interrupt", named)
+    resume = {**named, "message": text("instead do this"), "clientRequestId": "resume-1"}
+    resumed = client.send_request("conversation/resume", resume)
+    assert client.result_of(resumed) == {}
+    assert client.result_of(interrupt)["status"] == "interrupted"
+    assert world.turn(client, nth=2)["finalText"] == "Next."
+    assert user_texts(world) == ["go", "instead do this"]
+    assert client.request("conversation/resume", resume) == {"duplicate": True}
+
+
 def test_a_held_message_waits_for_the_next_turn(world: World) -> None:
     world.script(say("Both."))
     client = world.daemon()

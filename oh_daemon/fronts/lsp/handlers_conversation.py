@@ -69,17 +69,20 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         )
 
     def begun(live: Live) -> Any:
-        if not made:
-            return {**described(live), **(request.earlier(live) or {}), "duplicate": True}
-        return prepared(daemon, live, params.content or (), lambda content: sent(live, content))
+        earlier: Json = {} if made else (request.earlier(live) or {"duplicate": True})
+        # A kill may have come between the conversation and its first message.
+        is_untold = "messageId" not in earlier and not live.conversation.state.items
+        if made or (params.content and is_untold):
+            return prepared(daemon, live, params.content or (), lambda content: sent(live, content))
+        return {**described(live), **_only(earlier, "messageId", "turnId", "duplicate")}
 
     def sent(live: Live, content: Sequence[Part]) -> Future[Json]:
         result: Json = {}
         if content:
             message_id = params.client_message_id
-            result = live.conversation.send(content, client_message_id=message_id)
-            result = {key: result[key] for key in ("messageId", "turnId") if key in result}
-        return once_durable(live, {**described(live), **result})
+            send = live.conversation.send
+            result = send(content, client_message_id=message_id, cause=request.cause)
+        return once_durable(live, {**described(live), **_only(result, "messageId", "turnId")})
 
     def described(live: Live) -> Json:
         options = conversations.options_of(live.conversation)
@@ -204,8 +207,9 @@ def pause(_daemon: Daemon, live: Live, params: m.PauseParams, cause: MakeCause) 
 @_once
 def resume(daemon: Daemon, live: Live, params: m.ResumeParams, cause: MakeCause) -> Any:
     def say(content: Sequence[Part]) -> Future[Json]:
-        sent = live.conversation.send(content, cause=cause)
-        return once_durable(live, {"turnId": sent["turnId"]})
+        # A message that waits for the end of an interrupted turn has no turn yet.
+        told = live.conversation.send(content, cause=lambda sent: cause(_only(sent, "turnId")))
+        return once_durable(live, _only(told, "turnId"))
 
     if params.message is None:
         return live.conversation.resume(cause)
@@ -310,6 +314,10 @@ def subscribe(
 def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestContext) -> m.Empty:
     daemon.publisher.subscribed.discard(params.conversation_id)
     return m.Empty()
+
+
+def _only(result: Json, *names: str) -> Json:
+    return {name: result[name] for name in names if name in result}
 
 
 @dataclass(frozen=True, slots=True)
