@@ -161,7 +161,7 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
     await vscode.panel.locator('select[data-option="model"]').wait_for()
     await look(vscode, "empty")
-    await vscode.choose("mode", "full")
+    await vscode.choose("mode", "autoEdit")
     await vscode.say("The discount for large orders is off. Make it follow RULES.md.")
     await expect(vscode.panel.locator(".agent")).to_contain_text("as RULES.md says")
     await look(vscode, "streaming")
@@ -202,7 +202,10 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await look(vscode, "beside")
     await vscode.set_width(280)
     await vscode.choose("model", PATCHES)
+    await vscode.choose("mode", "full")
+    await expect(vscode.panel.get_by_role("button", name="Ask again")).to_be_visible()
     assert await overflow(vscode) == 0
+    assert await violations(vscode) == []
 
 
 @pytest.mark.usefixtures("prices")
