@@ -106,12 +106,12 @@ CHOICES: dict[str, dict[str, str]] = {
     "mode": {
         "plan": "Plan: read only",
         "ask": "Ask",
-        "autoEdit": "Edit without asking",
+        "autoEdit": "Edit freely",
         "full": "Full: never ask",
     },
     "approval": {
-        "askAlways": "Ask before every action",
-        "askRisky": "Ask before risky actions",
+        "askAlways": "Ask always",
+        "askRisky": "Ask if risky",
         "askNever": "Never ask",
     },
 }

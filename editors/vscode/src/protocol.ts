@@ -1861,12 +1861,12 @@ export const CHOICES: { readonly mode: readonly Choice[]; readonly approval: rea
   mode: [
     { value: "plan", label: "Plan: read only" },
     { value: "ask", label: "Ask" },
-    { value: "autoEdit", label: "Edit without asking" },
+    { value: "autoEdit", label: "Edit freely" },
     { value: "full", label: "Full: never ask" },
   ],
   approval: [
-    { value: "askAlways", label: "Ask before every action" },
-    { value: "askRisky", label: "Ask before risky actions" },
+    { value: "askAlways", label: "Ask always" },
+    { value: "askRisky", label: "Ask if risky" },
     { value: "askNever", label: "Never ask" },
   ],
 };

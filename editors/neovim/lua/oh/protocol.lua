@@ -1637,12 +1637,12 @@ M.CHOICES = {
   mode = {
     { value = "plan", label = "Plan: read only" },
     { value = "ask", label = "Ask" },
-    { value = "autoEdit", label = "Edit without asking" },
+    { value = "autoEdit", label = "Edit freely" },
     { value = "full", label = "Full: never ask" },
   },
   approval = {
-    { value = "askAlways", label = "Ask before every action" },
-    { value = "askRisky", label = "Ask before risky actions" },
+    { value = "askAlways", label = "Ask always" },
+    { value = "askRisky", label = "Ask if risky" },
     { value = "askNever", label = "Never ask" },
   },
 }
