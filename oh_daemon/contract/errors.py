@@ -73,6 +73,10 @@ class InvalidParamsError(UserError, code=INVALID_PARAMS):
         return InvalidParamsError(f"{path}: {what}", (error,))
 
 
+class ParseError(UserError, code=PARSE_ERROR, kind="parseError"):
+    """The frame's body is not JSON, or its header has no valid length."""
+
+
 class InvalidRequestError(UserError, code=INVALID_REQUEST):
     """The frame is not a request that this connection may send now."""
 

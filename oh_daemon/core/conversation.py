@@ -146,6 +146,8 @@ class Conversation(Journal):
             elif self.state.status == "waiting":
                 result["status"] = "paused"
                 self.pause_turn("user", cause(result))
+            elif self.state.pause_requested in {when, "now"}:
+                pass  # It was asked for already.
             elif self.state.status in {"running", "pausing"}:
                 result["status"] = "pausing"
                 pausing = self.status_event("pausing")

@@ -89,7 +89,8 @@ def test_many_messages_in_one_write_are_answered_in_order(client: RawClient) -> 
 )
 def test_a_body_that_is_no_json_is_a_parse_error(client: RawClient, body: bytes) -> None:
     client.send(body)
-    assert null_error(client).code == -32700
+    error = null_error(client)
+    assert (error.code, error.data["kind"]) == (-32700, "parseError")
     assert_alive(client)
 
 

@@ -1,10 +1,10 @@
-"""What clients get from LSP's own requests: changes to look at, code actions, our documents."""
+"""What clients get through LSP alone: changes to look at, code actions, documents, messages."""
 
 from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from fake_llm import call, say
+from fake_llm import Step, call, error, say
 from raw_client import RawClient
 from world import World
 
@@ -129,3 +129,29 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
         },
     )
     assert error.code == -32602
+
+
+@pytest.mark.parametrize(
+    ("step", "options", "shown"),
+    [
+        (say("Hello."), None, [(3, "Hello.")]),
+        (error(401, "no such key"), None, [(1, "no such key")]),
+        # The turn is paused then, and an editor without a plugin shows nothing else of it.
+        (error(429, "too fast"), None, [(1, "too fast")]),
+        (call("think", thought="one"), None, [(3, "The turn ended: maxSteps")]),
+        (say("Hello."), {"ohDaemon": {}}, []),
+    ],
+)
+def test_a_client_without_our_block_is_shown_how_a_turn_went(
+    world: World, step: Step, options: Json | None, shown: list[tuple[int, str]]
+) -> None:
+    (world.home / "settings.json").write_text('{"llm": {"maxAttempts": 1}}')
+    world.script(step)
+    client = world.raw()
+    client.initialize([world.project], params={"initializationOptions": options})
+    world.start(client, maxSteps=1)
+    client.wait_for_event(lambda p: p["event"].get("from") == "running")
+    client.request("daemon/status")
+    told = client.notifications("window/showMessage")
+    assert [message["type"] for message in told] == [kind for kind, _ in shown]
+    assert all(words in message["message"] for message, (_, words) in zip(told, shown, strict=True))

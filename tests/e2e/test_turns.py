@@ -248,6 +248,7 @@ def test_pause_after_the_step_holds_the_turn_and_resume_goes_on(world: World) ->
     world.llm.wait_for_requests(1)
     paused = client.request("conversation/pause", named)
     assert paused["status"] == "pausing"
+    assert client.request("conversation/pause", named) == paused
     gate.set()
     event = wait_for_status(client, "paused")
     assert event["event"]["reason"] == "user"
@@ -255,7 +256,8 @@ def test_pause_after_the_step_holds_the_turn_and_resume_goes_on(world: World) ->
     resumed = client.request("conversation/resume", named)
     assert resumed["turnId"] == paused["turnId"]
     assert world.turn(client)["finalText"] == "Done."
-    assert len([e for e in client.events if e["event"]["type"] == "turn.started"]) == 1
+    seen = [e["event"]["type"] for e in client.events]
+    assert (seen.count("turn.started"), seen.count("pause.requested")) == (1, 1)
     error = client.error("conversation/resume", named)
     assert (error.code, error.data["kind"]) == (-31006, "invalidState")
     assert client.error("conversation/pause", named).code == -31006

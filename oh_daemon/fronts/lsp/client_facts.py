@@ -51,12 +51,14 @@ class ClientFacts:
 def parse_client_facts(params: Json) -> ClientFacts:
     """Read the params of `initialize`. Raises `InvalidParamsError` naming the field."""
     capabilities = _object(params, "capabilities")
-    ours = _object(_object(params, "initializationOptions"), "ohDaemon")
-    block = ours or _object(_object(capabilities, "experimental"), "ohDaemon")
+    ours = _field(_object(params, "initializationOptions"), "ohDaemon", dict)
+    if ours is None:
+        ours = _field(_object(capabilities, "experimental"), "ohDaemon", dict)
+    block: Json = ours or {}
     client = _object(block, "client") or _object(params, "clientInfo")
     events = _object(block, "events")
     return ClientFacts(
-        is_plain=not block,
+        is_plain=ours is None,
         protocol_major=_field(_object(block, "protocolVersion"), "major", int),
         name=_text(client, "name"),
         is_panel=_text(client, "kind") == "panel",

@@ -80,20 +80,25 @@ class Publisher:
             # A followed conversation is another process's, which asks its user and can stop it.
             if isinstance(journal, Conversation):
                 self.asker.on_record(journal, record)
-                if self._facts.is_plain and kind == "turn.completed":
-                    self._show_end(record["event"]["turn"])
+                if self._facts.is_plain:
+                    self._show(record["event"])
                 if self._facts.offers("window", "workDoneProgress"):
                     self._progress.on_record(journal, record)
         if kind in _LISTED:
             self._tell_lists(journal, _LISTED[kind])
 
-    def _show_end(self, turn: Json) -> None:
-        """Show how a turn ended to a client that understands none of our notifications."""
-        error = turn.get("error")
-        told = error["message"] if error else turn.get("finalText")
-        if told:
-            message = {"type": _ERROR if error else _INFO, "message": shorten(told, _MAX_SHOWN)}
-            self._outbox.notify("window/showMessage", encode(message))
+    def _show(self, event: Json) -> None:
+        """Show how a turn goes to a client that understands none of our notifications."""
+        match event["type"]:
+            case "error.raised":
+                kind, told = _ERROR, event["error"]["message"]
+            case "turn.completed" if event["turn"]["status"] == "completed":
+                turn = event["turn"]
+                kind, told = _INFO, turn.get("finalText") or f"The turn ended: {turn['stopReason']}"
+            case _:
+                return
+        message = {"type": kind, "message": shorten(told, _MAX_SHOWN)}
+        self._outbox.notify("window/showMessage", encode(message))
 
     def on_delta(
         self, journal: Journal, item_id: str, channel: str, offset: int, text: str

@@ -102,8 +102,7 @@ class Dispatcher:
             case Message():
                 self._refuse(None, e.InvalidRequestError("a message is a JSON object"))
             case Malformed(reason=reason):
-                error = {"code": e.PARSE_ERROR, "message": f"not a JSON message: {reason}"}
-                self.outbox.error(None, encode(error))
+                self._refuse(None, e.ParseError(f"not a JSON message: {reason}"))
             case TooLarge():
                 text = f"{frame.size_bytes} bytes; a message may have {MAX_MESSAGE_BYTES}"
                 self._refuse(frame.id, e.PayloadTooLargeError(text))
@@ -253,6 +252,9 @@ def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
     if not isinstance(error, ValidationError):
         return None
     found = error.errors(include_url=False, include_input=False, include_context=False)
+    # A list that is left empty by a wrong element counts as too short as well.
+    above = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
+    found = [item for item in found if item["type"] != "too_short" or item["loc"] not in above]
     return tuple(
         {
             "path": ".".join(str(part) for part in item["loc"]),
