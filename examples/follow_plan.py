@@ -15,7 +15,7 @@ def lint() -> ToolResult:
 
 linter = Tool(name="lint", description="Check all Python files of the project.", callback=lint)
 llm = LLM(
-    model="openai/gpt-5",
+    model="openai/gpt-6.1-sol",
     api_key=os.environ["OPENAI_API_KEY"],
     base_url=os.environ.get("OPENAI_BASE_URL"),
 )

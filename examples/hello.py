@@ -20,7 +20,7 @@ greeter = Tool(
     callback=hello,
 )
 llm = LLM(
-    model="openai/gpt-5",
+    model="openai/gpt-6.1-sol",
     api_key=os.environ["OPENAI_API_KEY"],
     base_url=os.environ.get("OPENAI_BASE_URL"),
 )

@@ -7,7 +7,7 @@ from oh_daemon import LLM, Agent, Conversation, Tool, Workspace
 
 workspace = Workspace(sys.argv[1])
 llm = LLM(
-    model="openai/gpt-5",
+    model="openai/gpt-6.1-sol",
     api_key=os.environ["OPENAI_API_KEY"],
     base_url=os.environ.get("OPENAI_BASE_URL"),
 )

@@ -27,7 +27,7 @@ schema = {"type": "object", "properties": {"thing": {"type": "string"}}, "requir
 shop = Tool(name="buy", description="Buy.", input_schema=schema, callback=buy)
 key, url = os.environ["OPENAI_API_KEY"], os.environ.get("OPENAI_BASE_URL")
 shopper = Agent(
-    llm=LLM(model="openai/gpt-5", api_key=key, base_url=url),
+    llm=LLM(model="openai/gpt-6.1-sol", api_key=key, base_url=url),
     tools=(shop,),
     approval="askRisky",
     risk_analyzer=price_as_risk,

@@ -25,7 +25,7 @@ class LLMSettings(Contract):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     model: Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-    """The model by its litellm name, such as `anthropic/claude-sonnet-4-5` or `openai/gpt-5`."""
+    """The model by its litellm name, such as `anthropic/claude-sonnet-5-5`."""
     api_key: Annotated[SecretStr | None, Field(exclude=True, repr=False)] = None
     """API key. If unset, the provider's environment variable is used, such as `OPENAI_API_KEY`."""
     base_url: HttpUrl | None = None

@@ -32,7 +32,7 @@ class Settings(Contract):
     model_config = ConfigDict(extra="forbid")
 
     model: str = ""
-    """The model to use, by its litellm name, such as `anthropic/claude-sonnet-4-5`. If empty, the
+    """The model to use, by its litellm name, such as `anthropic/claude-sonnet-5-5`. If empty, the
     first provider whose key is in the environment is used. `demo` is a built-in script."""
     models: tuple[str, ...] = ()
     """Additional models to offer in model pickers."""

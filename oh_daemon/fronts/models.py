@@ -25,14 +25,14 @@ from oh_daemon.model.demo import DemoModel
 from oh_daemon.model.fallback import WithFallbacks
 
 PROVIDERS: Mapping[str, str] = {
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
-    "OPENAI_API_KEY": "openai/gpt-5",
-    "GEMINI_API_KEY": "gemini/gemini-2.5-pro",
-    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.5",
-    "MISTRAL_API_KEY": "mistral/devstral-medium-2507",
-    "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
-    "XAI_API_KEY": "xai/grok-4",
-    "GROQ_API_KEY": "groq/moonshotai/kimi-k2-instruct-0905",
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
+    "OPENAI_API_KEY": "openai/gpt-6.1-sol",
+    "GEMINI_API_KEY": "gemini/gemini-4-argon",
+    "OPENROUTER_API_KEY": "openrouter/~anthropic/claude-sonnet-latest",
+    "MISTRAL_API_KEY": "mistral/devstral-latest",
+    "DEEPSEEK_API_KEY": "deepseek/deepseek-v4-pro",
+    "XAI_API_KEY": "xai/grok-4.7",
+    "GROQ_API_KEY": "groq/openai/gpt-oss-120b",
 }
 """By the variable of a provider's key, the model to use when only that key is set."""
 DEMO = DemoModel()

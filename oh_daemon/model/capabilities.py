@@ -44,10 +44,11 @@ QUIRKS: Mapping[str, Quirks] = {
     "devstral": Quirks(128_000, call_ids=re.compile(r"[A-Za-z0-9]{9}")),
     # litellm keeps Gemini's signatures in the ids.
     "gemini": Quirks(call_ids=re.compile(r".*", re.DOTALL)),
-    "glm-4": Quirks(128_000, wants_reasoning_text=True),
+    "glm": Quirks(128_000, wants_reasoning_text=True),
     "gpt-5": Quirks(edits_by_patch=True),
+    "gpt-6": Quirks(edits_by_patch=True),
     "gpt-oss": Quirks(131_072),
-    "kimi-k2": Quirks(262_144, wants_reasoning_text=True),
+    "kimi": Quirks(262_144, wants_reasoning_text=True),
     "minimax": Quirks(wants_reasoning_text=True),
     "mistral": Quirks(call_ids=re.compile(r"[A-Za-z0-9]{9}")),
     "qwen3": Quirks(262_144),

@@ -47,7 +47,7 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     assert models["default"] == "openai/fake"
     known = {model["id"]: model for model in models["models"]}
     assert known["openai/fake"]["available"] is True
-    assert "ANTHROPIC_API_KEY" in known["anthropic/claude-sonnet-4-5"]["reason"]
+    assert "ANTHROPIC_API_KEY" in known["anthropic/claude-sonnet-5-5"]["reason"]
     config = client.request("config/read")
     assert config["value"]["maxSteps"] == 7
     assert config["sources"]["maxSteps"] == "client"
