@@ -41,6 +41,12 @@ class DaemonError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def with_hint(self) -> str:
+        """The message and the way out, in one line; some messages already have it."""
+        is_said = self.hint is None or self.hint in self.message
+        return self.message if is_said else f"{self.message}; {self.hint}"
+
 
 class UserError(DaemonError, code=-32803, kind="requestFailed"):
     """The request cannot be served; the message names the field and says what to do."""

@@ -59,9 +59,10 @@ def rate_command(
     )
 
 
-def display_escaped(text: str) -> str:
+def display_escaped(text: str, keep: str = "") -> str:
     """Return the text with characters escaped that a reader would not see, or see elsewhere."""
-    return "".join(c if c in "\n\t" or not _is_hidden(c) else _escape(c) for c in text)
+    kept = "\n\t" + keep
+    return "".join(c if c in kept or not _is_hidden(c) else _escape(c) for c in text)
 
 
 def _escape(char: str) -> str:

@@ -42,7 +42,7 @@ from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+from oh_daemon.workspace.paths import path_from_uri, unusable, uri_from_path
 
 _DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeError, ValueError)
 """What opening a log raises when the log is damaged beyond use."""
@@ -365,8 +365,8 @@ class Conversations:
             )
 
     def _require_usable(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise InvalidParamsError.at("folders", f"{str(folder)!r} is no folder", "not_a_folder")
+        if problem := unusable(folder):
+            raise InvalidParamsError.at("folders", f"{str(folder)!r} {problem}", "not_a_folder")
         if self.shared.trust.of(folder) == "none":
             raise WorkspaceUntrustedError(
                 f"no agent may work in {str(folder)!r}; workspace/setTrust changes that"

@@ -1,6 +1,6 @@
 """The daemon's own log file: conversations at INFO, details at DEBUG, with all secrets masked.
 
-stderr gets errors only, because some editors present each of its lines as an error.
+A daemon's stderr gets errors only, because some editors present each of its lines as an error.
 """
 
 from __future__ import annotations
@@ -30,17 +30,35 @@ class MaskedFormatter(logging.Formatter):
 
 
 def keep_diary(path: Path, level: str, masker: Masker) -> None:
-    """Log to `path`, readable by its owner only; without that file, errors still reach stderr."""
-    root = logging.getLogger("oh_daemon")
-    root.setLevel(level)
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
-    handlers[0].setLevel(logging.ERROR)
+    """Log to `path`, readable by its owner only, and errors to stderr as well."""
+    _log_to([_on_stderr(), *_in_file(path)], level, masker)
+
+
+def keep_quiet_diary(path: Path, level: str, masker: Masker) -> None:
+    """Log to `path`, for a command that tells people itself what matters; else errors to stderr."""
+    _log_to(_in_file(path) or [_on_stderr()], level, masker)
+
+
+def _on_stderr() -> logging.Handler:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.ERROR)
+    return handler
+
+
+def _in_file(path: Path) -> list[logging.Handler]:
+    """Return what logs to the file; nothing if it cannot be opened, which is said."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600))
-        handlers.append(RotatingFileHandler(path, maxBytes=_MAX_BYTES, backupCount=_N_OLD_FILES))
+        return [RotatingFileHandler(path, maxBytes=_MAX_BYTES, backupCount=_N_OLD_FILES)]
     except OSError as exc:
         sys.stderr.write(f"oh-daemon: no log file {path}: {exc.strerror}\n")
+        return []
+
+
+def _log_to(handlers: list[logging.Handler], level: str, masker: Masker) -> None:
+    root = logging.getLogger("oh_daemon")
+    root.setLevel(level)
     for handler in handlers:
         handler.setFormatter(MaskedFormatter(masker))
         root.addHandler(handler)

@@ -59,6 +59,18 @@ def real_path(path: Path) -> Path:
         raise ToolError(f"{shown(path)!r} was moved just now; look again") from exc
 
 
+def unusable(folder: Path) -> str | None:
+    """Return why no agent can work in this folder, or None."""
+    if not folder.is_dir():
+        return "is no folder"
+    try:
+        # Logs and prompts hold the name, and nothing but Unicode fits into them.
+        str(folder).encode()
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8; rename it"
+    return None
+
+
 def shown(text: PurePath | str, keep: str = "") -> str:
     """Return text to show to people and the model: hidden characters are escaped, except `keep`."""
     return "".join(

@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from oh_daemon.contract.errors import DaemonError, InvalidParamsError, ModelError
+from oh_daemon.fronts.cli.streams import read_all, settle_streams, settled
 
 app = typer.Typer(
     add_completion=False,
@@ -35,29 +36,38 @@ Secrets = Annotated[
     list[str] | None,
     typer.Option(metavar="VARIABLE", help="Lend it to commands that name it; repeatable."),
 ]
-_USAGE, _NO_MODEL, _INTERRUPTED = 2, 5, 130
+_FAILED, _USAGE, _NO_MODEL, _INTERRUPTED = 1, 2, 5, 130
 
 
 def run() -> None:
     """Parse argv and end the process with the command's exit code."""
+    settle_streams()
     try:
-        code = app(prog_name="oh-daemon", standalone_mode=False)
+        code = app([settled(word) for word in sys.argv[1:]], "oh-daemon", standalone_mode=False)
     except TyperException as exc:
         context = getattr(exc, "ctx", None)
         command = context.command_path if context else "oh-daemon"
         text = " ".join(exc.format_message().split()).rstrip(".")
         code = _complain(f"{text}; see `{command} --help`", _USAGE)
     except DaemonError as exc:
-        text = f"{exc.message}; {exc.hint}" if exc.hint else exc.message
-        code = _complain(text, _NO_MODEL if isinstance(exc, ModelError) else _USAGE)
+        code = _complain(exc.with_hint, _NO_MODEL if isinstance(exc, ModelError) else _USAGE)
+    except OSError as exc:
+        code = _complain(_lost(exc), _FAILED)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     raise SystemExit(code)
 
 
 def _complain(text: str, code: int) -> int:
-    sys.stderr.write(f"oh-daemon: {text}\n")
+    from oh_daemon.core.risk import display_escaped  # noqa: PLC0415 - slow.
+
+    sys.stderr.write(f"oh-daemon: {display_escaped(text)}\n")
     return code
+
+
+def _lost(exc: OSError) -> str:
+    what = repr(str(exc.filename)) if exc.filename else "the output cannot be written"
+    return f"{what}: {(exc.strerror or str(exc)).lower()}"
 
 
 def _refuse_key(value: str | None) -> None:
@@ -122,7 +132,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         "maxCostUsd": max_cost,
     }
     request = Request(
-        task=sys.stdin.read() if task == "-" else task,
+        task=read_all() if task == "-" else task,
         workspace=workspace,
         options={name: value for name, value in options.items() if value is not None},
         settings_file=settings,

@@ -16,6 +16,7 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import ModelRequest, Progress
+from oh_daemon.core.risk import display_escaped
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import SettingsSources
@@ -33,7 +34,8 @@ def run_doctor(folder: Path, *, tries_model: bool) -> int:
     console = Console(highlight=False)
     findings = list(_findings(folder, tries_model=tries_model))
     for mark, text in findings:
-        console.print(Text(f"{mark} ", _STYLES[mark]).append(text, ""), soft_wrap=True)
+        said = display_escaped(text)
+        console.print(Text(f"{mark} ", _STYLES[mark]).append(said, ""), soft_wrap=True)
     return int(any(mark == "✗" for mark, _ in findings))
 
 
@@ -98,5 +100,5 @@ def _model(settings: Settings, *, is_tried: bool) -> tuple[str, str]:
         said = f"model {name}: "
         models.model_for(name).complete(ModelRequest([_HELLO]), Progress(CancelToken()))
     except DaemonError as exc:
-        return "!", "; ".join(filter(None, (said + exc.message, exc.hint)))
+        return "!", said + exc.with_hint
     return "✓", f"{said}it answers"

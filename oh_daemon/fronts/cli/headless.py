@@ -29,10 +29,12 @@ from oh_daemon.core.approval import whole_text
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.ports import Json, Question
+from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.render import print_lines, print_record
 from oh_daemon.fronts.conversations import Conversations
+from oh_daemon.fronts.diary import keep_quiet_diary
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sharing import share_for_user
 from oh_daemon.fronts.sources import SettingsSources
@@ -84,8 +86,10 @@ def run_headless(request: Request) -> int:
     watcher = Watcher()
     conversations, recipe = _compose(request, os.environ, watcher)
     live = _open(request, conversations, recipe)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: _interrupt(live))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Under `nohup`, a terminal that closes ends nothing.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: _interrupt(live))
     try:
         _send(request, live)
         return _watch(live, watcher.heard, request)
@@ -126,6 +130,7 @@ def _compose(
         listeners=(watcher,),
     )
     merged = shared.settings(request.workspace)
+    keep_quiet_diary(places.log_file, merged.settings.log_level, shared.masker)
     for problem in merged.problems:
         if request.settings_file is not None or problem.startswith("command line"):
             raise InvalidParamsError(problem)
@@ -312,4 +317,4 @@ def _typed(live: Live, console: Console, choices: list[str] | None = None) -> st
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"oh-daemon: {text}\n")
+    sys.stderr.write(f"oh-daemon: {display_escaped(text)}\n")

@@ -16,6 +16,8 @@ from oh_daemon.core.risk import display_escaped
 
 _MAX_OUTPUT_LINES = 12
 _WORTH_SAYING_MS = 100
+_OF_EMOJI = "\ufe0f\u200d"
+"""Hidden characters inside many emoji: they stay in prose and are shown in commands."""
 _MARKS = {"completed": "✓", "inProgress": "▸", "pending": "·"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _DECISIONS = {"allow": "allowed", "reject": "rejected"}
@@ -62,23 +64,23 @@ def render_record(record: Json) -> Iterator[Text]:
 
 
 def _user_message(item: Json) -> Iterator[Text]:
-    yield _text(f"\n> {_content(item)}", "bold")
+    yield _prose(f"\n> {_content(item)}", "bold")
 
 
 def _agent_message(item: Json) -> Iterator[Text]:
     if item.get("text"):
-        yield _text(f"\n{item['text']}")
+        yield _prose(f"\n{item['text']}")
 
 
 def _plan(item: Json) -> Iterator[Text]:
     yield _text("\nPlan", "bold")
     for entry in item.get("entries", ()):
-        yield _text(f"  {_MARKS[entry['status']]} {entry['text']}")
+        yield _prose(f"  {_MARKS[entry['status']]} {entry['text']}")
 
 
 def _tool_call(item: Json) -> Iterator[Text]:
     if item["tool"] in {"ask", "finish"}:
-        yield _text(f"\n{_content(item)}")
+        yield _prose(f"\n{_content(item)}")
     else:
         yield _headline(item)
 
@@ -92,6 +94,8 @@ def _subagent(item: Json) -> Iterator[Text]:
 
 def _notice(item: Json) -> Iterator[Text]:
     yield _text(f"\n! {item['title']}", "yellow")
+    if item.get("description"):
+        yield _text(f"  {item['description']}", "yellow")
 
 
 def _condensation(item: Json) -> Iterator[Text]:
@@ -169,9 +173,9 @@ def _approval(event: Json) -> Iterator[Text]:
 
 def _question(event: Json) -> Iterator[Text]:
     question = event["input"]
-    yield _text(f"\n? {question['prompt']}", "bold yellow")
+    yield _prose(f"\n? {question['prompt']}", "bold yellow")
     for number, choice in enumerate(question.get("choices", ()), 1):
-        yield _text(f"  {number}  {choice}", "yellow")
+        yield _prose(f"  {number}  {choice}", "yellow")
 
 
 def _resolved(event: Json) -> Iterator[Text]:
@@ -226,6 +230,10 @@ def render_cached(usage: Json) -> str:
 
 def _text(text: str, style: str = "") -> Text:
     return Text(display_escaped(text), style)
+
+
+def _prose(text: str, style: str = "") -> Text:
+    return Text(display_escaped(text, _OF_EMOJI), style)
 
 
 _RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {

@@ -1,0 +1,81 @@
+"""Commands started the way cron, hooks, pipes and odd folders start them."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from command_line import SCRIPT, Ran, environment
+from fake_llm import call, say
+from world import World
+
+
+def run(world: World, *args: str | bytes, how: str = "", stdin: bytes = b"", **more: str) -> Ran:
+    """Run the script from a line of a shell that has `how` in it, such as redirections."""
+    line = how if '"$0"' in how else f'exec "$0" "$@" {how}'
+    command: Sequence[str | bytes | Path] = ["bash", "-c", line, SCRIPT, *args]
+    env = environment(world.home, **world.environment) | more
+    ran = subprocess.run(
+        command,
+        check=False,
+        cwd=world.project,
+        env=env,
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+    )
+    return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
+def test_a_run_needs_none_of_the_standard_streams(world: World) -> None:
+    world.script(call("terminal", command="echo hi; echo err >&2; cat > made"), say("Done."))
+    ran = run(world, "run", "x", "--ask", "never", how="<&- >&- 2>&-")
+    assert ran == Ran(0, "", "")
+    [log] = world.project.glob(".openhands/conversations/*/events.jsonl")
+    assert '"stopReason":"endTurn"' in log.read_text()
+    assert "oh-daemon:" not in log.read_text(), "no file got the number of a closed stream"
+
+
+def test_input_in_no_encoding_is_read_as_far_as_it_goes(world: World) -> None:
+    world.script(say("Fine."), say("Fine."))
+    piped = run(world, "run", "-", stdin=b"\xef\xbb\xbfcaf\xe9\r\nau lait\r\n")
+    assert "> caf�\nau lait\n" in piped.out
+    assert "> caf�\n" in run(world, "run", b"caf\xe9").out
+
+
+def test_what_the_output_cannot_show_or_take_is_no_traceback(world: World) -> None:
+    world.script(say("Fine."))
+    assert run(world, "run", "café 😀", PYTHONIOENCODING="ascii").code == 0
+    assert "caf? ?" in run(world, "list", PYTHONIOENCODING="ascii").out
+    full = run(world, "list", how=">/dev/full")
+    said = "oh-daemon: the output cannot be written: no space left on device\n"
+    assert full == Ran(1, "", said)
+
+
+def test_the_name_of_a_folder_cannot_speak_for_the_command(world: World) -> None:
+    named = world.project / "a\x1b[31m"
+    named.mkdir()
+    ran = run(world, "doctor", "--workspace", str(named))
+    assert "\x1b" not in ran.out
+    assert "logs can be written in" in ran.out
+    refused = run(world, b"caf\xe9", how='mkdir "$1" && cd "$1" && exec "$0" run x')
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "has a name that is not UTF-8; rename it" in refused.err
+
+
+def test_a_way_out_is_said_once(world: World) -> None:
+    (world.project / ".openhands").mkdir()
+    (world.project / ".openhands/conversations").write_text("")
+    ran = run(world, "run", "x")
+    assert (ran.code, ran.err.count("\n"), ran.err.count("try again")) == (2, 1, 1)
+
+
+def test_a_notice_says_why_and_prose_keeps_its_emoji(world: World) -> None:
+    settings = {"mcpServers": {"shop": {"command": "/no/such"}}}
+    (world.home / "settings.json").write_text(json.dumps(settings))
+    world.script(call("terminal", command="echo \u200d"), say("⚠️ Mind 👩‍💻."))
+    ran = run(world, "run", "x", "--ask", "never")
+    assert "! The MCP server 'shop' failed\n  there is no program '/no/such' here" in ran.out
+    assert "$ echo \\u{200d}" in ran.out
+    assert "⚠️ Mind 👩‍💻." in ran.out
+    assert "MCP" not in ran.err, "it is said once, and not by the log"
