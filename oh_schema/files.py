@@ -20,6 +20,7 @@ from pydantic.json_schema import models_json_schema
 from oh_daemon.contract import errors, events, protocol
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.messages import EventsResult, OpenResult, ReadResult
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import CHOICES, LIMITS, NOT_FROM_PROJECT, TIGHTENED, Settings
 from oh_schema.editor_types import render_lua, render_typescript
@@ -55,7 +56,7 @@ def _text_of(path: Path) -> str | None:
 
 def render_schema() -> str:
     """Render the JSON Schema of everything on the wire and in the log, with methods by name."""
-    models: list[type[Contract]] = [events.Record, Settings]
+    models: list[type[Contract]] = [events.Record, Settings, LLMSettings]
     for method in protocol.METHODS:
         models += [method.params] if method.result is None else [method.params, method.result]
     unique = list(dict.fromkeys(models))
@@ -64,17 +65,45 @@ def render_schema() -> str:
         "protocolVersion": {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR},
         "methods": {method.name: _described(method) for method in protocol.METHODS},
         "limits": protocol.LIMITS,
-        "errors": {error.__name__: error.code for error in error_classes()},
-        "$defs": schema["$defs"],
+        "errors": {error.kind: error.code for error in error_classes()},
+        "$defs": _explained(schema["$defs"]),
     }
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def _described(method: Method) -> dict[str, Any]:
-    described = {"params": method.params.__name__, "doc": method.doc}
+    is_ours = method in (*protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
+    sender = "daemon" if is_ours else "client"
+    described = {"from": sender, "params": method.params.__name__, "doc": method.doc}
     if method.result is not None:
         described["result"] = method.result.__name__
     return described
+
+
+def _explained(definitions: dict[str, Any]) -> dict[str, Any]:
+    """Give each field its meaning as `description`, in place of the title that pydantic makes."""
+    for model in _subclasses(Contract):
+        bases = (base for base in reversed(model.__mro__) if issubclass(base, Contract))
+        meanings = {name: text for base in bases for name, text in _field_docs(base).items()}
+        properties = definitions.get(model.__name__, {}).get("properties", {})
+        for name, field in model.model_fields.items():
+            shown = properties.get(field.serialization_alias or field.alias or name, {})
+            shown.pop("title", None)
+            if name in meanings:
+                shown["description"] = " ".join(meanings[name].split())
+    # Logs are read as plain dicts for speed, so the models do not declare the types of these.
+    raw = {"items": definitions["ItemCompleted"]["properties"]["item"]}
+    raw["events"] = {"$ref": "#/$defs/Record"}
+    for model, name in itertools.product((OpenResult, ReadResult, EventsResult), raw):
+        if (shown := definitions[model.__name__]["properties"].get(name)) is not None:
+            (shown.get("anyOf") or [shown])[0]["items"] = raw[name]
+    return definitions
+
+
+def _subclasses(model: type[Contract]) -> Iterator[type[Contract]]:
+    for below in model.__subclasses__():
+        yield below
+        yield from _subclasses(below)
 
 
 def error_classes() -> list[type[errors.DaemonError]]:

@@ -81,6 +81,7 @@ class ConversationInfo(Contract):
     title: str
     folders: tuple[str, ...]
     status: ConversationState
+    """For a conversation that no daemon has open: the last one in its log, even after a crash."""
     status_reason: PauseReason | None = None
     model: str
     model_label: str
@@ -89,7 +90,9 @@ class ConversationInfo(Contract):
     last_seq: int
     epoch: str | None = None
     turn_id: str | None = None
+    """The open turn."""
     message_count: int
+    """Messages of the user and of the agent."""
     usage: Usage | None = None
     context: ContextInfo = ContextInfo()
     options: dict[str, str]
@@ -270,6 +273,7 @@ class SendMessageParams(StartsWork):
     client_message_id: RequestId | None = None
     expected_turn_id: str | None = None
     run: bool = True
+    """If false, the message waits for the next step, or for the next message's turn."""
     wait: Literal["accepted", "completed"] = "accepted"
 
 
@@ -278,6 +282,7 @@ class SendMessageResult(Contract):
     disposition: Literal["started", "steered", "queued", "interruptedAndStarted"]
     turn_id: str | None = None
     queue_position: int | None = None
+    """The place among all waiting messages; 0 is next."""
     turn: Turn | None = None
     """With `wait: completed`: the turn, once it has ended or was paused."""
     final_text: str | None = None
@@ -312,6 +317,7 @@ class InterruptParams(OfConversation):
 
     turn_id: str | None = None
     clear_queue: bool = False
+    """Remove all waiting messages, also if no turn is open."""
 
 
 class InterruptResult(Contract):

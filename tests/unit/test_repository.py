@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+import jsonschema
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -163,6 +164,31 @@ def test_an_example_of_the_protocol_fits_its_type_and_holds_nothing_else(n: int)
     adapter: TypeAdapter[Any] = TypeAdapter(wanted)
     parsed = adapter.validate_python(example)
     assert adapter.dump_python(parsed, mode="json", exclude_unset=True) == example
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return json.loads((ROOT / "docs/schema.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("n", range(len(_examples())), ids=lambda n: _examples()[n][0])
+def test_an_example_of_the_protocol_fits_the_json_schema(n: int) -> None:
+    name, text = _examples()[n]
+    method, _, role = name.rpartition(".")
+    wanted = {"$ref": f"#/$defs/{_schema()['methods'].get(method, {}).get(role, name)}"}
+    if name == "Item":
+        wanted = _schema()["$defs"]["ReadResult"]["properties"]["items"]["items"]
+    if name not in NOT_IN_THE_CONTRACT:
+        schema = {**wanted, "$defs": _schema()["$defs"]}
+        jsonschema.Draft202012Validator(schema).validate(_with_stand_ins(text))
+
+
+def test_the_json_schema_says_who_sends_a_message_and_what_a_field_means() -> None:
+    methods, types = _schema()["methods"], _schema()["$defs"]
+    assert (methods["tool/call"]["from"], methods["tool/list"]["from"]) == ("daemon", "client")
+    assert types["StartParams"]["properties"]["maxSteps"]["description"]
+    assert types["ToolCallItem"]["properties"]["outputRef"]["description"]
+    assert types["StartParams"]["properties"]["title"].keys() == {"anyOf", "default"}
 
 
 def test_what_is_generated_from_the_contract_is_up_to_date(
