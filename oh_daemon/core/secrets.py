@@ -23,10 +23,14 @@ _MAX_HELD = 16_384
 
 _KEY_HEAD = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _KEY_TEXT = r"\\+[nrt]|[\w+/=\s]"
+_KEY_BODY = rf"{_KEY_TEXT}|[:,.()]|-(?!----(?:BEGIN|END))"
 _KEY_FOOT = r"-----END [A-Z0-9 ]+-----"
+_KEY_END = rf"(?:{_KEY_FOOT}|(?=-----BEGIN))"
 
 # What a text must contain | what comes before the token and stays visible | the token itself.
 # No token ends in a backslash or contains a quote, or a masked JSON string could lose its end.
+# Anybody can write what is masked here, and while Python matches, no other thread runs: what may be
+# long and still be no token is taken as a whole (`++`, then `none`), not again from each beginning.
 _TABLE = (
     ("sk-", "", r"sk-(?:(?:ant|proj|svcacct|admin|or|lf)-[\w-]{16,}|[A-Za-z0-9]{20,})"),
     ("ghp_ gho_ ghu_ ghs_ ghr_", "", r"gh[pousr]_[A-Za-z0-9]{30,}"),
@@ -38,8 +42,8 @@ _TABLE = (
     ("_live_ _test_ whsec_", "", r"(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}"),
     ("AKIA ASIA", "", r"A(?:KI|SI)A[A-Z2-7]{16}(?!\w)"),
     ("SG.", "", r"SG\.[\w-]{20,24}\.[\w-]{39,50}"),
-    ("eyJ", "", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"),
-    ("PRIVATE", "", rf"{_KEY_HEAD}(?:(?:{_KEY_TEXT}|[:,.()-])*?{_KEY_FOOT}|(?:{_KEY_TEXT})+)"),
+    ("eyJ", "", r"eyJ[\w-]{8,}+(?:\.eyJ[\w-]{8,}(?:\.[\w-]*)?|(?P<none>))"),
+    ("PRIVATE", "", rf"{_KEY_HEAD}(?:(?:{_KEY_BODY})*+{_KEY_END}|(?:{_KEY_TEXT})++)"),
     ("secret_access_ SECRET_ACCESS_ SecretAccessK",
      r"""(?i:secret_?access_?key)[\\"']{0,6}\s?[:=]\s?[\\"']{0,6}""", r"[\w/+]{40}(?![\w/+])"),
     ("hooks.slack.com/", r"hooks\.slack\.com/services/", r"[A-Z0-9]+/[A-Z0-9]+/\w{16,}"),
@@ -82,8 +86,8 @@ _ANCHORS = {a for a, _ in _TOKENS if not a.islower() or a[-1] != "="}
 _STARTS = {*_ANCHORS, "-----BEGIN ", "Bearer", "bearer", "Basic", "basic"}
 _HEADS = frozenset(start[:n] for start in _STARTS for n in range(1, len(start) + 1))
 _LEAD = re.compile(r"""(?i:bearer|basic|\w*access_?key)[\\"'\s:=]*\Z""")
-_OPEN_KEY = re.compile(rf"(?s)-----BEGIN [A-Z0-9 ]*(?:\Z|PRIVATE KEY(?!.*{_KEY_FOOT}))")
-_KEY_END = re.compile(rf"{_KEY_FOOT}\Z")
+_OPEN_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*(?:\Z|PRIVATE KEY)")
+_FOOT = re.compile(_KEY_FOOT)
 
 
 class Masker:
@@ -107,7 +111,8 @@ class Masker:
             forms = sorted({*self._forms, *_forms(value)}, key=len, reverse=True)
             # Of an odd number of backslashes before a value, the last one escapes its first
             # letter: JSON's "\nabcdefgh" must not become "\<secret hidden>".
-            self._known = re.compile(rf"(?P<before>\\*)(?:{'|'.join(map(_guarded, forms))})")
+            known = "|".join(map(_guarded, forms))
+            self._known = re.compile(rf"(?<!\\)(?P<before>\\*)(?:{known})")
             self._forms = tuple(forms)
 
     def mask(self, text: str) -> str:
@@ -187,6 +192,8 @@ def _hide_known(match: re.Match[str]) -> str:
 
 
 def _hide_token(match: re.Match[str]) -> str:
+    if match.lastgroup == "none":
+        return match[0]
     if not match["kept"] and _WORD_BEFORE.match(match.string, match.start()):
         return match[0]
     return match["kept"] + HIDDEN
@@ -194,11 +201,12 @@ def _hide_token(match: re.Match[str]) -> str:
 
 def _open_token(text: str) -> int:
     """Return where the last word begins if a token may start in it, else the end of the text."""
-    key = _OPEN_KEY.search(text) if "-----BEGIN" in text else None
-    if key:
-        return key.start()
-    if _KEY_END.search(text):
-        return len(text)
+    if "-----" in text:
+        ended = max((foot.end() for foot in _FOOT.finditer(text)), default=0)
+        if key := _OPEN_KEY.search(text, ended):
+            return key.start()
+        if ended == len(text):
+            return ended
     start = max(text.rfind(gap) for gap in " \t\r\n\"'\\") + 1
     lead = _LEAD.search(text, max(0, start - 40), start)
     if lead:

@@ -27,16 +27,17 @@ _MAX_HELD_CHARS = 64 << 10
 """No escape sequence and no progress bar is longer; anything longer is shown as text."""
 
 # ECMA-48, in the 7-bit forms and the 8-bit ones: CSI; OSC; DCS, SOS, PM and APC; the others.
-# Strings also end at a line break, or an unfinished one would swallow everything after it.
+# Strings also end at a line break, or an unfinished one would swallow everything after it, and at
+# the begin of another, or many unfinished ones would each be read to the end of the line.
 _ESCAPE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
-    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)"
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x80-\x9f\n]*(?:\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-OQ-WYZ\\`a-~]"
 )
 _OPEN_ESCAPE = re.compile(
     r"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c\n]*\x1b?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x80-\x9f\n]*\x1b?"
     r"|\x1b[ -/]*)\Z"
 )
 _TO_LINE_START = re.compile(r"(?:\x1b\[|\x9b)[01]?G")

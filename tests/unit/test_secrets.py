@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from urllib.parse import quote
 
 import pytest
@@ -67,6 +68,47 @@ def test_a_token_is_masked_where_its_place_gives_it_away(kind: str) -> None:
     assert Masker().mask(f"{before}{token}{after}") == f"{before}{HIDDEN}{after}"
     in_json = json.dumps({"x": f"\n{before}{token}{after}\n"})
     assert json.loads(Masker().mask(in_json)) == {"x": f"\n{before}{HIDDEN}{after}\n"}
+
+
+def test_a_key_that_another_one_cuts_off_is_masked_too() -> None:
+    head = "-----BEGIN RSA PRIVATE KEY-----"
+    cut = f"{head}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0F\n\n{BODY}\n"
+    assert Masker().mask(f"{cut}{head}\n{BODY}\n-----END RSA PRIVATE KEY-----.") == HIDDEN * 2 + "."
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "-----BEGIN PRIVATE KEY-----",
+            "-----BEGIN A ",
+            "-----END A-----",
+            "eyJaaaaaaaa",
+            "-eyJa",
+        ),
+        *(
+            "://a:bb",
+            "bearer ",
+            "&a.key",
+            "?",
+            "SG.",
+            "\\",
+            "sk-",
+            "AccountKey=",
+            "secret_access_key ",
+        ),
+    ],
+)
+def test_no_text_makes_masking_slow(unit: str) -> None:
+    """Files and commands can hold any text, and while a pattern is matched no other thread runs."""
+    text = unit * (200_000 // len(unit))
+    masker = Masker(["another secret"])
+    stream = MaskedStream(masker)
+    began = time.thread_time()
+    masker.mask(f"another secret {text}key=eyJaaaaaaaa.eyJ -----END")
+    stream.feed(text)
+    stream.flush()
+    assert time.thread_time() - began < 1
 
 
 @pytest.mark.parametrize("text", _ORDINARY)

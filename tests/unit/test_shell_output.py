@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,20 @@ def test_a_progress_bar_in_pieces_leaves_its_first_and_its_last_state() -> None:
 def test_an_escape_that_never_ends_is_not_held_for_ever() -> None:
     cleaner = CleanText()
     assert cleaner.feed(b"\x1b]52;c;" + b"A" * 100_000).endswith("A")
+
+
+@pytest.mark.parametrize(
+    "unit", ["\x90", "\x9da", "\x1b]", "\x9b0", "\x1bPa", "a\r", "a\x08", "\x1b[1"]
+)
+def test_no_output_makes_cleaning_slow(unit: str) -> None:
+    """While a pattern is matched no other thread runs, so the whole daemon would wait."""
+    data = (unit * 40_000).encode()
+    cleaner = CleanText()
+    began = time.thread_time()
+    for start in range(0, len(data), 4096):
+        cleaner.feed(data[start : start + 4096])
+    cleaner.flush()
+    assert time.thread_time() - began < 1
 
 
 def test_short_output_is_whole_and_touches_no_file(tmp_path: Path) -> None:
