@@ -18,6 +18,9 @@ from oh_daemon.core.risk_commands import Finding
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_script import rate_code
 
+_MAX_CHARS = 16_384
+"""The parser needs seconds for longer texts that are no script, and no thread runs meanwhile."""
+
 
 class Rating(NamedTuple):
     """The highest risk in a command, and the reasons for it, each once."""
@@ -34,6 +37,8 @@ def rate_command(
     command: str, folders: Sequence[Path | str], cwd: Path | str | None = None
 ) -> Rating:
     """Rate a command for bash that starts in `cwd`, by default the first folder. Never raises."""
+    if len(command) > _MAX_CHARS:
+        return Rating("high", (f"it has more than {_MAX_CHARS:,} characters",))
     hidden = next((char for char in command if char not in "\n\t" and _misleads(char)), None)
     if hidden is not None:
         return Rating("high", (f"it holds the misleading character U+{ord(hidden):04X}",))

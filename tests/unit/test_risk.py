@@ -130,6 +130,15 @@ def test_nesting_without_end_is_high() -> None:
         assert rate(opening * 20_000 + "ls" + closing * 20_000).risk == "high"
 
 
+@pytest.mark.parametrize("unit", ["a|", "$[", "[a]", "eval ", "<<E\n"])
+def test_a_text_of_any_length_is_rated_in_little_time(unit: str) -> None:
+    """While the parser works no other thread runs; it takes minutes for some texts."""
+    began = time.thread_time()
+    rating = rate(unit * 30_000)
+    assert time.thread_time() - began < 1
+    assert (rating.risk, rating.reasons) == ("high", ("it has more than 16,384 characters",))
+
+
 def test_where_a_command_starts_counts_for_its_paths() -> None:
     assert rate("cat ../a.txt", f"{_FOLDER}/src").risk == "low"
     assert rate("cat ../a.txt", _FOLDER).risk == "medium"
