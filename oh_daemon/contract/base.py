@@ -26,7 +26,8 @@ class Contract(BaseModel):
 def problem_in(exc: ValidationError, *above: object, whole: str = "all of it") -> str:
     """Describe the first error, after its dotted path under `above`; `whole` if that is empty."""
     error = exc.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, (*above, *error['loc']))) or whole}: {error['msg']}"
+    said = error["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(map(str, (*above, *error['loc']))) or whole}: {said}"
 
 
 class Position(Contract):

@@ -6,9 +6,17 @@ dump and repr, so they must be set again after a dump is read back.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from oh_daemon.contract.base import Contract
 
@@ -16,7 +24,18 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Price = Annotated[float, Field(ge=0)]
 Api = Literal["chat", "responses"]
-HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
+_URL = r"^https?://\S+$"
+
+
+def _check_url(value: str) -> str:
+    if not re.match(_URL, value):
+        raise ValueError("a URL begins with http:// or https://")
+    return value
+
+
+HttpUrl = Annotated[
+    str, AfterValidator(_check_url), WithJsonSchema({"type": "string", "pattern": _URL})
+]
 
 
 class LLMSettings(Contract):

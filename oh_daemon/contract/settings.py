@@ -148,7 +148,10 @@ class Merged:
 
 
 def merge_settings(layers: Sequence[Layer]) -> Merged:
-    """Merge `layers`, given highest first. Never raises: a bad value is reported and left out."""
+    """Merge `layers`, given highest first. Never raises: a bad value is reported and left out.
+
+    A bad `llm` is reported and stays: without it, a request could go to another place.
+    """
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     problems: list[str] = []
@@ -159,6 +162,8 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
                 problems.append(problem)
                 continue
             sources[key] = layer.source
+            if key == "llm":
+                problems += _problems_of_llm(layer.source, value)
             if key == "rules":
                 values[key], wrong = read_rules(value, layer.source, values.get(key, ()))
                 problems += wrong
@@ -182,13 +187,19 @@ def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> st
         return None  # Entries are read one by one, so that a bad one does not void the others.
     try:
         Settings.model_validate({key: value})
-        if key == "llm":
-            LLMSettings.model_validate({"model": "any", **value})
     except ValidationError as exc:
         return f"{layer.source}: {problem_in(exc, whole=key)}"
     if layer.source == "project":
         return _loosens(key, value, below)
     return None
+
+
+def _problems_of_llm(source: Source, llm: Mapping[str, Any]) -> list[str]:
+    try:
+        LLMSettings.model_validate({"model": "any", **llm})
+    except ValidationError as exc:
+        return [f"{source}: {problem_in(exc, 'llm')}; no model is asked until this is corrected"]
+    return []
 
 
 def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> str | None:

@@ -11,8 +11,9 @@ import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
+from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.daemon_messages import ModelInfo
 from oh_daemon.contract.errors import AuthRequiredError, ModelUnavailableError
 from oh_daemon.contract.llm import LLMSettings
@@ -127,9 +128,15 @@ class Models:
             return self._given(name, self._own)
         settings = self._settings()
         profile = settings.profiles.get(name)
+        try:
+            llm = profile.llm_over(settings.llm) if profile else llm_settings(settings, name)
+        except ValidationError as exc:
+            raise ModelUnavailableError(
+                f"no model is asked, because a setting is wrong: {problem_in(exc, 'llm')}",
+                hint="correct the setting `llm`: without it, requests could go to another place",
+            ) from None
         if profile is None:
-            return self._with_key(llm_settings(settings, name))
-        llm = profile.llm_over(settings.llm)
+            return self._with_key(llm)
         if self.variables.get(_variable_of(llm)):
             # This provider has a key of its own; that of the setting `llm` is for other models.
             llm = llm.model_copy(update={"api_key": None})

@@ -216,6 +216,13 @@ def test_a_model_that_does_not_answer_exits_5(world: World, steps: list[Step], s
     assert said in ran.out
 
 
+def test_an_address_that_is_none_exits_2_before_the_providers_own_is_asked(world: World) -> None:
+    world.variables["OH_DAEMON_BASE_URL"] = "localhost:8000"
+    ran = run(world, "run", "x")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert "llm.baseUrl: a URL begins with http:// or https://" in ran.err
+
+
 def test_no_model_at_all_exits_5_before_anything_is_done(world: World) -> None:
     process = start([SCRIPT, "run", "x"], world.project, environment(world.home))
     ran = end(process)

@@ -103,7 +103,7 @@ def test_rules_of_all_sources_count_and_a_project_cannot_allow():
     ]
     assert merged.problems == (
         "project: rules.1: a project cannot allow; it is ignored",
-        "project: rules.2: Value error, a rule with argv needs match: commands that it must meet",
+        "project: rules.2: a rule with argv needs match: commands that it must meet",
     )
 
 

@@ -132,7 +132,7 @@ def _compose(
     merged = shared.settings(request.workspace)
     keep_quiet_diary(places.log_file, merged.settings.log_level, shared.masker)
     for problem in merged.problems:
-        if request.settings_file is not None or problem.startswith("command line"):
+        if request.settings_file is not None or problem.startswith(("command line", "environment")):
             raise InvalidParamsError(problem)
         _say(f"settings: {problem}")
     recipe = Recipe(
