@@ -18,6 +18,7 @@ from pathlib import Path
 import orjson
 
 from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
+from oh_daemon.contract.messages import ConversationInfo
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, apply
 from oh_daemon.store.event_log import lock_owner
@@ -165,15 +166,21 @@ class Catalog:
             with suppress(OSError, DaemonError, ValueError, *_MALFORMED):
                 meta = orjson.loads(read_end(folder / _META_NAME, _MAX_META_BYTES))
                 if meta["lastSeq"] == last_seq and meta.keys() == _FIELDS:
-                    return {**meta, "id": folder.name}
+                    return _checked({**meta, "id": folder.name})
             state = State(folder.name)
             scan_log(folder, partial(apply, state))
             if state.seq == 0:
                 return None
-            summary = summary_of(state)
-        # A damaged log may hold events that cannot be applied; it must not hide the other logs.
-        except (OSError, DaemonError, *_MALFORMED) as exc:
+            summary = _checked(summary_of(state))
+        # A damaged log may hold events that make no sense; it must not hide the other logs.
+        except (OSError, DaemonError, ValueError, *_MALFORMED) as exc:
             logger.warning("conversation %s is not listed: %s", folder.name, exc)
             return None
         self.write_meta(folder.name, summary)
         return summary
+
+
+def _checked(summary: Json) -> Json:
+    """Return the summary if it can be shown. Raises `ValueError`: a repository may bring any."""
+    ConversationInfo.model_validate({**summary, "lock": {"mine": False}})
+    return summary

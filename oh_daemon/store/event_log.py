@@ -27,7 +27,12 @@ from oh_daemon.store import private_files
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.log_scan import LOG_NAME, Scan, TakeRecord, parse_line, scan_file
-from oh_daemon.store.private_files import open_private, read_private, storage_error
+from oh_daemon.store.private_files import (
+    open_private,
+    parse_object,
+    read_private,
+    storage_error,
+)
 
 
 class LogFile:
@@ -232,7 +237,7 @@ def _take_lock(folder: Path, fd: int, client: str) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
-        owner: Json = orjson.loads(os.pread(fd, 4096, 0) or b"{}")
+        owner = parse_object(os.pread(fd, 4096, 0))
         raise errors.ConversationLockedError(folder.name, owner) from exc
     except OSError as exc:
         raise errors.ReadOnlyError(
@@ -249,12 +254,15 @@ def lock_owner(folder: Path) -> Json:
     try:
         with read_private(folder / "lock") as file:
             # The file is empty for the moment in which its owner starts.
-            owner: Json = orjson.loads(file.read(4096) or b"{}")
-    except (OSError, ValueError, errors.ReadOnlyError):
+            owner = parse_object(file.read(4096))
+    except (OSError, errors.ReadOnlyError):
+        return {}
+    pid = owner.get("pid")
+    if not isinstance(pid, int) or pid <= 0:
         return {}
     try:
-        os.kill(owner.get("pid", 0), 0)
-    except ProcessLookupError:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
         return {}
     except PermissionError:
         pass  # The process lives and belongs to another user.

@@ -121,13 +121,20 @@ def test_a_current_summary_is_taken_without_reading_the_log(
 
 
 @pytest.mark.parametrize(
-    "meta", [None, b"", b"{", b"[]", b"7", b"\xff", b"{}", b'{"title":"old","lastSeq":2}']
+    "meta",
+    [
+        *(None, b"", b"{", b"[]", b"7", b"\xff", b"{}", b'{"title":"old","lastSeq":2}'),
+        *(b'"title":5', b'"folders":"x"', b'"status":"odd"', b'"archived":null', b'"usage":[1]'),
+    ],
 )
 def test_a_summary_that_is_missing_or_corrupt_is_made_again(
     catalog: Catalog, commit: CommitThread, meta: bytes | None
 ) -> None:
     folder = add(catalog, commit, "a1")
     if meta is not None:
+        if meta.startswith(b'"'):  # One field of a whole summary.
+            whole = summary_of(fold("a1", read_log(folder)))
+            meta = orjson.dumps({**whole, **orjson.loads(b"{%b}" % meta)})
         (folder / "meta.json").write_bytes(meta)
     assert titles(catalog) == ["title of a1"]
     assert orjson.loads((folder / "meta.json").read_bytes())["lastSeq"] == 2
@@ -160,7 +167,19 @@ def test_what_cannot_be_read_does_not_hide_the_others(
     (home / "conversations" / "not an id").mkdir()
     senseless = catalog.create("senseless") / LOG_NAME
     senseless.write_bytes(b'{"v":1,"seq":1,"ts":"","event":{"type":"conversation.created"}}\n')
+    (add(catalog, commit, "odd") / LOG_NAME).write_bytes(lines("x").replace(b'"x"', b"5"))
     assert titles(catalog) == ["title of good"]
+
+
+@pytest.mark.parametrize(
+    "planted", [b"[1]", b"7", b"\xff", b'{"pid":"1"}', b'{"pid":-1}', b'{"pid":9e9}', b'{"pid":%d}']
+)
+def test_a_lock_that_a_repository_brings_names_no_owner(
+    catalog: Catalog, commit: CommitThread, planted: bytes
+) -> None:
+    text = planted % (1 << 60) if b"%d" in planted else planted
+    (add(catalog, commit, "a1") / "lock").write_bytes(text)
+    assert catalog.owner_of("a1") == {}
 
 
 def test_a_home_that_is_a_link_is_refused(catalog: Catalog, home: Path, tmp_path: Path) -> None:
