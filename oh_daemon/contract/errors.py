@@ -110,7 +110,7 @@ class WorkspaceUntrustedError(UserError, code=-31001):
 
 
 class ConversationNotFoundError(UserError, code=-31002):
-    """No open folder has a conversation with this id."""
+    """No open folder has a conversation with this id, or the request needs it to be open."""
 
     def __init__(self, conversation_id: str) -> None:
         super().__init__(
@@ -145,7 +145,7 @@ class InvalidStateError(UserError, code=-31006):
 
 
 class PayloadTooLargeError(UserError, code=-31014):
-    """A message, part or file exceeds its limit."""
+    """A message, an uploaded file or an export exceeds its limit."""
 
 
 class OverloadedError(UserError, code=-31013):
@@ -155,7 +155,7 @@ class OverloadedError(UserError, code=-31013):
 
 
 class CursorInvalidError(UserError, code=-31015):
-    """The log does not have this page cursor or sequence number."""
+    """The list or conversation does not have this page cursor."""
 
 
 class IdempotencyConflictError(UserError, code=-31016):
