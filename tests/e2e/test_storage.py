@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fake_llm import FakeLLM, Step, call, say
-from world import World
+from world import World, text
 
 Json = dict[str, Any]
 GOLDEN = Path(__file__).parents[1] / "golden/v1/plain.jsonl"
@@ -74,6 +74,21 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
         if event["conversationId"] == conversation:
             shown = {k: v for k, v in event.items() if k not in ("conversationId", "epoch")}
             assert shown == records[event["seq"] - 1]
+
+
+def test_a_slow_disk_holds_up_the_answers_that_promise_something_and_no_others(
+    world: World,
+) -> None:
+    slow = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=1000000")
+    client = world.raw(prefix=("strace", "-f", "-qq", "-o", "/dev/null", *slow))
+    client.initialize([world.project], **block(world))
+    started = client.request("conversation/start")["conversation"]
+    message = {"conversationId": started["id"], "content": text("later"), "run": False}
+    promised = client.send_request("conversation/sendMessage", message)
+    other = client.send_request("daemon/status")
+    client.result_of(promised)
+    answers = [message.get("id") for message in client.messages]
+    assert answers.index(other) < answers.index(promised)
 
 
 def test_a_folder_that_cannot_be_written_starts_no_conversation(world: World) -> None:

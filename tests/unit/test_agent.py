@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, NoReturn
 
+import orjson
 import pytest
 from core_world import DEADLINE_S, Heard, at_work, new_conversation, text, tool
 from fake_llm import (
@@ -663,3 +664,52 @@ def test_a_full_disk_stops_the_agent_and_resume_goes_on():
         assert ended.result(DEADLINE_S)["finalText"] == "Done."
         [item] = work.items("toolCall")
         assert item["reason"] == "outcomeUnknown"
+
+
+class NotedLog(MemoryLog):
+    """Notes which events were appended, and when they were made durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def append(self, lines: bytes) -> None:
+        super().append(lines)
+        self.notes += [orjson.loads(line)["event"]["type"] for line in lines.splitlines()]
+
+    def sync(self) -> None:
+        self.notes.append("sync")
+
+    def noted(self, *wanted: str) -> list[str]:
+        return [note for note in self.notes if note in {"sync", *wanted}]
+
+
+def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_runs():
+    log = NotedLog()
+    write = tool("write", lambda: log.notes.append("written"))
+    asking = Policy(can_ask=lambda: log.notes.append("asked") is None)
+    script = [call("write"), say("Done.")]
+    with at_work(script, write, policy=asking, log=log, options=ASKING) as work:
+        work.conversation.send(text("go"))
+        approval = work.heard.event("approval.requested")["approval"]
+        allow = e.Decision(effect="allow", scope="once")
+        work.conversation.respond(approval["id"], approval["digest"], allow)
+        work.heard.event("turn.completed")
+    seen = log.noted("approval.requested", "asked", "item.updated", "written", "turn.completed")
+    assert seen == [
+        *("item.updated", "approval.requested", "sync", "asked"),
+        *("item.updated", "sync", "written"),
+        *("turn.completed", "sync"),
+    ]
+
+
+@pytest.mark.parametrize("end", ["refused", "interrupted"])
+def test_a_turn_that_ends_early_is_on_the_disk_too(end: str):
+    log = NotedLog()
+    with at_work([error(401) if end == "refused" else hang()], log=log) as work:
+        work.conversation.send(text("go"))
+        if end == "interrupted":
+            work.llm.wait_for_requests(1)
+            work.conversation.interrupt()
+        work.heard.event("turn.completed")
+    assert log.noted("turn.completed") == ["turn.completed", "sync"]
