@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from json import loads
 from time import time
+from urllib.parse import urlsplit
 
 from oh_daemon.contract import errors as e
 from oh_daemon.contract.llm import LLMSettings
@@ -37,6 +38,16 @@ _PREFIX = re.compile(r"^(litellm\.)?(\w+(Error|Exception|Timeout)\b\s*[:-]\s*)")
 _JSON_MESSAGE = re.compile(
     r"""^(?:b')?\W*(?:"error"\s*:\s*\{.*?)?"message"\s*:\s*("(?:[^"\\]|\\.)*")"""
 )
+_OF_LIBRARIES = (
+    # aiohttp and ssl name their own objects beside what went wrong.
+    (re.compile(r"\s+ssl:(<[^>]*>|\w+)"), ""),
+    (re.compile(r":? *[<\[](?:TransferEncodingError|Connect call failed).*"), ""),
+    (re.compile(r"\[\w+: \(1, '\[SSL: \w+\] (.*?)(?: \(_ssl\.c:\d+\))?'\)\]"), r"(\1)"),
+    (re.compile(r" \[([\w ]+)\]$"), r" (\1)"),
+)
+_PAGE = re.compile(r"\s*(?:b')?\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
+_MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_HOST = re.compile(r"^Cannot connect to host (\S+):(\d+)")
 _TRANSIENT = frozenset({408, 409, 425})
 
 
@@ -66,7 +77,7 @@ def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
             http_status=status,
         )
     if status is None or (_is_transient(status) and _UNREACHABLE.search(text)):
-        return unreachable(f"the connection to {where} broke: {detail}")
+        return _unreachable_at(where, detail)
     kind, said, hint = _meaning(status)
     is_worth_it = _is_transient(status) or (kind is e.RateLimitError and not _NO_QUOTA.search(text))
     return kind(
@@ -84,7 +95,7 @@ def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
     match status:
         case 401 | 403:
             refused = "{where} refuses the key for {model!r} (HTTP {status}): {detail}"
-            hint = "set `llm.apiKey` or the provider's variable, for instance OPENAI_API_KEY"
+            hint = "set the key in your editor, or the provider's variable, such as OPENAI_API_KEY"
             return e.AuthRequiredError, refused, hint
         case 404:
             unknown = "{where} does not serve {model!r}: {detail}"
@@ -102,9 +113,24 @@ def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
             return e.ModelError, said, "check the settings `model` and `llm`"
 
 
-def unreachable(message: str) -> e.NetworkError:
-    hint = "check the network and the setting `llm.baseUrl`"
+def unreachable(message: str, hint: str | None = None) -> e.NetworkError:
+    hint = hint or "check the network and the setting `llm.baseUrl`"
     return e.NetworkError(message, retryable=True, hint=hint)
+
+
+def _unreachable_at(where: str, detail: str) -> e.NetworkError:
+    tried = _HOST.match(detail)
+    if tried is None:
+        return unreachable(f"the connection to {where} broke: {detail}")
+    message = f"{where} cannot be reached: {detail[0].lower()}{detail[1:]}"
+    if "certificate" in detail:
+        return unreachable(message, "name a file with its authority's certificate in SSL_CERT_FILE")
+    meant = urlsplit(where)
+    port = meant.port or {"http": 80, "https": 443}.get(meant.scheme)
+    if port is not None and tried.groups() != (meant.hostname, str(port)):
+        proxy = "that is the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY"
+        return unreachable(message, f"{proxy}; NO_PROXY={meant.hostname} goes past it")
+    return unreachable(message)
 
 
 def not_a_stream(content_type: str, body: str, settings: LLMSettings) -> e.ModelError:
@@ -121,13 +147,17 @@ def _is_transient(status: int) -> bool:
 
 
 def _detail(text: str, settings: LLMSettings) -> str:
-    """Return the provider's own words, shortened, without class names of libraries or keys."""
+    """Return the provider's own words, shortened, without names of libraries, markup or keys."""
     text = text.partition("Traceback (most recent call last)")[0]
     while match := _PREFIX.match(text):
         text = text[match.end() :]
     # In {"error": {"message": "...", ...}}, people want to read the message.
     if found := _JSON_MESSAGE.search(text):
         text = loads(found[1])
+    if _PAGE.match(text):
+        text = _MARKUP.sub(" ", text)
+    for pattern, instead in _OF_LIBRARIES:
+        text = pattern.sub(instead, text)
     text = " ".join(text.split())
     secrets = [settings.api_key.get_secret_value()] if settings.api_key else []
     secrets += settings.extra_headers.values()

@@ -46,7 +46,8 @@ def read_live_metadata(settings: LLMSettings) -> Json:
     try:
         answer = httpx.get(url, headers=headers, timeout=_PATIENCE_S).raise_for_status()
         return parse_models(answer.json(), settings.model)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError):
+        # It is an `ImportError` that a SOCKS proxy of the environment needs one more package.
         return {}
 
 

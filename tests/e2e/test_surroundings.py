@@ -1,6 +1,7 @@
 """Commands started the way cron, hooks, pipes and odd folders start them."""
 
 import json
+import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,3 +80,13 @@ def test_a_notice_says_why_and_prose_keeps_its_emoji(world: World) -> None:
     assert "$ echo \\u{200d}" in ran.out
     assert "⚠️ Mind 👩‍💻." in ran.out
     assert "MCP" not in ran.err, "it is said once, and not by the log"
+
+
+def test_a_proxy_of_the_environment_is_named_when_it_is_not_there(world: World) -> None:
+    (world.home / "settings.json").write_text('{"llm": {"maxAttempts": 1}}')
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        proxy = f"socks5://127.0.0.1:{deaf.getsockname()[1]}"
+        ran = run(world, "run", "x", ALL_PROXY=proxy, NO_PROXY="")
+    assert ran.code == 5
+    assert "NO_PROXY=127.0.0.1 goes past it" in ran.out

@@ -33,8 +33,10 @@ from oh_daemon.contract.errors import (
     ModelUnavailableError,
     NetworkError,
 )
+from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import ModelDelta
+from oh_daemon.model.failures import Failure, explain
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"])
@@ -46,8 +48,45 @@ def test_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str):
         with FakeLLM() as fake, pytest.raises(NetworkError) as caught:
             ask(fake, base_url=url)
     assert caught.value.retryable
-    assert url in caught.value.message
+    assert caught.value.message.startswith(f"{url} cannot be reached: cannot connect to host ")
+    assert not re.search("object at|ssl:|Connect call", caught.value.message)
     assert "llm.baseUrl" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("url", "tried", "said", "way_out"),
+    [
+        (
+            "http://a.b/v1",
+            "10.0.0.1:3128 ssl:default [Connect call failed (1, 2)]",
+            "",
+            "NO_PROXY=a.b",
+        ),
+        ("http://[::1]:9", "::1:9 ssl:<ssl.SSLContext object at 0x7f>", "", "llm.baseUrl"),
+        ("https://a.b", "a.b:443 ssl:True [No such host]", " (No such host)", "llm.baseUrl"),
+        (
+            "https://a.b",
+            "a.b:443 ssl:True [SSLError: (1, '[SSL: FAILED] self-signed certificate (_ssl.c:9)')]",
+            " (self-signed certificate)",
+            "SSL_CERT_FILE",
+        ),
+    ],
+    ids=["proxy", "refused", "no host", "certificate"],
+)
+def test_what_a_library_says_of_a_connection_is_said_for_people(
+    url: str, tried: str, said: str, way_out: str
+):
+    failure = Failure(f"Cannot connect to host {tried}")
+    told = explain(failure, LLMSettings(model="openai/fake", base_url=url))
+    host = tried.partition(" ")[0]
+    assert told.message == f"{url} cannot be reached: cannot connect to host {host}{said}"
+    assert way_out in str(told.hint)
+
+
+def test_a_page_of_a_gateway_is_shown_without_its_markup():
+    page = "<html><style>a {}</style><body><h1>Bad\n Gateway</h1></body></html>"
+    told = explain(Failure(page, 502), LLMSettings(model="openai/fake", base_url="http://a"))
+    assert told.message == "http://a answered HTTP 502: Bad Gateway"
 
 
 def test_an_endpoint_without_tls_is_an_error_of_the_network():
@@ -59,8 +98,8 @@ def test_an_endpoint_without_tls_is_an_error_of_the_network():
 @pytest.mark.parametrize(
     ("step", "kind", "setting"),
     [
-        (error(401, f"Incorrect API key provided: {KEY}"), AuthRequiredError, "llm.apiKey"),
-        (error(403, f"Bearer {KEY} is not allowed"), AuthRequiredError, "llm.apiKey"),
+        (error(401, f"Incorrect API key provided: {KEY}"), AuthRequiredError, "OPENAI_API_KEY"),
+        (error(403, f"Bearer {KEY} is not allowed"), AuthRequiredError, "OPENAI_API_KEY"),
         (error(404, "no such model"), ModelUnavailableError, "`model`"),
     ],
 )

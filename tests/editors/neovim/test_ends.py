@@ -102,7 +102,7 @@ def test_an_error_of_the_model_says_what_to_do_and_is_tried_again(desk: Desk) ->
     editor.command("Oh hello")
     editor.wait_for_chat("`:Oh resume` tries again.")
     assert "refuses the key" in editor.chat()
-    assert "> set `llm.apiKey` or the provider's variable" in editor.chat()
+    assert "> set the key in your editor, or the provider's variable" in editor.chat()
     editor.wait_for_status("error")
     editor.command("Oh resume")
     editor.wait_for_chat("Better.")
