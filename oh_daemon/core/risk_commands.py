@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.risk_paths import UNKNOWN, Ground, Place
-from oh_daemon.core.risk_rules import MEANINGS, VALUED, bare_name, find_effect, find_program
+from oh_daemon.core.risk_programs import MEANINGS, VALUED, VALUED_WORD, bare_name, find_program
+from oh_daemon.core.risk_rules import find_effect
+from oh_daemon.core.risk_uses import find_inner, find_use, wipes_database
 
 
 class Finding(NamedTuple):
@@ -23,6 +26,10 @@ class Finding(NamedTuple):
     script: str | None = None
     words: tuple[str, ...] = ()
     """The words of a command, or another part of a script that a rule can name."""
+
+
+Use = Literal["read", "run", "write"]
+"""What a program does with a path: it reads it, runs or follows what lies there, or changes it."""
 
 
 class Words(NamedTuple):
@@ -44,7 +51,8 @@ def rate_words(command: Words) -> Iterator[Finding]:
         yield Finding("high", "which command runs is hidden")
     elif "/" in program:
         yield from _rate_script(name, command.ground)
-        yield from rate_paths(args, command.ground, writing=True)
+        yield from rate_paths(args, command.ground, "write")
+        yield from _rate_tool(program, command._replace(words=args))
     elif args in (["--version"], ["--help"], ["-V"]) and kind not in ("high", "wrap", "unknown"):
         yield Finding("low", f"{program} shows a version or help")
     else:
@@ -57,31 +65,63 @@ _SYNTAX = re.compile(
 """Words that name no program: where the grammar sees a command, bash reads something else."""
 
 
+def _rate_tool(path: str, command: Words) -> Iterator[Finding]:
+    """Rate what a known tool does that lies in the workspace, such as `.venv/bin/python -c`."""
+    wrapper = {"gradlew": "gradle", "mvnw": "mvn"}
+    base = path.rpartition("/")[2]
+    program, kind = find_program(wrapper.get(base, base))
+    if kind in ("run", "code", "shell", "wrap"):
+        yield from _rate_program(program, kind, command)
+
+
 def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     args, ground, _ = command
-    effect, why = find_effect(program, args)
+    inner = find_inner(program, args)
+    own = args[: len(args) - len(inner)]
+    effect, why = find_effect(program, own)
     if effect != "low":
         yield Finding(effect, f"{program} gets {why!r}" if why else f"{program} shows too much")
+    kind = find_use(program, own) or kind
+    if kind in ("run", "code", "unknown") and wipes_database(args):
+        yield Finding("high", f"{program} deletes what is in a database")
     if kind in _NESTED:
         yield from _NESTED[kind](program, command)
         return
-    kind = "fetch" if program == "git" and "clone" in args else kind
     risk, meaning = MEANINGS[kind]
     yield Finding(risk, f"{program} {meaning}", kind)
-    paths = _without_pattern(program, args) if kind == "pattern" else args
+    paths = _without_pattern(program, args) if kind == "pattern" else own
     if kind in ("text", "names"):
         yield from _rate_names(args, are_given=kind == "names")
         paths = args[:0]
-    writes = effect == "medium" or kind in ("write", "fetch", "unknown")
-    yield from rate_paths(paths, ground, writing=writes)
+    use = "write" if effect == "medium" else _TOUCHES.get(kind, "read")
+    yield from rate_paths(paths, ground, use)
     if program == "rm" and any(ground.is_everything(arg) for arg in args if arg[:1] != "-"):
         yield Finding("high", "rm deletes a whole workspace, or what lies above it")
+    if len(inner) == 1 and " " in inner[0]:
+        yield from command.rate_code(inner[0], ground)
+    else:
+        yield from rate_words(command._replace(words=_operands(program, inner)))
     if kind == "unknown":
-        # It may be a wrapper: the first known program in its arguments counts too.
-        inner = (n for n, arg in enumerate(args) if find_program(arg)[1] != "unknown")
-        guess = tuple(args[next(inner, len(args)) :])
-        for found in rate_words(command._replace(words=guess)):
-            yield found._replace(words=()) if found.words == guess else found
+        yield from _rate_guess(command)
+
+
+_TOUCHES: dict[str, Use] = {
+    "run": "run", "act": "run", "write": "write", "fetch": "write", "unknown": "write"
+}  # fmt: skip
+"""What programs of a kind do with the paths that they get; the others read."""
+
+
+def _rate_guess(command: Words) -> Iterator[Finding]:
+    """Rate what a program that nobody knows may run: a known one, or a text in its arguments."""
+    args = command.words
+    inner = (n for n, arg in enumerate(args) if arg != "." and find_program(arg)[1] != "unknown")
+    guess = tuple(args[next(inner, len(args)) :])
+    for found in rate_words(command._replace(words=guess)):
+        yield found._replace(words=()) if found.words == guess else found
+    for arg in args:
+        name, is_text, _ = arg.partition(" ")
+        if is_text and find_program(bare_name(name))[1] not in ("unknown", "text"):
+            yield from command.rate_code(arg, command.ground)
 
 
 def _rate_names(args: Sequence[str], *, are_given: bool) -> Iterator[Finding]:
@@ -98,8 +138,9 @@ def _operands(program: str, args: Sequence[str]) -> Sequence[str]:
     while index < len(args) and args[index].startswith("-") and len(args[index]) > 1:
         if args[index] == "--":
             return args[index + 1 :]
-        valued = not args[index].startswith("--") and args[index][-1] in VALUED.get(program, "")
-        index += 2 if valued else 1
+        letter = "" if args[index].startswith("--") else args[index][-1]
+        valued = letter and letter in VALUED.get(program, "")
+        index += 2 if valued or VALUED_WORD.fullmatch(args[index]) else 1
     return args[index:]
 
 
@@ -114,7 +155,7 @@ def _without_pattern(program: str, args: Sequence[str]) -> Sequence[str]:
 
 def _wrapped(program: str, command: Words) -> Iterator[Finding]:
     words = list(_operands(program, command.words))
-    while program == "env" and words and re.match(r"\w+=", words[0]):
+    while program in ("env", "cross-env") and words and re.match(r"\w+=", words[0]):
         yield rate_variable(*words.pop(0).split("=", 1))
     if program == "xargs":
         yield Finding("medium", "xargs runs a command on data")
@@ -124,7 +165,7 @@ def _wrapped(program: str, command: Words) -> Iterator[Finding]:
     runs_project = bool(words) and find_program(words[0])[1] == "run"
     if program in ("npx", "bunx", "uvx") and not runs_project:
         yield Finding("high", f"{program} fetches a program and runs it")
-    words = words[1:] if program == "timeout" else words
+    words = words[1:] if program in ("timeout", "flock") else words
     if program != "command" or not re.match(r"-[vV]", next(iter(command.words), "")):
         yield from rate_words(command._replace(words=words))
 
@@ -134,12 +175,32 @@ def _searched(program: str, command: Words) -> Iterator[Finding]:
     args, ground, _ = command
     writes = find_effect(program, args)[0] == "medium" and "-delete" in args
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
-    yield from rate_paths(args[:end], ground, writing=writes)
+    found = _found(args[:end])
+    yield from rate_paths(args[:end], ground, "write" if writes else "read")
     for start, arg in enumerate(args, 1):
         if arg in ("-exec", "-execdir"):
             stop = next((n for n in range(start, len(args)) if args[n] in ";+"), len(args))
-            words = [UNKNOWN if "{}" in word else word for word in args[start:stop]]
+            words = [_put(found, word) for word in args[start:stop]]
             yield from rate_words(command._replace(words=words))
+
+
+def _put(found: str, word: str) -> str:
+    """Return what `{}` in a word of a command becomes; the name of a file is no code to trust."""
+    return word.replace("{}", found if re.fullmatch(r"[\w./{}-]+", word) else UNKNOWN)
+
+
+def _found(args: Sequence[str]) -> str:
+    """Return a pattern for what find finds by name in one place, or `UNKNOWN`."""
+    first = next((n for n, arg in enumerate(args) if arg.startswith("-")), len(args))
+    names = [value for arg, value in pairwise(args) if arg in ("-name", "-iname")]
+    if first > 1 or len(names) != 1 or _WIDENS & {*args} or not _NARROW.search(names[0]):
+        return UNKNOWN
+    return f"{args[0] if first else '.'}/{names[0]}"
+
+
+_WIDENS = {"-o", "-or", "-not", "!", ",", "(", "-prune", "-L", "-H", "-P"}
+_NARROW = re.compile(r"^(?!.*\.(ya?ml|json|toml|sh|md|cfg|pth)$).*\w")
+"""Names of which none is likely in folders that steer builds, editors or agents."""
 
 
 def _interpreted(program: str, command: Words) -> Iterator[Finding]:
@@ -149,7 +210,8 @@ def _interpreted(program: str, command: Words) -> Iterator[Finding]:
     flags = "".join(re.findall(r" -(\w+)", " " + " ".join(args[: len(args) - len(operands)])))
     is_shell = find_program(program)[1] == "shell"
     if program in ("eval", "trap", "watch") or (is_shell and "c" in flags):
-        yield Finding("medium", f"{program} runs text as a command")
+        is_later = program in ("trap", "watch")
+        yield Finding("medium" if is_later else "low", f"{program} runs text as a command")
         text = " ".join(operands if program in ("eval", "watch") else operands[:1])
         yield from [_UNSEEN] if UNKNOWN in text else rate_code(text, ground)
     elif "m" in flags and operands and not is_shell:
@@ -161,7 +223,7 @@ def _interpreted(program: str, command: Words) -> Iterator[Finding]:
         yield _UNSEEN
     else:
         yield from _rate_script(operands[0], ground)
-        yield from rate_paths(operands[1:], ground, writing=is_shell)
+        yield from rate_paths(operands[1:], ground, "write" if is_shell else "read")
 
 
 _UNSEEN = Finding(
@@ -185,7 +247,7 @@ def _rate_script(path: str, ground: Ground) -> Iterator[Finding]:
         yield Finding("medium", f"runs {path} of the workspace", "run", ground.absolute(path))
 
 
-def rate_paths(words: Sequence[str], ground: Ground, *, writing: bool) -> Iterator[Finding]:
+def rate_paths(words: Sequence[str], ground: Ground, use: Use) -> Iterator[Finding]:
     """Rate every word that may be a path, values of options too; URLs are not paths."""
     for word in words:
         if re.match(r"(?!file)[a-z+]+://", word):
@@ -193,23 +255,36 @@ def rate_paths(words: Sequence[str], ground: Ground, *, writing: bool) -> Iterat
         is_option = word.startswith("-")
         values = re.findall(r"(?<==).+|(?<=^-\w)[./~@\0].*", word) if is_option else [word]
         for part in [part for value in values for part in (value, *re.split("[=:@]", value)[1:])]:
-            yield rate_path(part or ".", ground, writing=writing)
+            yield rate_path(part or ".", ground, use if not _LOOKED_IN.match(word) else "read")
 
 
-def rate_path(path: str, ground: Ground, *, writing: bool) -> Finding:
-    place = ground.place(path, writing=writing)
-    reading_risk, writing_risk, why = _PLACES[place]
-    verb, risk = ("changes", writing_risk) if writing else ("reads", reading_risk)
-    return Finding(risk, f"{verb} {path.replace(UNKNOWN, '…')}{why}")
+_LOOKED_IN = re.compile(r"-[DIL]|--(sysroot|config|with)|//[\w/]*(:|\.\.\.)")
+"""Options that give a place where a program looks for something, and labels of bazel."""
 
 
-_PLACES: dict[Place, tuple[Risk, Risk, str]] = {
-    "device": ("low", "low", ""),
-    "inside": ("low", "medium", ""),
-    "outside": ("medium", "high", " outside the workspace"),
-    "unknown": ("medium", "high", " at a place that is not known"),
-    "protected": ("low", "high", ", which decides what other programs run"),
-    "secret": ("high", "high", ", which may hold secrets or belongs to the system"),
+def rate_path(path: str, ground: Ground, use: Use) -> Finding:
+    place = ground.place(path, writing=use == "write")
+    risks, why = _PLACES[place]
+    verb = {"read": "reads", "run": "uses", "write": "changes"}[use]
+    return Finding(risks[use], f"{verb} {path.replace(UNKNOWN, '…')}{why}")
+
+
+_PLACES: dict[Place, tuple[dict[Use, Risk], str]] = {
+    "device": ({"read": "low", "run": "low", "write": "low"}, ""),
+    "inside": ({"read": "low", "run": "low", "write": "medium"}, ""),
+    "outside": ({"read": "medium", "run": "high", "write": "high"}, " outside the workspace"),
+    "unknown": (
+        {"read": "medium", "run": "medium", "write": "high"},
+        " at a place that is not known",
+    ),
+    "protected": (
+        {"read": "low", "run": "low", "write": "high"},
+        ", which decides what other programs run",
+    ),
+    "secret": (
+        {"read": "high", "run": "high", "write": "high"},
+        ", which may hold secrets or belongs to the system",
+    ),
 }
 
 
@@ -231,6 +306,6 @@ _LOADED = re.compile(
     |PROMPT_COMMAND|CDPATH|SHELLOPTS|BASHOPTS|(?i:\w*_proxy)|\w*ASKPASS|LESS(OPEN|CLOSE)|_?JAVA_\w*
     |\w*RUSTC\w*|(?i:npm_config_\w+)|PIP_\w+|UV_\w*INDEX\w*|HIST\w+|DOCKER_HOST|KUBECONFIG|SSH_\w+
     |(S?RANDOM|OPTIND|SECONDS|BASHPID)  # Numbers, which bash evaluates.
-    |MAKEFLAGS|TAR_OPTIONS|RSYNC_\w+|\w*BASE_URL|XDG_CONFIG\w*|SUDO_\w+|RIPGREP_CONFIG_PATH|WGETRC""",
+    |MAKEFLAGS|TAR_OPTIONS|RSYNC_\w+|\w*BASE_URL|XDG_CONFIG\w*|SUDO_\w+|RIPGREP_CONFIG_PATH|WGETRC|ZDOTDIR""",
     re.VERBOSE,
 )

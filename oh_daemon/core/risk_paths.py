@@ -65,8 +65,9 @@ class Ground(NamedTuple):
 
     def place(self, text: str, *, writing: bool) -> Place:
         """Return where a path points; "protected" only when it is written to."""
-        # A wildcard after a dot may stand for any hidden file: assume the worst one.
-        path = self.absolute(re.sub(r"(^|/)\.[^/]*[*?[][^/]*", r"\1.env", text))
+        # A wildcard after a dot may stand for any hidden file: assume the worst one. Not so
+        # `.[dev]`, which pip reads; as a pattern it is two characters long.
+        path = self.absolute(re.sub(r"(^|/)\.(?!\[[\w,-]+\]$)[^/]*[*?[][^/]*", r"\1.env", text))
         folder = next((f for f in self.folders if f"{path}/".startswith(f"{f}/")), None)
         shown = "/" + normpath(text) if path is None else path
         shown = shown if folder is None else "." + shown[len(folder) :]

@@ -13,79 +13,46 @@ from functools import cache
 
 from oh_daemon.contract.items import Risk
 
-MEANINGS: dict[str, tuple[Risk, str]] = {
-    "text": ("low", "its arguments are only text"),
-    "read": ("low", "reads files"),
-    "pattern": ("low", "searches or filters files"),
-    "names": ("medium", "gives variables other values"),
-    "ask": ("medium", "acts in the workspace"),
-    "run": ("medium", "runs code of the project"),
-    "write": ("medium", "creates, changes or deletes files"),
-    "unknown": ("medium", "is not known"),
-    "fetch": ("medium", "fetches from the network"),
-    "high": ("high", "reaches beyond the workspace, or cannot be undone"),
-}
-
-_PROGRAMS: dict[str, str] = {
-    "text": """: true false sleep wait exit return break continue shift umask times let nproc
-        tty whoami id groups uname uptime locale getconf seq expr cal which type whereis help clear
-        pwd dirs echo basename dirname test [ jobs printf printenv export declare typeset local
-        readonly date""",
-    "names": "read mapfile readarray getopts unset",
-    "read": """cd cat nl head tail wc tac rev od hexdump strings stat du df ls dir cut paste join
-        comm diff cmp tr fold fmt column md5sum sha1sum sha256sum sha512sum b2sum cksum realpath
-        readlink base64 base32 zcat bzcat xzcat tsort pr file tree xxd uniq sort shuf""",
-    "pattern": "grep egrep fgrep zgrep rg fd fdfind ag ack sed gsed awk gawk mawk nawk jq yq",
-    "ask": """popd pushd set shopt less more ps top git docker podman nerdctl
-        docker-compose buildah kubectl helm terraform tofu pulumi aws
-        gcloud az gh glab heroku apt apt-get aptitude dpkg yum dnf apk pacman snap flatpak brew
-        conda""",
-    "run": """npm pnpm yarn pip uv poetry pdm pipenv hatch cargo go composer bundle mvn gradle
-        dotnet cabal stack mix sbt make gmake ninja just task rake cmake meson bazel nox tox gulp
-        grunt gcc g++ cc clang clang++ rustc javac tsc pytest unittest coverage mypy ruff black isort
-        flake8 pylint pyright eslint prettier jest vitest mocha webpack vite rspec phpunit ctest
-        pre-commit shellcheck""",
-    "write": """mkdir touch tee rmdir split gzip gunzip bzip2 xz unxz zstd truncate patch cp mv ln
-        install rm unlink chmod tar zip unzip 7z""",
-    "fetch": "curl wget",
-    "code": """python pypy ipython node bun deno tsx ts-node perl ruby php lua rscript julia tclsh
-        expect elixir groovy irb osascript gdb""",
-    "shell": "sh bash zsh dash ksh ash fish csh tcsh pwsh source . eval trap watch",
-    "find": "find",
-    "wrap": """env timeout nice ionice stdbuf time nohup exec command builtin busybox xargs
-        npx bunx uvx""",
-    "high": """parallel coproc alias unalias hash enable bind complete disown at batch crontab systemctl
-        service launchctl setsid screen tmux loginctl pm2 history fc shred wipe dd mkfs fdisk parted
-        wipefs shutdown reboot halt poweroff init kill pkill killall fuser sudo doas su pkexec runuser
-        chroot unshare nsenter setpriv setcap passwd useradd usermod visudo insmod modprobe sysctl
-        mount umount iptables nft chattr chown chgrp nc ncat netcat telnet ssh scp sftp ftp socat
-        rsync rclone mosh sshpass ssh-copy-id ssh-keygen ssh-add nmap dig nslookup host ping mail
-        sendmail lftp ngrok cloudflared tcpdump aria2c ip ifconfig http openssl gpg sops vault pass
-        op security xdg-open open xclip pbcopy wl-copy write wall psql mysql mongo mongosh redis-cli
-        dropdb sqlite3 twine ansible ansible-playbook firebase vercel netlify pipx gem cpan rustup
-        m4 dc ed ex vi vim nvim emacs http.server smtpd pty code timeit""",
-}
-
-VALUED = {
-    "timeout": "ks", "nice": "n", "ionice": "cn", "stdbuf": "ioe", "time": "of", "env": "uC",
-    "xargs": "nPILsdEa", "exec": "a", "bash": "oO", "sh": "o", "watch": "n", "grep": "ABCmdD",
-    "rg": "ABCmtTgj", "awk": "Fv", "fd": "dteE", "python": "WX", "node": "r",
-}  # fmt: skip
-"""Letters of the options whose value is the next word."""
-
 SECRET_NAME = r"(?i:key\b|keys\b|_key_|token|secret|passw|credential|_pat\b|auth)"  # noqa: S105 - a pattern
-_LOOKS = r"""(get|list|describe|status|show|search|info|view|plan|validate|version|logs?|top|diff|lint
-    |outdated|policy|checks|env|pr\ (view|list|diff|checks)|issue\ (view|list))(\ |$)"""
+_GLOBAL = r"""(\ -[nclsp]\ [^-\ ]\S*|\ --(context|namespace|profile|region|project|kube-context|output)\ [^-\ ]\S*
+    |\ -(?!-?(version|help))\S+)*+"""
+"""Options before the verb of a program that asks a server."""
+_ASKS = r"(get|list|ls|describe|show|search|info|head|lookup|filter|query|wait|tail|status|version|help)"
+_CHANGES = r"(?!(create|delete|rm|remove|update|set|put|apply|cp|mv|sync|run|start|stop|ssh)\b)"
+_TELLS = rf"{_GLOBAL}\ -{{0,2}}(version|help)(\ |$)"
+_HIDES = (
+    r"(?i:secret|token|\bauth|passw|credential|\ keys\ |appsettings|connection-string|kubeconfig)"
+)
+SELECT = r"""(?i:select|show|describe|explain|pragma|\\[dl]|\.(tables|schema|indexes))\b
+    (?!.*(?i:\b(into|update|delete|insert|drop|alter|create|truncate|grant|copy|attach|call|set)\b
+    |file\(|_file|load_|edit\(|lo_|dblink|\\[!giow]))[^\0]*$"""
+"""A query that only reads. What it calls could still change something: it is never low."""
 _SUBSTITUTE = "|".join(
     rf"[sy]{mark}(\\.|[^{mark}\\])*{mark}(\\.|[^{mark}\\])*{mark}[gpIi\d]*"
     for mark in ("/", r"\|", r"\#", ",", "@", ":")
 )
 _SED_STEP = rf"([\d,$~!]|/[^/]*/)*\s*([pdqhHgGxnN=]|{_SUBSTITUTE})\s*"
-_GIT_OPTION = r"\ (-C\ \S+|--no-pager|-P|-c\ (user|color|core\.quotepath)\S+)"
-_GIT_SAFE = """status|log|show|blame|shortlog|describe|ls-files|ls-tree|rev-parse|rev-list|cat-file
-    |merge-base|diff|show-ref|cherry|grep|fsck|archive|format-patch|add|commit|merge|cherry-pick
-    |revert|init|am|mv|apply|bisect|notes|tag|checkout|switch|branch|reset|restore|stash|remote
-    |reflog|worktree|submodule|fetch|pull|ls-remote|lfs|clone|rm|clean|config|help|version"""
+GIT_OPTION = r"\ (-C\ \S+|--no-pager|-P|-c\ (user|color|core\.quotepath)\S+)"
+_GIT_SAFE = r"""status|log|show|blame|shortlog|describe|ls-files|ls-tree|rev-parse|rev-list|cat-file
+    |merge-base|diff|diff-tree|diff-index|diff-files|range-diff|whatchanged|show-ref|show-branch
+    |for-each-ref|symbolic-ref(\ -q|\ --short)*\ \S+$|name-rev|check-ignore|check-attr|check-mailmap|var
+    |count-objects|cherry|grep|fsck|archive|format-patch|add|stage|commit|merge|merge-tree
+    |cherry-pick|rebase|revert|init|am|mv|apply|bisect|notes|tag|checkout|switch|branch|reset|restore
+    |stash|remote|reflog|worktree|submodule|sparse-checkout|fetch|pull|ls-remote|lfs|clone|rm|clean
+    |gc$|hash-object|write-tree|bundle|rerere|config|help|version|--version"""
+
+_CONFIG_READ = r"""(--(local|global|system|show-\w+)\ )*(--get[\w-]*\ |get\ |(--list|-l|list)(\ |$)
+    |[a-zA-Z][^\ ]*$)"""
+_CONFIG_SAFE = r"""(user\.|color\.|advice\.|pull\.rebase|init\.default|push\.(default|auto)|fetch\.prune
+    |rerere\.|commit\.gpgsign|merge\.conflict|core\.(autocrlf|filemode|ignorecase|eol|quotepath|longpaths))"""
+_HEADERS = r"(?i:extraheader|password|token|cookie)"
+_COMPOSE_OPTION = r"(\ (-f|--file|--profile|-p)\ \S+)*"
+IN_SERVICE = rf"{_COMPOSE_OPTION}\ (exec|run)(\ -[Tid]+|\ --(rm|no-deps|build))*\ \w[^\ ]*"
+"""In a container of the project's."""
+_COMPOSED = rf"""({IN_SERVICE}|{_COMPOSE_OPTION}\ (stop|start|restart|kill|create|pull|build|up
+    |down(?!.*\ (-\w*v|--v|--rmi))))(\ |$)"""
+_CONTAINS = """run|exec|cp|push|login|logout|rmi?|kill|stop|prune|down|export|save|commit|attach|create|start
+    |swarm|context|plugin|update|load|import"""
 
 _IN_INDEX = r"\[.*(\$\(|`)"
 """Bash evaluates the index of a name, so a command substitution in it runs."""
@@ -97,7 +64,7 @@ _DANGERS = {
     "date": r"\ -[uR]*[fsr]|\ --(f|s|ref)|\ \d",
     "let": r"[A-Za-z_*?\0]",
     "test [": rf"\ -v\ (?!\w+(\ |$))|{_IN_INDEX}",
-    "read mapfile readarray getopts unset": r"[*?\0]|\[(?!\d+\])",
+    "read mapfile readarray getopts unset": r"[*?\0]|\[(?!\d+\])|\ -C",
     "readonly": r"\ .",
     "wait": r"\ -\w*p",
     "exec": r"\{",
@@ -123,33 +90,80 @@ _DANGERS = {
     "tar zip unzip": r"""\ -\w*[IFP]|\ -TT|\ --(to-com|checkpoint-a|use-comp|rsh|info-s|new-vol|remove
         |absolute|unzip)""",
     "chmod": r"\ [ugoa]*[+=]\w*s|\ [2467]\d{3}\ |\ \w*[oa]\w*[+=]\w*w|\ [0-7]*[2367]\ ",
-    "git": rf"""^({_GIT_OPTION})*+(?!\ ({_GIT_SAFE})(\ |$)|$)
-        |\ --(ext-diff|textconv|open-files|output|upload-pack|exec|receive-pack|template|force|config
-        |separate-git|unsafe|global|system|discard)|\ clone\ .*-[cu]|\ tag\ .*-\w*[df]|\ stash\ (drop|cl)
-        |\ branch\ .*-\w*[DMf]|\ reset\ .*--(h|m|k)|\ reflog\ (d|e)|\ submodule\ (?!update|status|init)
-        |\ remote\ (a|s|r|p)|\ worktree\ (add\ (\.\.|/|~)|r|p)|\ (checkout|switch)\ (.*\ )?(-\w*[fCB]|\.|--
-        |\S+/|\S+\.\w{{1,4}})(\ |$)|\ restore\ (?!.*--staged)|\ clean\ (?!.*-n)|\ grep\ .*-O|\ lfs\ p
-        |\ bisect\ run|\ fetch\ .*-f|\ config\ (?!(--local\ )?(--?get|--list|-l|list|user\.|\S+$))""",
-    "docker podman nerdctl buildah docker-compose": r"""\ (run|exec|cp|push|login|logout|rmi?|kill|stop
-        |prune|down|export|save|commit|attach|create|start|swarm|context|plugin|update)(\ |$)|--privileged""",
-    "kubectl helm terraform tofu pulumi aws gcloud az gh glab heroku apt apt-get aptitude dpkg yum dnf apk"
-    " pacman snap flatpak brew conda": rf"secret|token|auth|^(?!(\ \S+)?\ {_LOOKS})",
-    "npm pnpm yarn": r"""^(?!\ (run|test|start)).*(\ (publish|login|logout|adduser|token|owner|access
-        |unpublish|deprecate|dist-tag|config|set|dlx|x|create|exec)(\ |$)|\ -g|\ --(global|location|reg
-        |user|script|node)|://|git@|git\+)|\ init\ .""",
-    "pip uv poetry pdm pipenv hatch": r"""\ (publish|config|self|tool|upload|x)(\ |$)|\ -[if]\ |://|git@
-        |\ --(index|extra-index|find-links|trusted|user|break|root|proxy)""",
-    "cargo go composer bundle mvn gradle dotnet mix": r"""\ (publish|login|logout|owner|yank|deploy)(\ |$)
-        |\ --(exec|toolexec|config|git|registry)|\ \w\S*\.\w+/\S*@|^\ install""",
-    "npx bunx uvx": r"\ -(y|p|c|-yes|-package|-call|-from|-with)",
-    "make gmake cmake gcc g++ cc clang": r"\ --eval|\ -E|-fplugin|-wrapper|LAUNCHER",
+    "git": rf"""^({GIT_OPTION})*+(?!\ ({_GIT_SAFE})(\ |$)|$)|ext::
+        |\ --(ext-diff|textconv|open-files|output|upload-pack|exec|receive-pack|template|force
+        |separate-git|unsafe|discard)|\ clone\ (.*\ )?(-\w*[cu]|--config)|\ tag\ (.*\ )?-\w*[df]
+        |\ stash\ (drop|cl)|\ branch\ (.*\ )?-\w*[DMfC]|\ reset\ .*--(h|me|k)|\ reflog\ (d|e)
+        |\ submodule\ (?!update|status|init|sync|foreach|summary)|\ remote\ (a|se|re|rm|p)
+        |\ worktree\ (add\ (\.\.|/|~)|r|p)|\ (checkout|switch)\ (.*\ )?(-\w*[fCB]|\.|--
+        |\S+/|\S+\.\w{{1,4}})(\ |$)|\ restore\ (?!.*--staged)|\ grep\ (.*\ )?-\w*O|\ fetch\ (.*\ )?-\w*f
+        |\ clean(?!.*\ (-[dfxXq]*n[dfxXq]*|--dry-run)(\ |$))|\ lfs\ (?!(fetch|pull|track|ls|status)\b)
+        |\ rm\ (?!.*--cached)(.*\ )?(:?/|\.?/?\*?)(\ |$)|\ rebase\ (.*\ )?(-\w*[ix]|--(in|ro|auto))
+        |\ config\ (?!({_CONFIG_READ})|(--local\ )?(set\ )?{_CONFIG_SAFE})|\ config\ .*{_HEADERS}""",
+    "docker podman nerdctl buildah": rf"^(?!\ compose{_COMPOSED}).*\ ({_CONTAINS})(\ |$)|--(privileged|push)|^\ \0",
+    "docker-compose": rf"^(?!{_COMPOSED}).*\ ({_CONTAINS})(\ |$)",
+    "kubectl oc": rf"""{_HIDES}|\ view.*\ --raw|^(?!{_GLOBAL}\ (({_ASKS}|logs|top|explain|diff|events)(\ |$)
+        |api-|cluster-info|rollout\ (status|history)|config\ (current|get|view)))(?!.*\ --dry-run=[cs])""",
+    "helm": rf"{_HIDES}|^(?!{_GLOBAL}\ ({_ASKS}|lint|template|history|dep|repo\ list|pull|package|create))"
+    r"|--post-renderer",
+    "terraform tofu terragrunt": rf"""{_HIDES}|^(?!{_GLOBAL}\ -{{0,2}}({_ASKS}|init|plan|validate|fmt
+        |providers|graph|state\ (list|show)|workspace\ (list|show))(\ |$))|-from-module""",
+    "aws": rf"{_HIDES}|with-decryption|^(?!{_GLOBAL}\ [\w-]+\ {_CHANGES}{_ASKS}(-[\w-]+)?(\ |$)|{_TELLS})"
+    r"|get-object\ ",
+    "gcloud az": rf"{_HIDES}|print-|^(?!{_GLOBAL}(\ {_CHANGES}[a-z][\w-]*){{1,3}}\ ({_ASKS}|read)(\ |$)"
+    rf"|{_TELLS})",
+    "gh glab": rf"""{_HIDES}|\ --hostname|^(?!\ ([a-z-]+)\ ({_ASKS}|view|diff|checks|checkout|download|clone|watch)
+        (\ |$)|\ (search|status|version)\b|\ api\ (?!(.*\ )?(-\w*[XfF]|--(method|field|raw-f|input)))|{_TELLS})
+        |\ gist\ clone""",
+    "pulumi heroku": rf"{_HIDES}|^(?!\ (preview|logs|ps|apps|releases|stack\ ls|version)(\ |$))",
+    "apt apt-get apt-cache aptitude yum dnf apk snap flatpak brew": rf"""^(?!\ ({_ASKS}|policy|depends
+        |rdepends|madison|changelog|deps|leaves|uses|outdated|config|--prefix)(\ |$)|\ (-s|--simulate)\ )""",
+    "dpkg": r"^(?!\ (-[lLsS]|--list|--status|--search)(\ |$))",
+    "pacman": r"^(?!\ (-Q\w*|-S[si]+)(\ |$))",
+    "conda mamba": rf"{_HIDES}|^(?!\ (list|info|search|run|env\ (list|export)|compare)(\ |$)|{_TELLS})",
+    "psql mysql": rf"\ -\w*[foL]|^(?!.*(\ -\w*[ce]|\ --(command|execute))[=\ ]?{SELECT})(?!.*\ -l$)",
+    "redis-cli": r"\ (--eval|--pipe)|^(?!.*\ (?i:get|mget|keys|scan|info|ping|ttl|type|llen|lrange|hgetall"
+    r"|hget|exists|dbsize|smembers|zrange)(\ |$))",
+    "npm pnpm yarn": rf"""^(?!\ (run|test|start|ls|list|root|bin|prefix)\ ).*(\ (publish|login|logout|adduser
+        |token|owner|access|unpublish|deprecate|dist-tag|config(?!\ (get|list))|dlx|x|create|link|global)(\ |$)
+        |\ -g|://|git@|git\+|\ --(global|location|reg|user|script|node))|^\ (set\ |\0)|\ init\ (?!-\S+$).|\ config\ get.*{_HIDES}""",
+    "npm": r"^\ exec\ ",
+    "pip uv poetry pdm pipenv hatch rye pixi": r"""^(\ -\S+)*\ (\0|publish|config|self|tool|upload|x
+        |python\ install|cache|global)(\ |$)|\ -[if]\ |://|git@|\ --(index|extra-index|find-links|trusted|user|break|root
+        |proxy|system)""",
+    "cargo go composer bundle": r"""^\ \0|\ (login|logout|owner|yank|publish|deploy|self-update|global
+        |create-project|binstall)(\ |$)|\ --(global|config|git|registry)|\ --?(exec|toolexec|vettool)""",
+    "mvn gradle mix sbt lein": r"\ [\w:.-]*([pP]ublish|[dD]eploy|[uU]pload|release:)",
+    "cargo go": r"^(\ \+\S+)?\ (un)?install|\ env\ (.*\ )?-[wu]|\ clean\ .*cache|\ (run|tool)\ .*\.\w+/\S*@",
+    "dotnet": r"""\ (push|user-secrets|dev-certs|workload)(\ |$)|\ -(g|-global|-tool-path)|\ new\ install
+        |\ (trust|--api-key)""",
+    "make gmake ninja meson": r"\ --eval|\ -E|\ (un)?install(?!.*DESTDIR=[^/~])(\ |$)",
+    "cmake gcc g++ cc clang clang++ ld": r"\ -E|-fplugin|-wrapper|LAUNCHER|\ --install",
+    "npx bunx uvx": r"^(\ -\S+)*\ -(y|p|c|-yes|-package|-call|-from|-with)",
+    "python node deno bun ruby perl php julia tsx ts-node": r"^(\ -\S+)*\ --(eval|print|execute)",
+    "deno bun": r"^\ (eval|x|create|repl|upgrade|publish|install\ -g|run\ .*(https?|npm|jsr):)",
+    "sqlite3": r"\ \.(?!tables|schema|indexes|headers|mode|dump)|(?i:\b(drop|truncate|attach)\b|file\(|load_|edit\()|\n\."
+    r"|(?i:delete\s+from\s+\w+\s*(;|$))|(?i:vacuum\s+into)|\0",
+    "ps": r"\ (e[wlf]*|[auxwlf]+e\w*)(\ |$)|\ -E",
+    "ss": r"\ -\w*K|\ --k",
+    "actionlint": r"-(shellcheck|pyflakes)",
+    "less more": r"\ \+|\ -[ok]|\ --(log|lesskey)",
+    "man bat": r"\ -[PHC](?!\ cat)|\ --(pager|html)(?!=never)",
+    "objdump nm size cloc javap": r"--plugin|--extract|--config|\ -J|--sql",
+    "xmllint": r"--(shell|noent|dtd|valid|xinclude|path|load)",
+    "jar": r"\ -J|\ @",
+    "kill": r"^(?!(\ -\w+|\ -s\ \w+)?(\ %[\w%+-]*)+$|\ -l|\ -0\ )",
 }  # fmt: skip
 
 # Options and words that make a program medium; its arguments then count as paths it writes to.
 _WRITES = {
     "sort shuf": r"\ -[bcdfghiMnRrsuVz]*[oT]|\ --(o|t)",
     "tree": r"\ -\w*o",
-    "xxd uniq": r"^(\ -[^ ]*)*\ [^- ][^ ]*\ [^-]|\ -r",
+    "xxd uniq": r"^(\ -[lcsgo]\ \d+|\ -[^ ]*)*+\ [^- ][^ ]*\ [^-]|\ -r",
+    "iconv xmllint scc": r"\ -\w*o|\ --o",
+    "xmllint ffprobe mediainfo": r"://",
+    "cloc": r"\ --(out|rep|cou|fou|ign)",
+    "ss": r"\ -\w*D|\ --d",
     "time": r"\ -\w*o|\ --o",
     "file": r"\ -C|\ --c",
     "jq yq": r"\ -\w*[if]|\ --(in|split|from)",
@@ -159,36 +173,27 @@ _WRITES = {
 
 
 @cache
-def _kinds() -> dict[str, str]:
-    return {name: kind for kind, names in _PROGRAMS.items() for name in names.split()}
+def _patterns() -> tuple[dict[str, list[re.Pattern[str]]], ...]:
+    return _compile(_DANGERS), _compile(_WRITES)
 
 
-@cache
-def _patterns() -> tuple[dict[str, re.Pattern[str]], ...]:
-    return tuple(
-        {name: re.compile(p, re.VERBOSE) for names, p in table.items() for name in names.split()}
-        for table in (_DANGERS, _WRITES)
-    )
-
-
-def bare_name(word: str) -> str:
-    """Return the name of a system program without its directory."""
-    return re.sub(r"^(/usr(/local)?)?/s?bin/(?=[^/]+$)", "", word)
-
-
-def find_program(name: str) -> tuple[str, str]:
-    """Return the name in the tables and its kind; python3.11 and mkfs.ext4 are there by stem."""
-    kinds = _kinds()
-    stems = (name, re.sub(r"(?<=[a-z])[-.]?[\d.]+$", "", name), name.partition(".")[0])
-    known = next((stem for stem in stems if stem in kinds), name)
-    return known, kinds.get(known, "unknown")
+def _compile(table: dict[str, str]) -> dict[str, list[re.Pattern[str]]]:
+    patterns: dict[str, list[re.Pattern[str]]] = {}
+    for names, pattern in table.items():
+        for name in names.split():
+            patterns.setdefault(name, []).append(re.compile(pattern, re.VERBOSE))
+    return patterns
 
 
 def find_effect(name: str, args: Sequence[str]) -> tuple[Risk, str]:
     """Return the risk that the arguments add (high, medium if they write, or low), and the match."""
-    joined = "".join(" " + arg.replace(" ", "\xa0") for arg in args)
+    joined = join_words(args)
     for risk, table in zip(("high", "medium"), _patterns(), strict=True):
-        match = table[name].search(joined) if name in table else None
-        if match:
-            return risk, match[0].strip().replace("\0", "…")
+        for pattern in table.get(name, ()):
+            if match := pattern.search(joined):
+                return risk, match[0].strip().replace("\0", "…")
     return "low", ""
+
+
+def join_words(args: Sequence[str]) -> str:
+    return "".join(" " + arg.replace(" ", "\xa0") for arg in args)

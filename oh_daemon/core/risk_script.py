@@ -14,7 +14,8 @@ from oh_daemon.core.risk_braces import expand_braces
 from oh_daemon.core.risk_commands import Finding, Words, rate_path, rate_variable, rate_words
 from oh_daemon.core.risk_numbers import evaluated_texts
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
-from oh_daemon.core.risk_rules import SECRET_NAME, find_program
+from oh_daemon.core.risk_programs import find_program
+from oh_daemon.core.risk_rules import SECRET_NAME
 from oh_daemon.core.risk_tree import is_within, parse_script, text_of, unread_texts
 
 # Syntax that does nothing by itself: only what it contains counts.
@@ -119,7 +120,7 @@ class _Script:
         if not targets:
             self._high("redirects to what is not known")
         elif not (operator.endswith("&") and re.fullmatch(r"\d+-?|-", targets[0])):
-            found = rate_path(targets[0], self._ground, writing=operator != "<")
+            found = rate_path(targets[0], self._ground, "read" if operator == "<" else "write")
             words = (operator, targets[0]) if found.risk != "low" else ()
             self.findings.append(found._replace(words=words))
         return targets[1:]
@@ -200,8 +201,8 @@ class _Script:
                 return text
             case "concatenation" | "command_name" | "array" | "test_operator" | "number":
                 return self._compose(node)
-            case "simple_expansion" if text in ("$HOME", "$PWD"):
-                return {"$HOME": "~", "$PWD": "."}[text]
+            case "simple_expansion" if text in _KNOWN:
+                return _KNOWN[text]
             case _:
                 self.walk(node)
                 return _STANDS_FOR.get(node.type, UNKNOWN)
@@ -229,6 +230,8 @@ _BESIDE = (
 )
 """Nodes among the words of a command that are not words of it."""
 
+_KNOWN = {"$HOME": "~", "$PWD": ".", "$!": "%%"}
+"""`$!` is the number of the job started last, which `%%` names too."""
 _STANDS_FOR = {"arithmetic_expansion": "0", "process_substitution": "/dev/fd/63"}
 
 _VISITS: dict[str, Callable[[_Script, Node], object]] = {

@@ -16,7 +16,7 @@ from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import Ruling
 from oh_daemon.core.risk import rate_command
 from oh_daemon.core.risk_paths import UNKNOWN
-from oh_daemon.core.risk_rules import bare_name, find_program
+from oh_daemon.core.risk_programs import bare_name, find_program
 
 Segments = Sequence[Sequence[str]]
 

@@ -1,0 +1,135 @@
+"""What programs do with certain arguments: only read, for example, or run another command.
+
+The patterns are searched as `risk_rules` says, whose dangers count in any case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from oh_daemon.core.risk_rules import GIT_OPTION, IN_SERVICE, SELECT, join_words
+
+# Which of git's commands neither show changes within files, nor look at the work tree, nor are
+# asked to check signatures: all of those may run a program that is configured.
+_LISTING = r"(-l|--list|--(no-)?(contains|merged)|--points-at)(\ [^-\ ][^\ ]*)*"
+_GIT_READS = rf"""rev-parse|count-objects|ls-tree|merge-base|show-ref|show-branch|name-rev|cherry
+    |check-(ignore|attr)|symbolic-ref
+    |worktree\ list|remote(\ -v|\ get-url\ [^\ ]+)?$|version$|help\ -[ag]
+    |cat-file(?!.*\ --)|for-each-ref(?!.*signature)|describe(?!.*--(dirty|broken))|var\ GIT_\w+$
+    |show\ [^-:\ ][^:\ ]*:[^\ ]+$|ls-files(?!.*\ (-\w*[mdok]|--(mod|del|oth|kill)))|grep
+    |(log|reflog|stash\ list|shortlog|rev-list)(?!.*(\ -[puSGLcUWm]|%G
+        |\ --(patch|cc|show-s|word|color-w|func|bin|remerge|pick)))
+    |config\ (--(local|global|system)\ )*(--get(-all)?\ |get\ )?[a-zA-Z][^\ ]*$
+    |tag(\ --(sort|format)=[^\ ]*|\ -n\d*|\ {_LISTING})*$
+    |branch(\ (-[arv]+|--(all|remotes|show-current|verbose|sort|format|column|no-color)[^\ ]*)
+        |\ {_LISTING})*$"""
+_PERL_TEXT = r"(?!(?P=mark)|[$@\\{(]).|\((?!\?+\{)|\\.|\$\d(?![\[{-])|\$(?=[)|]|(?P=mark))"
+_PERL_STEP = rf"""(s(?P<mark>[/|\#,!])({_PERL_TEXT})*(?P=mark)
+    ((?!(?P=mark)|[$@\\]).|\\.|\$[\d&](?![\[{{-]))*(?P=mark)[gimsx]*;?
+    |print\s+if\s+(/[^/$@({{\\]*/|\d+\.\.\d+|\$\.\s*[=<>]+\s*\d+))"""
+"""A substitution or a filter in perl in which no code can stand."""
+_KEYS = (
+    r"""\ -(\w*key\w*|out|pass\w*|req|engine|provider|sign|hmac|CA|new|prverify|rand|writerand)"""
+)
+_TABLES = r"-(header|csv|json|column|markdown|table|line|readonly|noheader|bail|batch)"
+
+# With these arguments a program counts as one of another kind: the first that fits.
+_USES = (
+    ("git", "read", rf"^({GIT_OPTION})*+\ ({_GIT_READS})(?![\w-])"),
+    ("git", "fetch", r"\ clone\ "),
+    ("git", "write", rf"^({GIT_OPTION})*+\ (mv|rm)\ "),
+    ("gh glab", "fetch", r"^\ \w+\ (clone|download|checkout)\b"),
+    ("kill", "text", r"^\ (-l.*|-0(\ [%\d\0]\S*)+)$"),
+    ("set", "text", r"^(\ ([-+][BCEefhmTuvx]*o?|pipefail|errexit|nounset|xtrace|nullglob))+$"),
+    ("perl", "read", rf"^(\ -[np]+)?\ -[np]+e\ {_PERL_STEP}(\ [^-]\S*)*$"),
+    ("perl", "write", rf"^(\ -[npi0]+(\.\w+)?)*\ -[npi0]*e\ {_PERL_STEP}(\ [^-]\S*)*$"),
+    ("sqlite3", "read", rf"\ -readonly(\ -\w+)*\ [^-]\S*\ {SELECT}"),
+    ("sqlite3", "write", rf"^(\ {_TABLES})*\ [^-\s]\S*\ [^-]"),
+    ("bash sh zsh dash ksh", "read", r"^\ -[uvx]*n[uvx]*(\ [^-]\S*)+$"),
+    ("php", "read", r"^\ -l(\ [^-]\S*)+$"),
+    ("ruby perl", "run", r"^\ -\w*c\ [^-]\S*$"),
+    ("node", "read", r"^\ (-c|--check)\ [^-]\S*$"),
+    ("node ruby php java perl bundle gem kotlin", "text", r"^\ --?v(ersion)?$"),
+    ("go npm terraform tofu helm git composer", "text", r"^\ -{0,2}version(\ -json)?$"),
+    ("rustc gcc g++ clang cargo cmake", "text", r"^\ (--version|-V|-vV|--list)(\ --verbose)?$"),
+    ("kubectl", "text", r"^\ (version\ .*--client|config\ (current|get)-contexts?)"),
+    ("terraform tofu", "read", r"^\ fmt(\ -(diff|recursive|list=\w+))*\ -(check|write=false)"),
+    ("helm", "read", r"^\ lint\ "),
+    ("dotnet", "text", r"^\ --(list-sdks|list-runtimes|info)$"),
+    ("rustup", "text", r"^\ (show|toolchain\ list|target\ list)"),
+    ("go", "text", r"^\ (doc|env(\ [A-Z\d]+)*$|help)"),
+    ("npm pnpm", "text", r"^\ (ls|list|ll|la|root|prefix|bin|help|why|(pkg|config)\ get)(\ |$)"),
+    ("pip", "text", r"^\ (list|show|freeze|check|help|debug)(?!.*\ (-\w*o|--(out|upt|index|ext)))"),
+    ("uv", "text", r"^\ (pip\ (list|show|freeze|check)|python\ list|version$)"),
+    ("gem", "text", r"^\ (list|info|which|contents|environment|spec\w*)(?!.*\ -\w*[ra])"),
+    ("conda mamba", "text", r"^\ (list|info|env\ list)"),
+    ("brew snap flatpak", "text", r"^\ (list|ls|deps|leaves|--prefix)(\ |$)"),
+    ("apt apt-cache apt-get", "text", r"^\ (list|show|search|policy|r?depends|madison)(\ |$)"),
+    ("dpkg", "text", r"^\ -"),
+    ("ruff", "read", r"^\ (check(?!.*(--(fix|unsafe|output-file|add-noqa)|\ -o))|rule)(\ |$)"),
+    ("ruff black isort yapf autopep8", "read", r"\ (--check|--diff|-c|--check-only)(\ |$)"),
+    ("gofmt goimports shfmt", "read", r"^(?!.*\ -\w*w)"),
+    ("rustfmt stylua", "read", r"\ (--check|-c)(\ |$)"),
+    ("clang-format", "read", r"^(?!.*\ (-i|--i))"),
+    ("biome", "read", r"^\ (check|lint|format|ci)\b(?!.*--(write|fix|apply|unsafe))"),
+    ("black isort ruff gofmt goimports shfmt rustfmt stylua clang-format biome", "write", ""),
+    ("yapf autopep8 php-cs-fixer pint", "write", ""),
+    ("prettier eslint stylelint rubocop golangci-lint ktlint", "write",
+     r"\ (-w|--write|--fix[\w-]*|-a|-A|--auto-?correct\S*|-F)(\ |$)"),
+    ("tar", "read", r"^\ (-?[jJvzf]*t[jJvzf]*|--list)(\ |$)"),
+    ("unzip", "read", r"^\ -[lvpZt1]+\ "),
+    ("gzip gunzip bzip2 xz unxz zstd", "read", r"\ (-\w*[clt]\w*|--(stdout|list|test))(\ |$)"),
+    ("jar", "read", r"^\ -?-?t"),
+    ("openssl", "read", rf"^\ (x509|req|crl|verify|version|dgst|asn1parse)(?!.*{_KEYS})"),
+    ("docker podman", "text", r"^\ (--version|-v)$"),
+)  # fmt: skip
+
+# Words after which another program and its arguments stand.
+_INNER = {
+    "uv rye pdm poetry pipenv hatch pixi conda mamba": r"^(\ -\S+)*\ run\ ",
+    "bundle pnpm yarn": r"^\ exec\ ",
+    "docker podman": rf"^\ compose{IN_SERVICE}\ ",
+    "docker-compose": rf"^{IN_SERVICE}\ ",
+    "git": rf"^({GIT_OPTION})*+\ (bisect\ run|submodule\ foreach(\ --\w+)*)\ ",
+}
+
+_WIPES = re.compile(
+    r"""\ (db:(drop|reset|purge|wipe)|migrate:(fresh|reset)|ecto\.(drop|reset)|schema:drop|reset_db
+    |(doctrine:)?database[:\ ]drop|manage\.py\ (sql)?flush)(\ |$|:)|\ migrate\ reset|--force-reset
+    |\ downgrade\ base""",
+    re.VERBOSE,
+)
+"""Tasks of many frameworks that delete what is in a database."""
+
+
+@cache
+def _uses() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    uses: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for names, kind, pattern in _USES:
+        for name in names.split():
+            uses.setdefault(name, []).append((kind, re.compile(pattern, re.VERBOSE)))
+    return uses
+
+
+@cache
+def _inner() -> dict[str, re.Pattern[str]]:
+    return {n: re.compile(p, re.VERBOSE) for names, p in _INNER.items() for n in names.split()}
+
+
+def find_use(name: str, args: Sequence[str]) -> str | None:
+    """Return the kind that a program has with these arguments, if it differs from its own."""
+    joined = join_words(args)
+    return next((kind for kind, use in _uses().get(name, ()) if use.search(joined)), None)
+
+
+def find_inner(name: str, args: Sequence[str]) -> Sequence[str]:
+    """Return the words of another command that the program runs, from its options on."""
+    inner = _inner().get(name)
+    match = inner.search(join_words(args)) if inner is not None else None
+    return args[match[0].count(" ") - 1 :] if match else ()
+
+
+def wipes_database(args: Sequence[str]) -> bool:
+    return _WIPES.search(join_words(args)) is not None
