@@ -72,7 +72,7 @@ class Conversation(Journal):
         Returns {messageId, disposition, turnId?, queuePosition?}.
         """
         with self.changed:
-            self._require_open()
+            self.require_open()
             self._unhalt()
             disposition = plan_delivery(self.state, delivery, run=run, has_options=bool(options))
             message = QueuedMessage(
@@ -159,7 +159,7 @@ class Conversation(Journal):
     def resume(self, cause: MakeCause = _no_cause) -> Json:
         """Continue the open turn, or start one when the last ended early. Returns {turnId}."""
         with self.changed:
-            self._require_open()
+            self.require_open()
             self._unhalt()
             if not may_resume(self.state):
                 raise InvalidStateError(
@@ -179,7 +179,7 @@ class Conversation(Journal):
     def condense(self, instructions: str | None, cause: MakeCause = _no_cause) -> Json:
         """Condense at the next step boundary, or in a turn of its own. Returns {turnId}."""
         with self.changed:
-            self._require_open()
+            self.require_open()
             self._unhalt()
             wanted = e.CondensationRequested(instructions=instructions)
             if self.state.turn is not None:
@@ -346,7 +346,7 @@ class Conversation(Journal):
     def send_queued(self, message_id: str) -> None:
         """Deliver a queued message now, as if it came with delivery auto."""
         with self.changed:
-            self._require_open()
+            self.require_open()
             message, place = self._queued(message_id)
             self._unhalt()
             own = bool(message.options)
@@ -382,9 +382,9 @@ class Conversation(Journal):
 
     # Guards
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
         if self.is_closing:
-            raise InvalidStateError("the conversation is closed; conversation/open opens it again")
+            raise InvalidStateError("the conversation is closed; open it again")
 
     def require_turn(self, expected: str | None) -> None:
         """Raises `TurnMismatchError` when another turn is open, or none."""

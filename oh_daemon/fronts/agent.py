@@ -6,6 +6,7 @@ by their names.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
@@ -28,8 +29,10 @@ from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.profiles import Profile, Router
 from oh_daemon.contract.settings import Condenser, Layer, Settings, merge_settings
+from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.ports import ApprovalPolicy, RiskAnalyzer, ToolSpec
 from oh_daemon.core.rules import check_rules
+from oh_daemon.fronts.callbacks import plain
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.wiring import Recipe
 from oh_daemon.mcp_servers.offer import tool_name
@@ -60,7 +63,7 @@ class LLM(LLMSettings):
 
 def _find_callback(value: object, info: ValidationInfo) -> Callable[..., object]:
     if callable(value):
-        return value
+        return plain(value)
     context = cast("dict[str, Any]", info.context or {})
     known: Mapping[str, Callable[..., object]] = context.get("callbacks", {})
     if isinstance(value, str) and value in known:
@@ -76,7 +79,12 @@ Callback = Annotated[
 
 
 class _Loadable(Contract):
-    """A value with callbacks, of which its JSON holds only the names."""
+    """A value with callbacks, of which its JSON holds only the names.
+
+    Unknown fields are refused: a misspelled `approval` would otherwise mean the default.
+    """
+
+    model_config = ConfigDict(extra="forbid")
 
     @classmethod
     def from_json(cls, text: str, callbacks: Mapping[str, Callable[..., object]]) -> Self:
@@ -87,21 +95,26 @@ class _Loadable(Contract):
         return cls.model_validate_json(text, context={"callbacks": callbacks})
 
 
+def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    if flaw := schema_flaw(schema):
+        raise ValueError(f"it is no JSON Schema: {flaw}")
+    return schema
+
+
 class Tool(_Loadable):
-    """A function that the model may call; it gets its arguments as keywords.
+    """A plain function that the model may call; it gets its arguments as keywords.
 
     It may return text, any JSON value, a `ToolResult`, or a dict in MCP's form. An exception that
     it raises is reported to the model. It runs on threads of the conversation; calls may overlap
     if it is `read_only`, and those of sub-agents always.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
     description: str
     input_schema: Annotated[
         dict[str, Any],
         Field(validation_alias=AliasChoices("input_schema", "inputSchema")),
+        AfterValidator(_check_schema),
     ] = Field(default_factory=lambda: {"type": "object", "properties": {}})
     """JSON Schema of the arguments. A schema that is not of an object becomes that of the only
     argument, `value`."""
@@ -169,6 +182,13 @@ class Agent(_Loadable):
     )
     """Other settings by name: `mode`, `rules`, `hooks`, `titles` (off unless given),
     `logCompletions`, `maxCostUsdPerConversation`."""
+
+    @model_validator(mode="after")
+    def _check_tools(self) -> Self:
+        counts = Counter(tool.name for tool in self.tools if isinstance(tool, Tool))
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(f"tools: more than one has the name {twice[0]!r}")
+        return self
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

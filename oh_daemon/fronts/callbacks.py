@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar
 
 from oh_daemon.contract.events import Record
 from oh_daemon.core.journal import Journal, Listener
@@ -15,7 +16,18 @@ from oh_daemon.core.ports import Json
 logger = logging.getLogger(__name__)
 
 EventCallback = Callable[[Record], object]
+_Function = TypeVar("_Function", bound=Callable[..., object])
 _ASKING = frozenset({"approval.requested", "approval.resolved"})
+
+
+def plain(function: _Function) -> _Function:
+    """Return the function. Raises `ValueError` if it is async: nobody would await it here."""
+    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+        raise ValueError(
+            f"{function!r} is async; give a plain function that calls asyncio.run, or "
+            "asyncio.run_coroutine_threadsafe with your loop"
+        )
+    return function
 
 
 class Callbacks(Listener):
@@ -33,8 +45,9 @@ class Callbacks(Listener):
         )
 
     def add(self, callback: EventCallback) -> Callable[[], None]:
+        """Raises `ValueError` for an async function."""
         key = object()
-        self._callbacks[key] = callback
+        self._callbacks[key] = plain(callback)
 
         def remove() -> None:
             self._callbacks.pop(key, None)

@@ -9,29 +9,34 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
+
+from pydantic import ValidationError
 
 from oh_daemon.contract import branches as b
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.content import Part, ResourcePart, TextPart
+from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Delivery
 from oh_daemon.contract.settings import Merged, Settings
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.approval import check_options
-from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts import rollback
 from oh_daemon.fronts.agent import Agent, models_of, recipe_of, settings_of
 from oh_daemon.fronts.branches import export, fork
-from oh_daemon.fronts.callbacks import Callbacks, EventCallback
+from oh_daemon.fronts.callbacks import Callbacks, EventCallback, plain
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.export import Format
 from oh_daemon.fronts.trust import TrustBook
@@ -96,7 +101,7 @@ class Conversation:
         path = workspace.path if isinstance(workspace, Workspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
         self._calls = Callbacks()
-        self._on_question = on_question
+        self._on_question = on_question and plain(on_question)
         recipe = recipe_of(agent)
         settings = settings_of(agent)
         environment = workspace.environment if isinstance(workspace, Workspace) else os.environ
@@ -166,7 +171,7 @@ class Conversation:
         With `model`, that model answers in a turn of its own. Raises `ModelUnavailableError`,
         `StorageError`, or a `UserError` when the conversation cannot take the message now.
         """
-        part: Part = TextPart(text=text)
+        part: Part = _text_part(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
         return self._send(part, delivery, model)["messageId"]
@@ -193,9 +198,7 @@ class Conversation:
         """
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
-        return self._until_rest(
-            lambda: self._send(TextPart(text=message), "auto", model), timeout_s
-        )
+        return self._until_rest(lambda: self._send(_text_part(message), "auto", model), timeout_s)
 
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
@@ -212,16 +215,20 @@ class Conversation:
         with conversation.changed:
             begun = begin()
             ended = conversation.turn_ended(begun.get("messageId", ""), begun.get("turnId"))
-        turn = Turn.model_validate(ended.result(timeout_s))
+        turn = Turn.model_validate(_awaited(ended, timeout_s))
         self._calls.drain(timeout_s)
         return turn
 
     def ask(self, question: str) -> str:
         """Ask the model beside the agent's work, wait, and return its answer.
 
-        No history keeps the answer; `state.usage` includes its cost. Raises `ModelError`.
+        No history keeps the answer; `state.usage` includes its cost. Raises `ModelError`, and
+        `InvalidStateError` when the conversation is closed.
         """
-        return self._live.agent.ask(question, CancelToken()).text
+        try:
+            return self._live.agent.ask(question, CancelToken()).text
+        except Cancelled as exc:
+            raise InvalidStateError("the conversation is closed; open it again") from exc
 
     def pause(self) -> None:
         """Pause the turn after its current step; does not wait. Raises `InvalidStateError`."""
@@ -233,7 +240,7 @@ class Conversation:
 
     def interrupt(self, timeout_s: float | None = 10.0) -> None:
         """Stop the model and the tools now, and wait for the turn's end. Raises `TimeoutError`."""
-        self._live.conversation.interrupt().result(timeout_s)
+        _awaited(self._live.conversation.interrupt(), timeout_s)
 
     def respond(self, approval: Approval, *, allow: bool, feedback: str | None = None) -> None:
         """Answer a pending approval, this once. The first answer counts. Raises `UserError`."""
@@ -249,7 +256,7 @@ class Conversation:
         """Answer even when the program's function raises, so that the agent never waits forever."""
         answer = None
         try:
-            answer = self._on_question(question) if self._on_question else None
+            answer = _checked(self._on_question(question)) if self._on_question else None
         finally:
             action = "accept" if answer and answer.strip() else "decline"
             self._live.conversation.answer(question.id, action, answer)
@@ -279,6 +286,7 @@ class Conversation:
 
         Open the copy by that id, with any agent. Raises `UserError` without a workspace.
         """
+        self._live.conversation.require_open()
         params = b.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
         forked = fork(self._conversations, params, self._folders, at_work=False)
         self._conversations.close(forked.id)
@@ -314,6 +322,8 @@ class Conversation:
 
     def export(self, form: Format = "markdown") -> str:
         """Return the whole conversation as its log (`jsonl`), Markdown, or one HTML page."""
+        if form not in get_args(Format):
+            raise InvalidParamsError(f"form: {form!r} is none of {', '.join(get_args(Format))}")
         return export(self._conversations, self.id, self._folders, form)
 
     def close(self) -> None:
@@ -333,6 +343,26 @@ class Conversation:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+
+def _text_part(text: str) -> TextPart:
+    try:
+        return TextPart(text=text)
+    except ValidationError as exc:
+        raise InvalidParamsError(problem_in(exc)) from None
+
+
+def _checked(answer: object) -> str | None:
+    if not isinstance(answer, str | None):
+        raise TypeError(f"on_question returned {answer!r}; it returns text or None")
+    return answer
+
+
+def _awaited(ended: Future[Json], timeout_s: float | None) -> Json:
+    try:
+        return ended.result(timeout_s)
+    except TimeoutError:
+        raise TimeoutError(f"the turn has not ended within {timeout_s} s") from None
 
 
 def _mcp_servers(settings: Settings, surroundings: Surroundings) -> McpServers:

@@ -394,5 +394,5 @@ class Live:
         self.agent.close(deadline_s)
         self.workbench.shells.close()
         self.conversation.log.close()
-        closed = "the conversation was closed; conversation/open opens it again"
+        closed = "the conversation was closed; open it again"
         self.conversation.abandon_waiters(InvalidStateError(closed))

@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import sys
 import threading
+from asyncio import sleep
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mcp_server
 import pytest
@@ -19,6 +20,7 @@ import oh_daemon
 from oh_daemon import LLM, Agent, Conversation, ConversationStatus, Tool, ToolResult, Workspace
 from oh_daemon.contract.errors import (
     ConversationNotFoundError,
+    InvalidParamsError,
     InvalidStateError,
     StorageError,
 )
@@ -149,11 +151,28 @@ def test_json_with_a_callback_that_nobody_gave_names_it(llm: LLM) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "complaint"),
-    [({"name": "no spaces"}, "name"), ({"callback": "echo"}, "callback")],
+    [
+        ({"name": "no spaces"}, "name"),
+        ({"callback": "echo"}, "callback"),
+        ({"callback": sleep}, "is async; give a plain function"),
+        ({"input_schema": {"type": "object", "properties": 5}}, "it is no JSON Schema"),
+        ({"readonly": True}, "readonly"),
+    ],
 )
 def test_a_tool_that_cannot_work_is_refused(fields: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         tool(**fields)
+
+
+def test_an_agent_that_would_not_do_as_it_is_told_is_refused(llm: LLM) -> None:
+    with pytest.raises(ValidationError, match="aproval"):
+        Agent.model_validate({"llm": llm, "aproval": "askAlways"})
+    with pytest.raises(ValidationError, match="more than one has the name 'probe'"):
+        Agent(llm=llm, tools=(tool(), tool()))
+    with pytest.raises(ValueError, match="is async"):
+        Conversation(Agent(llm=llm), on_question=cast("Any", sleep))
+    with Conversation(Agent(llm=llm)) as conversation, pytest.raises(ValueError, match="is async"):
+        conversation.register_callback(cast("Any", sleep))
 
 
 # Tools
@@ -404,7 +423,7 @@ def test_a_failed_turn_says_why(fake: FakeLLM, llm: LLM) -> None:
 def test_run_has_a_deadline_and_the_turn_goes_on(fake: FakeLLM, llm: LLM) -> None:
     fake.add(hang())
     with Conversation(Agent(llm=llm)) as conversation:
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match=r"has not ended within 0\.05 s"):
             conversation.run("go", timeout_s=0.05)
         assert conversation.state.status is Status.RUNNING
 
@@ -549,8 +568,9 @@ def test_only_the_builtin_tools_that_an_agent_names_are_offered(
         (lambda question: question.choices[1], "blue"),
         (lambda _question: None, "Skipped by the user"),
         (lambda _question: 1 // 0, "Skipped by the user"),
+        (lambda _question: 1, "Skipped by the user"),
     ],
-    ids=["an answer", "none", "an error"],
+    ids=["an answer", "none", "an error", "no text"],
 )
 def test_a_question_is_put_to_the_program(
     fake: FakeLLM, llm: LLM, answer: Callable[[Any], Any], told: str
@@ -623,8 +643,21 @@ def test_history_and_state_can_be_read_after_the_end_and_nothing_can_be_sent(
         conversation.close()
         assert conversation.history[-1].event.type == "conversation.closed"
         assert conversation.state.status is Status.CLOSED
-        with pytest.raises(InvalidStateError, match="closed"):
-            conversation.send_message("more")
+        for late in (lambda: conversation.send_message("more"), lambda: conversation.ask("Why?")):
+            with pytest.raises(InvalidStateError, match="closed"):
+                late()
+    assert "> go" in conversation.export()
+    with pytest.raises(InvalidStateError, match="closed"):
+        conversation.fork()
+
+
+def test_what_cannot_be_sent_or_exported_is_named(llm: LLM) -> None:
+    with Conversation(Agent(llm=llm)) as conversation:
+        for text in ("\udce9", "x" * (1 << 20) + "x"):
+            with pytest.raises(InvalidParamsError, match="text: "):
+                conversation.run(text)
+        with pytest.raises(InvalidParamsError, match="'pdf' is none of jsonl, markdown, html"):
+            conversation.export(cast("Any", "pdf"))
 
 
 def test_an_unknown_conversation_is_refused_and_leaves_no_thread(llm: LLM, tmp_path: Path) -> None:

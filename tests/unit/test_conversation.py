@@ -190,7 +190,7 @@ def test_an_interrupting_message_goes_to_the_front_and_cancels():
 def test_a_closed_conversation_takes_no_message():
     conversation = new_conversation()
     conversation.is_closing = True
-    with pytest.raises(InvalidStateError, match="conversation/open"):
+    with pytest.raises(InvalidStateError, match="open it again"):
         conversation.send(text("go"))
 
 
