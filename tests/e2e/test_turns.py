@@ -363,6 +363,22 @@ def test_close_while_running_needs_a_word_what_to_do(world: World) -> None:
     assert client.request("conversation/open", named)["conversation"]["status"] == "paused"
 
 
+def test_requests_wait_until_a_conversation_is_closed_with_its_turn(world: World) -> None:
+    stubborn = "trap '' INT TERM; echo ready; sleep 300; sleep 300"
+    world.script(call("terminal", command=stubborn, timeout_s=600), say("Again."))
+    client = world.daemon()
+    conversation = world.start(client)
+    named = {"conversationId": conversation}
+    client.wait_for(lambda m: "ready" in str(m.get("params", {}).get("text")))
+    closed = client.send_request("conversation/close", {**named, "ifRunning": "interrupt"})
+    opened = client.send_request("conversation/open", named)
+    message = {**named, "content": text("go on"), "wait": "completed"}
+    sent = client.send_request("conversation/sendMessage", message)
+    assert client.result_of(closed) == {}
+    assert client.result_of(opened)["conversation"]["status"] == "idle"
+    assert client.result_of(sent)["finalText"] == "Again."
+
+
 def test_what_is_known_of_a_model_is_said_once_to_the_client(world: World) -> None:
     world.script(say("One."), say("Two."))
     client = world.daemon()

@@ -92,23 +92,25 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
 
 
 def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestContext) -> Any:
-    def end(_interrupted: object = None) -> Future[Json]:
-        return daemon.in_turn.run(live.id, work)
-
-    def work() -> Json:
-        daemon.conversations.close(live.id)
-        daemon.publisher.unsubscribe(live.conversation)
-        return {}
-
     status = describe(live.conversation).status
     if params.if_running == "error" and status in BUSY:
         raise ConversationBusyError(
             f"conversation {live.id!r} is {status}; close it with ifRunning interrupt or pause"
         )
     # A halted conversation is at rest already, and its log could not record an interrupt.
-    if params.if_running != "interrupt" or live.conversation.halted is not None:
-        return end()
-    return then(live.conversation.interrupt(), end)
+    interrupts = params.if_running == "interrupt" and live.conversation.halted is None
+    interrupted = live.conversation.interrupt() if interrupts else None
+
+    def work() -> Json:
+        # Awaited here, so that an open that comes meanwhile does not find what is about to close.
+        with contextlib.suppress(TimeoutError):
+            if interrupted is not None:
+                interrupted.result(_INTERRUPT_ANSWER_S)
+        daemon.conversations.close(live.id)
+        daemon.publisher.unsubscribe(live.conversation)
+        return {}
+
+    return daemon.in_turn.run(live.id, work)
 
 
 def _leave(
