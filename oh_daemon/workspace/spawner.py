@@ -209,6 +209,7 @@ class Spawner:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
+                env=clean_env(os.environ),  # Its children can read it in /proc.
                 start_new_session=True,
             )
         with ExitStack() as on_failure:

@@ -50,7 +50,8 @@ def before_rotation(path: str, file_name: str) -> Iterator[Step]:
         say(f"{VALUE} {CLIENT_KEYS[0]}", n_chunks=9),
         call("list"),
     )
-    shown = f"env > env.txt; cat {path}; env; {echoed(VALUE, KEY, CLIENT_KEYS[0], LENT[0])}"
+    known = echoed(VALUE, KEY, CLIENT_KEYS[0], LENT[0])
+    shown = f"(env; cat /proc/$PPID/environ) > env.txt; cat {path}; env; {known}"
     yield call("terminal", command=shown, summary=TOKENS["github"])
     yield call("terminal", command=f"for i in $(seq 60); do cat {path}; done")
     yield call("edit", command="view", path=path)
@@ -173,7 +174,9 @@ CLEAN: dict[str, Callable[[Run], str]] = {
     "stderr": lambda run: run.client.stderr,
     "the wire": lambda run: json.dumps(run.client.messages, ensure_ascii=False),
     "all files": lambda run: run.files("*"),
-    "the shells' variables": lambda run: (run.world.project / "env.txt").read_text(),
+    "the variables of the shells and of their parent": lambda run: (
+        run.world.project / "env.txt"
+    ).read_text(),
 }
 """No secret may reach these sinks, not even hidden."""
 
@@ -185,7 +188,7 @@ def test_a_planted_secret_is_in_no_sink_also_when_it_was_rotated(world: World) -
     leaks = [(name, secret) for name in sinks for secret in FORBIDDEN if secret in sinks[name]]
     assert leaks == []
     assert [name for name in SINKS if HIDDEN not in unescape(sinks[name])] == []
-    assert "PATH=" in sinks["the shells' variables"]
+    assert "PATH=" in sinks["the variables of the shells and of their parent"]
 
 
 def carry_out(world: World) -> Run:
