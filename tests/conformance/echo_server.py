@@ -22,6 +22,8 @@ class EchoServer:
         self._slow: dict[str, Future[Json]] = {}
         self._lost: list[str] = []
         self._seq: dict[str, int] = {}
+        self._may_stop = threading.Event()
+        self._may_stop.set()
         methods = {
             "test/echo": lambda params, _context: params,
             "test/boom": self._boom,
@@ -40,11 +42,15 @@ class EchoServer:
             "test/stream": self._stream,
             "test/ask": self._ask,
             "test/lost": lambda _params, _context: {"heads": self._lost},
+            "test/hangAtStop": lambda _params, _context: self._may_stop.clear(),
             "test/modules": lambda _params, _context: sorted(sys.modules),
         }
         service = Service(
             methods,
-            {"test/boomNotification": lambda params: self._boom(params, None)},
+            {
+                "test/boomNotification": lambda params: self._boom(params, None),
+                "test/hang": lambda _params: _ignore(threading.Event().wait()),
+            },
             on_lost_frame=lambda head: self._lost.append(head[:80].decode()),
             stop=lambda _left_s: self._stop(),
         )
@@ -189,6 +195,7 @@ class EchoServer:
         return future
 
     def _stop(self) -> None:
+        self._may_stop.wait()
         sys.stderr.write("stopped in order\n")
 
 

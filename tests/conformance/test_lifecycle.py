@@ -169,6 +169,23 @@ def test_the_stop_hooks_run_and_open_requests_are_answered(echo: RawClient) -> N
     assert "stopped in order" in echo.stderr
 
 
+def test_a_stop_that_hangs_does_not_keep_the_daemon(spawn_echo: Spawn) -> None:
+    echo = spawn_echo()
+    echo.initialize()
+    echo.request("test/hangAtStop")
+    echo.process.send_signal(signal.SIGTERM)
+    assert echo.exit_code() == 0
+    assert "stopped in order" not in echo.stderr
+
+
+def test_a_handler_that_hangs_does_not_keep_a_daemon_without_its_editor(spawn_echo: Spawn) -> None:
+    echo = spawn_echo()
+    echo.initialize()
+    echo.notify("test/hang")
+    echo.close_stdin()
+    assert echo.exit_code() == 0
+
+
 def test_a_client_that_stops_reading_for_good_does_not_keep_the_daemon(spawn_echo: Spawn) -> None:
     echo = spawn_echo(reading=False)
     echo.send_request("initialize", {"capabilities": {}})

@@ -196,6 +196,15 @@ def test_a_daemon_that_ends_in_any_way_leaves_nothing_and_a_true_record(
         assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
 
 
+def test_a_daemon_with_a_broken_installation_says_so_and_ends(world: World) -> None:
+    (world.project / "yaml.py").write_text("raise ImportError('half installed')\n")
+    world.variables["PYTHONPATH"] = str(world.project)
+    client = world.raw()
+    client.request("initialize", {"capabilities": {}})
+    assert client.exit_code() == 4
+    assert "half installed" in client.stderr
+
+
 def test_a_turn_stops_at_its_limit_of_steps_and_resume_goes_on(world: World) -> None:
     world.script(*(call("think", thought="x") for _ in range(2)), say("Done."))
     client = world.daemon()
