@@ -26,6 +26,7 @@ from oh_daemon.core.timeline import begin_of_item, begin_of_message, standing
 from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.file_history import Past, pasts_of, restore
 from oh_daemon.fronts.wiring import Live
+from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path
 
@@ -45,8 +46,7 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
     to_seq = begin_of_message(standing(records), params.to_item_id)
     restored = m.RestoreResult(restored=(), conflicts=())
     if params.files == "restore":
-        later = [record for record in records if record["seq"] > to_seq]
-        restored = _restore(live, later, is_dry=params.dry_run)
+        restored = _restore(live, records, to_seq, is_dry=params.dry_run)
     if not params.dry_run:
         with conversation.changed:
             _require_rest(conversation)
@@ -101,8 +101,7 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
         raise InvalidParamsError.at("checkpointId", what, "unknown")
     records = _records(conversation)
     begin = begin_of_item(records, params.checkpoint_id)
-    later = [record for record in records if record["seq"] > begin]
-    result = _restore(live, later, is_dry=params.dry_run)
+    result = _restore(live, records, begin, is_dry=params.dry_run)
     if result.restored and not params.dry_run:
         title = f"Files are as before: {known[params.checkpoint_id].title}"
         names = ", ".join(uri.rpartition("/")[2] for uri in result.restored[:_MAX_NAMED])
@@ -113,11 +112,12 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
     return result
 
 
-def _restore(live: Live, records: Sequence[Json], *, is_dry: bool) -> m.RestoreResult:
-    """Restore each file separately; report those that have to stay as they are."""
-    bench, done, conflicts = live.workbench, list[str](), list[Conflict]()
+def _restore(live: Live, records: Sequence[Json], to_seq: int, *, is_dry: bool) -> m.RestoreResult:
+    """Restore each file changed after `to_seq` separately; report those that stay as they are."""
+    later = [record for record in records if record["seq"] > to_seq]
+    bench, done, conflicts = live.workbench, list[str](), _unkept(live, records, later)
     documents = bench.documents
-    pasts = pasts_of(records, documents, bench.checkpoints)
+    pasts = pasts_of(later, documents, bench.checkpoints)
     watched = bench.watch_files(CancelToken()) if pasts and not is_dry else lambda: None
     reviews: list[e.ChangesReviewed] = []
     for path, past in pasts.items():
@@ -134,6 +134,25 @@ def _restore(live: Live, records: Sequence[Json], *, is_dry: bool) -> m.RestoreR
     if events:
         live.conversation.append(*events)
     return m.RestoreResult(restored=tuple(done), conflicts=tuple(conflicts))
+
+
+def _unkept(live: Live, records: Sequence[Json], later: Sequence[Json]) -> list[Conflict]:
+    """Name the folders if commands may have changed them while there were no checkpoints."""
+    items: list[Json] = [record["event"].get("item") or {} for record in records]
+    reasons = [item["description"] for item in items if item.get("title") == NO_CHECKPOINTS]
+    if not (reasons and any(_may_have_changed(record["event"], later) for record in later)):
+        return []
+    folders = live.workbench.folders.folders
+    return [Conflict(uri=uri_from_path(folder), reason=reasons[-1]) for folder in folders]
+
+
+def _may_have_changed(event: Json, later: Sequence[Json]) -> bool:
+    """Return whether a command ran that does more than read, and nobody knows what it changed."""
+    item: Json = event.get("item") or {}
+    if event["type"] != "item.completed" or item["kind"] != "command":
+        return False
+    is_kept = any(_is_checkpoint(record) and record["itemId"] == item["id"] for record in later)
+    return item.get("risk") != "low" and item["status"] != "rejected" and not is_kept
 
 
 def _reviewed(

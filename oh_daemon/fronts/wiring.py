@@ -63,7 +63,7 @@ from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import TerminalTool
 from oh_daemon.tools.think import ThinkTool
 from oh_daemon.tools.todo import TodoTool
-from oh_daemon.workspace.checkpoints import Checkpoints
+from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS, Checkpoints
 from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
@@ -371,7 +371,7 @@ class Live:
             self.agent.warn(title, reason)
         store = self.workbench.checkpoints
         if store is not None and store.is_off:
-            self.agent.warn("From here on commands leave no checkpoints", store.problem)
+            self.agent.warn(NO_CHECKPOINTS, store.problem)
 
     def _offer(self, model: str, others: Sequence[Tool] = ()) -> bool:
         """Offer these tools, the client's and our own to this model; return whether any changed."""

@@ -43,6 +43,9 @@ _CONFIG = """[core]
 # Files are kept byte for byte, whatever attributes and filters the project sets.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 
+NO_CHECKPOINTS = "Commands leave no checkpoints here"
+"""Title of the notice that what commands change cannot be taken back."""
+
 Trees = dict[str, str]
 """The name of the git tree in the store, by the URI of its folder."""
 

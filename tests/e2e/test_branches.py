@@ -328,9 +328,12 @@ def test_without_git_installed_edits_still_have_checkpoints(world: World) -> Non
     assert "git" in listed["problem"]
     assert [each["title"] for each in listed["checkpoints"]] == ["Create a.txt"]
     [notice] = items(client, "notice")
-    assert notice["title"] == "From here on commands leave no checkpoints"
+    assert notice["title"] == "Commands leave no checkpoints here"
     assert notice["description"] == listed["problem"]
     [message] = items(client, "userMessage")
     params = {**named, "toItemId": message["id"], "files": "restore"}
-    assert len(client.request("conversation/rollback", params)["restored"]) == 1
+    done = client.request("conversation/rollback", params)
+    assert len(done["restored"]) == 1
+    stays = {"uri": world.project.as_uri(), "reason": notice["description"]}
+    assert done["conflicts"] == [stays], "nobody may believe that the command is undone"
     assert texts(world) == {"made": b""}

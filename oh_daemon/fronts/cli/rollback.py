@@ -80,4 +80,6 @@ def _told(result: RollbackResult, message: Json, folder: Path, *, is_dry: bool) 
 
 def _name(uri: str, folder: Path) -> str:
     path = path_from_uri(uri) or Path(uri)
+    if path == folder:
+        return "the rest of the folder"
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
