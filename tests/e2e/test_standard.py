@@ -140,10 +140,13 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
         (error(429, "too fast"), None, [(1, "too fast")]),
         (call("think", thought="one"), None, [(3, "The turn ended: maxSteps")]),
         (say("Hello."), {"ohDaemon": {}}, []),
+        # What Lua makes of empty tables.
+        (say("Hello."), {"ohDaemon": {"features": []}}, []),
+        (say("Hello."), [], [(3, "Hello.")]),
     ],
 )
 def test_a_client_without_our_block_is_shown_how_a_turn_went(
-    world: World, step: Step, options: Json | None, shown: list[tuple[int, str]]
+    world: World, step: Step, options: Any, shown: list[tuple[int, str]]
 ) -> None:
     (world.home / "settings.json").write_text('{"llm": {"maxAttempts": 1}}')
     world.script(step)

@@ -82,6 +82,8 @@ _KIND_NAMES: dict[type, str] = {
 def _field(source: Json, name: str, kind: type) -> Any:
     """Return the value, which must be of type `kind`, or None when it is missing or null."""
     value = source.get(name)
+    if kind is dict and value == []:
+        return {}  # Lua writes an empty table as an empty array.
     if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
         return value
     expected = _KIND_NAMES[kind]

@@ -281,7 +281,8 @@ def _cancel_error(context: RequestContext) -> e.UserError:
 
 
 def _params_object(params: object) -> Json:
-    if params is None:
+    # Lua writes an empty table as an empty array.
+    if params is None or params == []:
         return {}
     if not isinstance(params, dict):
         raise e.InvalidParamsError.at("params", "must be an object", "dict_type")
