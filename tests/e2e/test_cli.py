@@ -96,6 +96,20 @@ def test_progress_is_readable_and_the_warnings_come_first(world: World) -> None:
     assert id_of(world)[:12] in ran.err.splitlines()[-1]
 
 
+def test_a_command_is_shown_while_it_runs(world: World) -> None:
+    wait = "until [ -e gate ]; do read -t 0.05 <> <(:); done; echo over"
+    world.script(call("terminal", command=wait), say("Done."))
+    process = begin(world, "run", "Do it", "--ask", "never")
+    assert process.stdout
+    while (line := process.stdout.readline()) != f"$ {wait}\n":
+        assert line
+    (world.project / "gate").touch()
+    ran = end(process)
+    assert ran.out.startswith("  over\n  exit code 0")
+    shown = run(world, "log", id_of(world)).out
+    assert f"$ {wait}\n  over\n" in shown
+
+
 def test_the_task_can_come_from_stdin(world: World) -> None:
     world.script(say("Done."))
     process = begin(world, "run", "-", stdin=subprocess.PIPE)

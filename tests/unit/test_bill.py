@@ -8,7 +8,7 @@ from rich.console import Console
 
 from oh_daemon.core.bill import Bill
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.cli.render import print_record, render_cached
+from oh_daemon.fronts.cli.render import Progress, render_cached
 
 
 def took(ts: str, model: str, tokens: int, cost: float | None = 1.0, **more: Any) -> Json:
@@ -65,6 +65,6 @@ def test_the_end_of_a_turn_says_how_much_the_provider_had_in_its_cache() -> None
     usage = {"inputTokens": 1000, "cacheReadTokens": 957, "outputTokens": 5}
     turn = {"nSteps": 2, "status": "completed", "stopReason": "endTurn", "usage": usage}
     console = Console(record=True, width=200)
-    print_record({"event": {"type": "turn.completed", "turn": turn}}, console)
+    Progress(console).print({"event": {"type": "turn.completed", "turn": turn}})
     assert "1,000 tokens in (96% cached), 5 out" in console.export_text()
     assert render_cached({"inputTokens": 1000}) == ""

@@ -21,7 +21,7 @@ from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.demo_editor import DemoEditor
-from oh_daemon.fronts.cli.render import print_record, render_usage
+from oh_daemon.fronts.cli.render import Progress, render_usage
 from oh_daemon.fronts.models import Models
 from oh_daemon.fronts.places import Places
 from oh_daemon.fronts.sources import SettingsSources
@@ -104,9 +104,10 @@ def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Js
     content = [{"type": "text", "text": _TASK}]
     params = {"content": content, "options": {"model": model}}
     started = editor.request("conversation/start", params)["conversation"]["id"]
+    progress = Progress(console)
     for message in editor.messages():
         if message.get("method") == "conversation/event":
-            print_record(message["params"], console)
+            progress.print(message["params"])
             event = message["params"]["event"]
             if event["type"] in {"turn.completed", "turn.paused"}:
                 return started, event.get("turn", {"nSteps": 0})

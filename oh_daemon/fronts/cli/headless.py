@@ -32,7 +32,7 @@ from oh_daemon.core.ports import Json, Question
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.fronts.cli.logs import find_id
-from oh_daemon.fronts.cli.render import print_lines, print_record
+from oh_daemon.fronts.cli.render import Progress, print_lines
 from oh_daemon.fronts.conversations import Conversations
 from oh_daemon.fronts.diary import keep_quiet_diary
 from oh_daemon.fronts.places import Places
@@ -209,6 +209,7 @@ def _send(request: Request, live: Live) -> None:
 def _watch(live: Live, heard: SimpleQueue[Heard], request: Request) -> int:
     """Show what happens until the turn ends or pauses; return the exit code."""
     console = Console(highlight=False)
+    progress = Progress(console)
     last_refused = False
     while True:
         entry = heard.get()
@@ -220,7 +221,7 @@ def _watch(live: Live, heard: SimpleQueue[Heard], request: Request) -> int:
         if request.as_json:
             _print_line(journal, line)
         elif is_own or event["type"] in _OF_SUB_AGENTS:
-            print_record(record, console)
+            progress.print(record)
         _ask_user(live, journal, event, request, console)
         if not is_own:
             continue

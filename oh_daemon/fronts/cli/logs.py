@@ -19,7 +19,7 @@ from oh_daemon.core.bill import Bill
 from oh_daemon.core.forking import fork_records
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.cli.render import print_record, render_cached
+from oh_daemon.fronts.cli.render import Progress, render_cached
 from oh_daemon.fronts.clock import SystemClock
 from oh_daemon.fronts.export import Format, render_export
 from oh_daemon.fronts.places import Places
@@ -35,12 +35,12 @@ from oh_daemon.workspace.spawner import Spawner
 def print_log(folder: Path, start_of_id: str, *, as_json: bool, follow: bool) -> None:
     """Print a log; with `follow`, go on as it grows until Ctrl-C."""
     place = _find(folder, start_of_id)
-    console = Console(highlight=False)
+    progress = Progress(Console(highlight=False))
     for record in _follow(place) if follow else read_log(place):
         if as_json:
             _print_json(record)
         else:
-            print_record(record, console)
+            progress.print(record)
 
 
 def print_export(folder: Path, start_of_id: str, form: Format) -> None:

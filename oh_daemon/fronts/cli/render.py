@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.text import Text
 
+from oh_daemon.contract.items import StopReason
 from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 
@@ -21,7 +22,7 @@ _OF_EMOJI = "\ufe0f\u200d"
 _MARKS = {"completed": "✓", "inProgress": "▸", "pending": "·"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _DECISIONS = {"allow": "allowed", "reject": "rejected"}
-_ENDS = {
+_ENDS: dict[StopReason, str] = {
     "finished": "Done",
     "endTurn": "Done",
     "needsInput": "Needs your answer",
@@ -30,22 +31,59 @@ _ENDS = {
     "maxCostUsdPerConversation": "Stopped at the limit of cost of this conversation",
     "maxCostUsdPerDay": "Stopped at the limit of cost of this day",
     "stuck": "Stopped: the agent went in circles",
+    "maxTokens": "Stopped: the answer was cut",
+    "toolErrors": "Stopped: too many calls were wrong",
+    "noAnswer": "Stopped: the model gave no answer",
+    "refusal": "Stopped: the model refused to answer",
+    "hook": "Stopped by a hook",
+    "cancelled": "Interrupted",
+    "error": "Failed",
 }
 
 
-def print_record(record: Json, console: Console) -> None:
-    """Print what a record has to say; on a terminal, wrapped lines keep their indentation."""
-    for text in render_record(record):
-        plain = text.plain.lstrip("\n")
-        indent = " " * (len(plain) - len(plain.lstrip()))
-        if not (console.is_terminal and plain.strip()):
-            console.print(text, soft_wrap=True)
-            continue
-        before, body = text.divide([len(text) - len(plain) + len(indent)])
-        for line in body.wrap(console, max(console.width - len(indent), 20)):
-            line.rstrip()
-            console.print(before.append(line), soft_wrap=True)
-            before = Text(indent)
+class Progress:
+    """Prints records in order, each command as it starts: until it ends there is nothing to see."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._commands: dict[str, str] = {}
+        """The commands that were asked for, by item."""
+        self._shown: tuple[str, str] | None = None
+        """Item and command, if that command is the last thing printed."""
+
+    def print(self, record: Json) -> None:
+        event = record["event"]
+        item: Json = event.get("item") or {}
+        if event["type"] == "item.started" and item["kind"] == "command":
+            self._commands[item["id"]] = item["command"]
+        if event["type"] == "item.updated" and event.get("status") == "running":
+            self._start(record["itemId"])
+            return
+        is_shown = (item.get("id"), item.get("command")) == self._shown
+        lines = [*(_outcome(item) if is_shown else render_record(record))]
+        for line in lines:
+            _print_line(line, self._console)
+        self._shown = None if lines else self._shown
+
+    def _start(self, item_id: str) -> None:
+        command = self._commands.get(item_id)
+        if command is not None:
+            _print_line(_started(command), self._console)
+            self._shown = (item_id, command)
+
+
+def _print_line(text: Text, console: Console) -> None:
+    """Print one line; on a terminal, what is wrapped keeps its indentation."""
+    plain = text.plain.lstrip("\n")
+    indent = " " * (len(plain) - len(plain.lstrip()))
+    if not (console.is_terminal and plain.strip()):
+        console.print(text, soft_wrap=True)
+        return
+    before, body = text.divide([len(text) - len(plain) + len(indent)])
+    for line in body.wrap(console, max(console.width - len(indent), 20)):
+        line.rstrip()
+        console.print(before.append(line), soft_wrap=True)
+        before = Text(indent)
 
 
 def print_lines(text: str, console: Console) -> None:
@@ -111,7 +149,15 @@ def _condensation(item: Json) -> Iterator[Text]:
 
 
 def _command(item: Json) -> Iterator[Text]:
-    yield _text(f"\n$ {item['command']}", "bold")
+    yield _started(item["command"])
+    yield from _outcome(item)
+
+
+def _started(command: str) -> Text:
+    return _text(f"\n$ {command}", "bold")
+
+
+def _outcome(item: Json) -> Iterator[Text]:
     if item["status"] != "completed":
         yield _text(f"  {_failure(item)}", "red")
         return
@@ -188,7 +234,7 @@ def _turn(event: Json) -> Iterator[Text]:
     turn = event["turn"]
     if "result" in turn:
         yield _text(f"\n{json.dumps(turn['result'], indent=2, ensure_ascii=False)}")
-    how = _ENDS.get(turn["stopReason"], turn["status"].capitalize())
+    how = _ENDS.get(turn["stopReason"], turn["stopReason"])
     yield _text(f"\n{how} · {render_usage(turn)}", "dim")
 
 

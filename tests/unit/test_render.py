@@ -1,0 +1,52 @@
+"""Events as text for people."""
+
+import io
+from typing import get_args
+
+import pytest
+from rich.console import Console
+
+from oh_daemon.contract.items import StopReason
+from oh_daemon.core.ports import Json
+from oh_daemon.fronts.cli.render import Progress
+
+
+def printed(*records: Json) -> str:
+    out = io.StringIO()
+    progress = Progress(Console(file=out, width=200))
+    for record in records:
+        progress.print(record)
+    return out.getvalue()
+
+
+def asked(item_id: str) -> Json:
+    item = {"id": item_id, "kind": "command", "command": f"make {item_id}"}
+    return {"event": {"type": "item.started", "item": item}}
+
+
+def begun(item_id: str) -> Json:
+    return {"itemId": item_id, "event": {"type": "item.updated", "status": "running"}}
+
+
+def ended(item_id: str, command: str | None = None) -> Json:
+    item: Json = {"id": item_id, "kind": "command", "command": command or f"make {item_id}"}
+    item |= {"status": "completed", "exitCode": 0, "content": [{"text": f"made {item_id}\n[]"}]}
+    return {"event": {"type": "item.completed", "item": item}}
+
+
+def test_what_comes_of_a_command_is_below_it_also_when_others_ran_beside_it() -> None:
+    alone = printed(asked("a"), begun("a"), ended("a"))
+    assert alone == "\n$ make a\n  made a\n  exit code 0\n"
+    assert printed(ended("a")) == alone, "of a log that was cut"
+    both = printed(asked("a"), asked("b"), begun("a"), begun("b"), ended("a"), ended("b"))
+    assert both == f"\n$ make a\n\n$ make b\n{alone}{printed(ended('b'))}"
+    changed = printed(asked("a"), begun("a"), ended("a", "make c"))
+    assert changed.startswith("\n$ make a\n\n$ make c\n")
+
+
+@pytest.mark.parametrize("reason", get_args(StopReason))
+def test_every_end_of_a_turn_has_words_for_people(reason: StopReason) -> None:
+    turn = {"stopReason": reason, "status": "completed", "nSteps": 1}
+    said = printed({"event": {"type": "turn.completed", "turn": turn}})
+    assert not said.startswith(f"\n{reason} ")
+    assert "Completed" not in said
