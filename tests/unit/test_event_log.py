@@ -513,14 +513,16 @@ def test_a_commit_that_nobody_waited_for_makes_the_next_append_or_sync_speak(
     log = reopen().log
     other = open_log(folder.with_name("other"), commit, create=True).log
     log.sync()
-    is_moved = threading.Event()
+    is_held_up, is_moved = threading.Event(), threading.Event()
 
     def wait(_error: StorageError | None) -> None:
+        is_held_up.set()
         is_moved.wait(60)
 
     # The commit thread works in order. `other` holds it up until this log has been moved, and once
     # `other` is synced again, the thread has tried to sync this log as well.
     other.after_sync(wait)
+    assert is_held_up.wait(60)
     log.append(line(1))
     move(folder)
     is_moved.set()

@@ -1,6 +1,8 @@
 """Settings from files and variables, and what is reported of those that are ignored."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,31 @@ def test_what_is_wrong_with_a_settings_file_is_told_once(tmp_path: Path) -> None
     file.write_text('{"maxStep": 5}')
     problems = SettingsSources({}, file).merged().problems
     assert problems == ("user: unknown setting 'maxStep'; did you mean 'maxSteps'?",)
+
+
+@pytest.mark.parametrize(
+    ("key", "users", "projects", "counts"),
+    [
+        *(("approval", "askRisky", "askNever", False), ("approval", "askRisky", "askAlways", True)),
+        *(("mode", "ask", "full", False), ("mode", "autoEdit", "plan", True)),
+        *(("maxCostUsd", 5, 50, False), ("maxCostUsd", 5, None, False), ("maxCostUsd", 5, 1, True)),
+        *(("maxCostUsdPerDay", 5, 50, False), ("maxCostUsdPerConversation", 5, 50, False)),
+        *(("model", "users", "theirs", False), ("llm", {}, {"baseUrl": "http://x"}, False)),
+        *(("shareTools", False, True, False), ("memory", False, True, False)),
+        ("mcpServers", {}, {"bad": {"command": "touch"}}, False),
+    ],
+)
+def test_a_project_makes_things_stricter_only(
+    tmp_path: Path, key: str, users: Any, projects: Any, *, counts: bool
+) -> None:
+    user = tmp_path / "settings.json"
+    user.write_text(json.dumps({key: users}))
+    project = tmp_path / "project/.openhands/settings.json"
+    project.parent.mkdir(parents=True)
+    project.write_text(json.dumps({key: projects}))
+    merged = SettingsSources({}, user).merged(tmp_path / "project")
+    alone = SettingsSources({}, project if counts else user).merged()
+    assert (merged.settings, bool(merged.problems)) == (alone.settings, not counts)
 
 
 def test_a_wrong_way_to_reach_models_is_kept_so_that_nothing_goes_elsewhere(

@@ -11,6 +11,21 @@ from noon import where_it_is_noon
 from oh_daemon.store.user_state import UserState
 
 
+def test_a_folder_that_moved_or_became_another_repository_is_not_trusted(tmp_path: Path) -> None:
+    folder, inner = tmp_path / "work", tmp_path / "work/lib"
+    (folder / ".git").mkdir(parents=True)
+    inner.mkdir()
+    state = UserState(tmp_path / "decisions.json")
+    for each in (folder, inner):
+        state.set_trust(each, "full")
+    (tmp_path / "link").symlink_to(folder)
+    assert state.trust(tmp_path / "link") == "full"
+    (inner / ".git").mkdir()
+    assert (state.trust(folder), state.trust(inner)) == ("full", None)
+    folder.rename(tmp_path / "moved")
+    assert state.trust(tmp_path / "moved") is None
+
+
 def test_grants_that_are_given_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
     state = UserState(tmp_path / "decisions.json")
     state.set_trust(tmp_path, "full")
