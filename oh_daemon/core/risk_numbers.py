@@ -21,10 +21,12 @@ _NUMBER = re.compile(
 )
 _SETS_NAMES = re.compile(
     r"""\b(read|mapfile|readarray|getopts|eval|source|coproc|select|wait|let|unset|local|declare
-    |typeset|readonly|export|trap)\b|(^|[;&|(\s])\.\s|-v|\$\{\w+:?=""",
+    |typeset|readonly|export|trap)\b|-v|\$\{\w+:?=
+    |(^|[;&|(){}!\n'"]|\b(if|then|do|else|elif|while|until|time|command|builtin)|[=<>]\s*\S*)\s*\.\s""",
     re.VERBOSE,
 )
 """Other ways to give a variable a value."""
+_QUOTES = re.compile(r"[\\'\"`$]")
 _BLOCKS = ("program", "do_group", "compound_statement")
 _COUNTED = re.compile(r"\$[?#$!]|\$\{#\w+\}")
 _OPERATIONS = frozenset(
@@ -51,9 +53,16 @@ def _evaluated(node: Node, numeric: frozenset[str], known: frozenset[str]) -> It
             known |= (_assigned(child) | _loop_names(child)) & numeric
 
 
+def may_set_any(script: Node) -> bool:
+    """Return whether the script may set variables in other ways than by assignments and loops."""
+    names = (text_of(node) for node in every_node(script) if node.type == "command_name")
+    # A name in quotes is another spelling of any of these commands.
+    return bool(_SETS_NAMES.search(text_of(script)) or any(map(_QUOTES.search, names)))
+
+
 def _numeric_names(script: Node) -> frozenset[str]:
     """Return the names to which the script assigns only numbers, in all places."""
-    if _SETS_NAMES.search(text_of(script)):
+    if may_set_any(script):
         return frozenset()
     numeric: set[str] = set()
     other: set[str] = set()

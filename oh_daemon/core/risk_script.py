@@ -17,6 +17,7 @@ from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_programs import find_program
 from oh_daemon.core.risk_rules import SECRET_NAME
 from oh_daemon.core.risk_tree import is_within, parse_script, text_of, unread_texts
+from oh_daemon.core.risk_values import always_runs, cut_value, is_plain, plain_values, settled_names
 
 # Syntax that does nothing by itself: only what it contains counts.
 _TRANSPARENT = frozenset(
@@ -31,6 +32,8 @@ _TRANSPARENT = frozenset(
     special_variable_name variable_name regex extglob_pattern string_content""".split()  # noqa: SIM905 - a list of 50 lines
 )
 _LOOPS = ("while_statement", "for_statement", "c_style_for_statement", "function_definition")
+_MAX_WALKS = 32
+"""How often the same loop's body is looked at, once for each combination of values."""
 _APART = ("subshell", "command_substitution", "process_substitution", "pipeline")
 
 
@@ -40,7 +43,7 @@ def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
     if root is None:
         yield Finding("high", "it cannot be understood as a shell command", words=(UNKNOWN,))
         return
-    script = _Script(ground)
+    script = _Script(ground, settled_names(root))
     script.walk(root)
     yield from script.findings
     for text in (*unread_texts(root), *evaluated_texts(root)):
@@ -48,15 +51,23 @@ def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
 
 
 class _Script:
-    """The findings so far, and where relative paths start at this point."""
+    """The findings so far, and what is known at this point.
 
-    def __init__(self, ground: Ground) -> None:
+    That is where relative paths start, what variables hold, and which functions there are; of each
+    of these, whether it changes the folder.
+    """
+
+    def __init__(self, ground: Ground, settled: frozenset[str]) -> None:
         self.findings: list[Finding] = []
         self._ground = ground
+        self._settled = settled
+        self._values: dict[str, str] = {}
+        self._functions: dict[str, bool] = {}
+        self._n_walks = 1
 
     def walk(self, node: Node) -> None:
         before = self._ground
-        if node.type in _LOOPS and re.search(r"\b(cd|pushd|popd)\b", text_of(node)):
+        if node.type in _LOOPS and _changes_folder(node):
             # The next iteration starts wherever this one ended, which is not known.
             self._ground = before._replace(cwd=None)
         _VISITS.get(node.type, _Script.walk_inside)(self, node)
@@ -96,10 +107,17 @@ class _Script:
             else:
                 words += self._expand(part)
         ground = self._ground
+        if words and words[0] in self._functions:
+            # What its body does was rated where it is defined.
+            self.findings.append(Finding("low", "", words=tuple(words)))
+            self._ground = ground._replace(cwd=None) if self._functions[words[0]] else ground
+            return
+        if words[:1] == ["unset"]:
+            self._functions.clear()
         self.findings += rate_words(Words(words, ground, rate_code))
         if words[:1] in (["cd"], ["pushd"], ["popd"]):
-            target = words[1] if words[0] == "cd" and len(words) > 1 else "-"
-            known = re.fullmatch(r"[^-\0*?[][^\0*?[]*", target)
+            target = words[1] if words[0] != "popd" and len(words) > 1 else "-"
+            known = re.fullmatch(r"[^-+\0*?[][^\0*?[]*", target)
             self._ground = ground._replace(cwd=ground.absolute(target) if known else None)
 
     def visit_redirected(self, node: Node) -> None:
@@ -132,6 +150,8 @@ class _Script:
         if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text_of(body)):
             self._high("defines a function that calls itself")
         self.walk(body)
+        if always_runs(node):
+            self._functions[name] = _changes_folder(body)
 
     def visit_text(self, node: Node) -> None:
         # In arithmetic a text is evaluated as an operand, and a command in an index of it runs.
@@ -144,11 +164,25 @@ class _Script:
             self._high("expands a text that it has decoded")
 
     def visit_assignment(self, node: Node) -> None:
-        self.findings.append(rate_variable(*self._assignment(node)))
+        name, value = self._assignment(node)
+        self.findings.append(rate_variable(name, value))
+        if name in self._settled and is_plain(node) and always_runs(node):
+            self._values[name] = plain_values([value])[0]
 
     def visit_loop(self, node: Node) -> None:
-        self.findings.append(rate_variable(text_of(node.named_children[0]), UNKNOWN))
-        self.walk_inside(node)
+        """Walk the body of a `for` with each value that its variable gets."""
+        name, body = text_of(node.named_children[0]), node.children[-1]
+        self.findings.append(rate_variable(name, UNKNOWN))
+        nodes = node.children_by_field_name("value")
+        values = plain_values([word for part in nodes for word in self._expand(part)])
+        if name not in self._settled or self._n_walks * len(values) > _MAX_WALKS:
+            values = [UNKNOWN]
+        self._n_walks *= len(values)
+        for value in values:
+            self._values[name] = value
+            self.walk(body)
+        self._n_walks //= len(values)
+        del self._values[name]
 
     def visit_expansion(self, node: Node) -> None:
         text = text_of(node)
@@ -205,7 +239,17 @@ class _Script:
                 return _KNOWN[text]
             case _:
                 self.walk(node)
-                return _STANDS_FOR.get(node.type, UNKNOWN)
+                return self._value(node) or _STANDS_FOR.get(node.type, UNKNOWN)
+
+    def _value(self, node: Node) -> str | None:
+        name = re.match(r"\$\{?(\w+)", text_of(node))
+        # Which program runs should be seen without following a variable.
+        if name is None or name[1] not in self._values or is_within(node, "command_name"):
+            return None
+        value = self._values[name[1]]
+        if node.type == "simple_expansion" or value == UNKNOWN:
+            return value
+        return cut_value(text_of(node), value) if node.type == "expansion" else None
 
     def _compose(self, node: Node, resolve: Callable[[Node], str] | None = None) -> str:
         """Return the node's text, each part resolved; keep spaces that are in no part."""
@@ -249,6 +293,10 @@ _VISITS: dict[str, Callable[[_Script, Node], object]] = {
     "raw_string": _Script.visit_text,
     "ansi_c_string": _Script.visit_ansi_text,
 }
+
+
+def _changes_folder(node: Node) -> bool:
+    return re.search(r"\b(cd|pushd|popd)\b", text_of(node)) is not None
 
 
 def _parts(node: Node) -> Iterable[Node]:
