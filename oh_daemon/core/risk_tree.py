@@ -49,6 +49,16 @@ def unread_texts(root: Node) -> Iterator[str]:
         pattern = _pattern_for(node, is_expanded=is_expanded)
         if pattern is not None and pattern.search(text_of(node)):
             yield text_of(node)
+        elif node.type in ("<", ">") and _is_glued(node):
+            yield text_of(node.parent or node)
+
+
+def _is_glued(node: Node) -> bool:
+    """Return whether `<(` stands here, a comparison for the grammar; bash runs what follows."""
+    following = node.next_sibling
+    if following is None or following.start_byte != node.end_byte:
+        return False
+    return text_of(following).startswith("(")
 
 
 def _pattern_for(node: Node, *, is_expanded: bool) -> re.Pattern[str] | None:
