@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from oh_daemon.contract.items import Risk
-from oh_daemon.core.risk_paths import UNKNOWN, Ground, Place
+from oh_daemon.core.risk_paths import UNKNOWN, Ground, Place, holds_secrets
 from oh_daemon.core.risk_programs import MEANINGS, VALUED, VALUED_WORD, bare_name, find_program
 from oh_daemon.core.risk_rules import find_effect
-from oh_daemon.core.risk_uses import find_inner, find_use, wipes_database
+from oh_daemon.core.risk_uses import find_inner, find_task, find_use
 
 
 class Finding(NamedTuple):
@@ -53,12 +53,13 @@ def rate_words(command: Words) -> Iterator[Finding]:
         yield from _rate_script(name, command.ground)
         yield from rate_paths(args, command.ground, "write")
         yield from _rate_tool(program, command._replace(words=args))
-    elif args in (["--version"], ["--help"], ["-V"]) and kind not in ("high", "wrap", "unknown"):
+    elif args in _ASKS_ITSELF and program != "coproc" and kind not in ("wrap", "unknown"):
         yield Finding("low", f"{program} shows a version or help")
     else:
         yield from _rate_program(program, kind, command._replace(words=args))
 
 
+_ASKS_ITSELF = (["--version"], ["--help"], ["-V"])
 _SYNTAX = re.compile(
     r"[{}!]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
 )
@@ -82,8 +83,8 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     if effect != "low":
         yield Finding(effect, f"{program} gets {why!r}" if why else f"{program} shows too much")
     kind = find_use(program, own) or kind
-    if kind in ("run", "code", "unknown") and wipes_database(args):
-        yield Finding("high", f"{program} deletes what is in a database")
+    if kind in ("run", "code", "unknown") and (task := find_task(args)):
+        yield Finding("high", f"{program} {task}")
     if kind in _NESTED:
         yield from _NESTED[kind](program, command)
         return
@@ -95,14 +96,22 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
         paths = args[:0]
     use = "write" if effect == "medium" else _TOUCHES.get(kind, "read")
     yield from rate_paths(paths, ground, use)
-    if program == "rm" and any(ground.is_everything(arg) for arg in args if arg[:1] != "-"):
-        yield Finding("high", "rm deletes a whole workspace, or what lies above it")
+    yield from _rate_folders(program, kind, command._replace(words=paths))
     if len(inner) == 1 and " " in inner[0]:
         yield from command.rate_code(inner[0], ground)
     else:
         yield from rate_words(command._replace(words=_operands(program, inner)))
     if kind == "unknown":
         yield from _rate_guess(command)
+
+
+def _rate_folders(program: str, kind: str, command: Words) -> Iterator[Finding]:
+    """Rate what a program does to all that is in the folders that it gets."""
+    paths, ground, _ = command
+    if kind == "pattern" and program not in ("fd", "fdfind") and any(map(holds_secrets, paths)):
+        yield Finding("high", f"{program} searches folders that hold secrets")
+    if program == "rm" and any(ground.is_everything(path) for path in paths if path[:1] != "-"):
+        yield Finding("high", "rm deletes a whole workspace, or what lies above it")
 
 
 _TOUCHES: dict[str, Use] = {
@@ -162,7 +171,7 @@ def _wrapped(program: str, command: Words) -> Iterator[Finding]:
         marks = ["{}", *re.findall(r" -I ?(\S+)", " " + " ".join(command.words))]
         known = (UNKNOWN if any(mark in word for mark in marks) else word for word in words)
         words = [*known, UNKNOWN] if words else []
-    runs_project = bool(words) and find_program(words[0])[1] == "run"
+    runs_project = bool(words) and find_program(words[0])[1] in ("run", "code")
     if program in ("npx", "bunx", "uvx") and not runs_project:
         yield Finding("high", f"{program} fetches a program and runs it")
     words = words[1:] if program in ("timeout", "flock") else words
@@ -175,7 +184,7 @@ def _searched(program: str, command: Words) -> Iterator[Finding]:
     args, ground, _ = command
     writes = find_effect(program, args)[0] == "medium" and "-delete" in args
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
-    found = _found(args[:end])
+    found = UNKNOWN if _WIDENS & {*args} else _found(args[:end])
     yield from rate_paths(args[:end], ground, "write" if writes else "read")
     for start, arg in enumerate(args, 1):
         if arg in ("-exec", "-execdir"):
@@ -193,12 +202,12 @@ def _found(args: Sequence[str]) -> str:
     """Return a pattern for what find finds by name in one place, or `UNKNOWN`."""
     first = next((n for n, arg in enumerate(args) if arg.startswith("-")), len(args))
     names = [value for arg, value in pairwise(args) if arg in ("-name", "-iname")]
-    if first > 1 or len(names) != 1 or _WIDENS & {*args} or not _NARROW.search(names[0]):
+    if first > 1 or len(names) != 1 or not _NARROW.search(names[0]):
         return UNKNOWN
     return f"{args[0] if first else '.'}/{names[0]}"
 
 
-_WIDENS = {"-o", "-or", "-not", "!", ",", "(", "-prune", "-L", "-H", "-P"}
+_WIDENS = {"-o", "-or", "-not", "!", ",", "(", "-L", "-H", "-P"}
 _NARROW = re.compile(r"^(?!.*\.(ya?ml|json|toml|sh|md|cfg|pth)$).*\w")
 """Names of which none is likely in folders that steer builds, editors or agents."""
 
@@ -219,13 +228,18 @@ def _interpreted(program: str, command: Words) -> Iterator[Finding]:
         yield from rate_words(command._replace(words=operands))
     elif "--test" in args:
         yield Finding("medium", f"{program} runs the tests", "run")
-    elif set(flags) & set("is" if is_shell else "ceEnpri") or not operands:
+    elif not operands or set(flags) & set(
+        "is" if is_shell else _GIVES_CODE.get(program, "ceEnpri")
+    ):
         yield _UNSEEN
     else:
+        yield from rate_paths(args[: len(args) - len(operands)], ground, "run")
         yield from _rate_script(operands[0], ground)
         yield from rate_paths(operands[1:], ground, "write" if is_shell else "read")
 
 
+_GIVES_CODE = {"python": "ci", "node": "epi", "tsx": "epi", "ruby": "enpi"}
+"""Letters of options after which code stands or is read; elsewhere they may mean something else."""
 _UNSEEN = Finding(
     "high", "runs code that stands in the command or comes from data", words=(UNKNOWN,)
 )

@@ -57,6 +57,13 @@ def guarded(path: str) -> Literal["protected", "secret"] | None:
     return "protected" if _PROTECTED.search(path) else None
 
 
+def holds_secrets(path: str) -> bool:
+    """Return whether this names a home folder or one above it, or the system's settings."""
+    return (
+        re.fullmatch(r"(~\w*|/|/(home|Users)(/[^/]+)?|/(etc|proc|private/etc))/*", path) is not None
+    )
+
+
 class Ground(NamedTuple):
     """Which folders are the workspace, and where relative paths start: None when nobody knows."""
 

@@ -29,9 +29,9 @@ _PROGRAMS: dict[str, str] = {
         nproc tty whoami id groups uname uptime locale getconf seq expr cal which type whereis
         help clear pwd dirs echo basename dirname test [ jobs printf printenv export declare
         typeset local readonly date apropos whatis ps pgrep pidof ss netstat free vmstat
-        iostat lscpu lsb_release sw_vers numfmt factor yes""",
+        iostat lscpu lsb_release sw_vers hostname df numfmt factor yes""",
     "names": "read mapfile readarray getopts unset",
-    "read": """cd pushd cat nl head tail wc tac rev od hexdump strings stat du df ls dir cut
+    "read": """cd pushd cat nl head tail wc tac rev od hexdump strings stat du ls dir cut
         paste join comm diff cmp tr fold fmt column md5sum sha1sum sha256sum sha512sum b2sum
         cksum shasum realpath readlink base64 base32 zcat bzcat xzcat tsort pr file tree xxd
         uniq sort shuf less more man bc bat eza exa lsd hexyl lsof nm objdump readelf size
@@ -41,7 +41,7 @@ _PROGRAMS: dict[str, str] = {
     "pattern": "grep egrep fgrep zgrep rg fd fdfind ag ack sed gsed awk gawk mawk nawk jq yq",
     "ask": """top kubectl helm aws gcloud az gh glab heroku oc apt apt-get apt-cache aptitude
         dpkg yum dnf apk pacman snap flatpak brew conda mamba psql mysql redis-cli""",
-    "act": """set shopt git docker podman nerdctl docker-compose buildah terraform tofu
+    "act": """set shopt ulimit git docker podman nerdctl docker-compose buildah terraform tofu
         terragrunt pulumi kill""",
     "run": """npm pnpm yarn pip uv poetry pdm pipenv hatch rye pixi cargo go composer bundle
         mvn gradle dotnet cabal stack mix rebar3 sbt lein make gmake ninja just task rake
@@ -51,9 +51,10 @@ _PROGRAMS: dict[str, str] = {
         mocha cypress playwright webpack vite rollup esbuild parcel turbo nx lerna next nuxt
         astro svelte-check storybook prisma drizzle-kit knex typeorm sequelize tailwindcss
         vue-tsc ng knip nyc c8 rspec rubocop phpunit phpstan psalm pint pest php-cs-fixer
-        ctest pre-commit gofmt goimports golangci-lint staticcheck rustfmt clang-format
-        clang-tidy cppcheck stylua luacheck shfmt ktlint swiftlint alembic flask uvicorn
-        gunicorn django-admin mkdocs sphinx-build ldd protoc buf""",
+        ctest pre-commit husky lefthook changeset vsce ovsx flit gofmt goimports golangci-lint
+        staticcheck rustfmt clang-format clang-tidy cppcheck stylua luacheck shfmt ktlint
+        swiftlint alembic flask uvicorn gunicorn django-admin mkdocs sphinx-build ldd protoc
+        buf""",
     "write": """mkdir touch tee rmdir split csplit gzip gunzip bzip2 xz unxz zstd truncate
         patch cp mv ln install rm unlink chmod tar zip unzip 7z jar mkfifo rename dos2unix
         ctags""",
@@ -79,18 +80,18 @@ _PROGRAMS: dict[str, str] = {
         pbcopy pbpaste wl-copy write wall logger mongo mongosh mongodump mongorestore
         mysqldump mysqladmin pg_dump pg_restore createdb dropdb sqlcmd sqlite3 duckdb etcdctl
         twine semantic-release goreleaser ansible ansible-playbook firebase vercel netlify
-        wrangler serverless sls cdk sam eksctl flyctl railway eas doctl gsutil azcopy
-        s3cmd argocd skaffold nomad consul vagrant packer puppet salt certbot keytool
+        wrangler serverless sls cdk sam eksctl flyctl railway eas doctl gsutil azcopy s3cmd
+        argocd skaffold nomad consul vagrant packer puppet salt certbot keytool
         git-filter-repo bfg pipx gem cpan rustup nvm pyenv rbenv asdf mise sdk volta corepack
-        update-alternatives update-rc.d ldconfig defaults rpm m4 dc ed ex vi vim nvim
-        emacs nano codex aider claude gemini http.server smtpd pty code timeit""",
+        update-alternatives update-rc.d ldconfig defaults rpm m4 dc ed ex vi vim nvim emacs
+        nano codex aider claude gemini http.server smtpd pty code timeit""",
 }
 
 VALUED = {
     "timeout": "ks", "nice": "n", "ionice": "cn", "stdbuf": "ioe", "time": "of", "env": "uC",
     "xargs": "nPILsdEa", "exec": "a", "bash": "oO", "sh": "o", "watch": "n", "grep": "ABCmdD",
-    "rg": "ABCmtTgj", "awk": "Fv", "fd": "dteE", "python": "WX", "node": "r", "uv": "p",
-    "conda": "np", "mamba": "np", "flock": "wE", "perl": "I", "ruby": "I",
+    "rg": "ABCmtTgj", "awk": "Fv", "fd": "dteE", "python": "WX", "node": "r", "php": "d", "uv": "p",
+    "conda": "np", "mamba": "np", "flock": "wE", "perl": "I", "ruby": "Ir",
 }  # fmt: skip
 """Letters of the options whose value is the next word."""
 VALUED_WORD = re.compile(

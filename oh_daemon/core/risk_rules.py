@@ -38,7 +38,7 @@ _GIT_SAFE = r"""status|log|show|blame|shortlog|describe|ls-files|ls-tree|rev-par
     |for-each-ref|symbolic-ref(\ -q|\ --short)*\ \S+$|name-rev|check-ignore|check-attr|check-mailmap|var
     |count-objects|cherry|grep|fsck|archive|format-patch|add|stage|commit|merge|merge-tree
     |cherry-pick|rebase|revert|init|am|mv|apply|bisect|notes|tag|checkout|switch|branch|reset|restore
-    |stash|remote|reflog|worktree|submodule|sparse-checkout|fetch|pull|ls-remote|lfs|clone|rm|clean
+    |stash|update-index|remote|reflog|worktree|submodule|sparse-checkout|fetch|pull|ls-remote|lfs|clone|rm|clean
     |gc$|hash-object|write-tree|bundle|rerere|config|help|version|--version"""
 
 _CONFIG_READ = r"""(--(local|global|system|show-\w+)\ )*(--get[\w-]*\ |get\ |(--list|-l|list)(\ |$)
@@ -61,7 +61,7 @@ _LISTS = r"^(\ -[px])?$"
 
 # Options and words that make a program high, whatever its kind is.
 _DANGERS = {
-    "date": r"\ -[uR]*[fsr]|\ --(f|s|ref)|\ \d",
+    "date": r"\ -[uR]*[fsr]|\ --(f|s|ref)|(?<!\ -d)(?<!\ --date)\ \d",
     "let": r"[A-Za-z_*?\0]",
     "test [": rf"\ -v\ (?!\w+(\ |$))|{_IN_INDEX}",
     "read mapfile readarray getopts unset": r"[*?\0]|\[(?!\d+\])|\ -C",
@@ -81,7 +81,8 @@ _DANGERS = {
     "awk gawk mawk nawk": r"""system|getline|@|ENVIRON|PROCINFO|ARGV|print[^;}]*>|\0
         |(?<!-F)(?<!\|)\|(?!\|)|\ -[fiElo]|\ --""",
     "sed gsed": r"[\d$/;{}\s]\s*[ewW](\s|$)|[/|#,@:!][gpIi\d]*[ew]|\0",
-    "find": r"\ -(fprint|fls|files0|ok)|\0|^(?!.*\ -i?name\ \S*\w).*\ -delete",
+    "find": r"""\ -(fprint|fls|files0|ok)|\0|\ -o\ (?!.*-i?name).*-delete
+        |^(?!.*(?<!\ !)(?<!\ -not)\ -i?name\ \S*\w).*\ -delete""",
     "curl": r"""169\.254\.|metadata\.|file:|gopher:|dict:|[\0$@]|(?i:authorization)
         |\ -[a-zA-Z]*([dFTuxnbEK]|X\ ?(?!GET))|\ --(data|form|upload|user|proxy|netrc|cookie|cert
         |request|resolve|connect|unix|url|json|config|key|trace)""",
@@ -95,8 +96,8 @@ _DANGERS = {
         |separate-git|unsafe|discard)|\ clone\ (.*\ )?(-\w*[cu]|--config)|\ tag\ (.*\ )?-\w*[df]
         |\ stash\ (drop|cl)|\ branch\ (.*\ )?-\w*[DMfC]|\ reset\ .*--(h|me|k)|\ reflog\ (d|e)
         |\ submodule\ (?!update|status|init|sync|foreach|summary)|\ remote\ (a|se|re|rm|p)
-        |\ worktree\ (add\ (\.\.|/|~)|r|p)|\ (checkout|switch)\ (.*\ )?(-\w*[fCB]|\.|--
-        |\S+/|\S+\.\w{{1,4}})(\ |$)|\ restore\ (?!.*--staged)|\ grep\ (.*\ )?-\w*O|\ fetch\ (.*\ )?-\w*f
+        |\ worktree\ (add\ (\.\.|/|~)|r)|\ (checkout|switch)\ (.*\ )?(-\w*[fCB]|--)(\ |$)
+        |\ checkout\ (?!-b\ )(.*\ )?(\.|\S+/|\S+\.[a-z]\w{{0,3}}|[A-Z]\w*file)(\ |$)|\ restore\ (?!.*--staged)|\ grep\ (.*\ )?-\w*O|\ fetch\ (.*\ )?-\w*f
         |\ clean(?!.*\ (-[dfxXq]*n[dfxXq]*|--dry-run)(\ |$))|\ lfs\ (?!(fetch|pull|track|ls|status)\b)
         |\ rm\ (?!.*--cached)(.*\ )?(:?/|\.?/?\*?)(\ |$)|\ rebase\ (.*\ )?(-\w*[ix]|--(in|ro|auto))
         |\ config\ (?!({_CONFIG_READ})|(--local\ )?(set\ )?{_CONFIG_SAFE})|\ config\ .*{_HEADERS}""",
@@ -129,7 +130,7 @@ _DANGERS = {
         |\ -g|://|git@|git\+|\ --(global|location|reg|user|script|node))|^\ (set\ |\0)|\ init\ (?!-\S+$).|\ config\ get.*{_HIDES}""",
     "npm": r"^\ exec\ ",
     "pip uv poetry pdm pipenv hatch rye pixi": r"""^(\ -\S+)*\ (\0|publish|config|self|tool|upload|x
-        |python\ install|cache|global)(\ |$)|\ -[if]\ |://|git@|\ --(index|extra-index|find-links|trusted|user|break|root
+        |python\ install|cache|global)(\ |$)|(?<!\ show)\ -[if]\ |://|git@|\ --(index|extra-index|find-links|trusted|user|break|root
         |proxy|system)""",
     "cargo go composer bundle": r"""^\ \0|\ (login|logout|owner|yank|publish|deploy|self-update|global
         |create-project|binstall)(\ |$)|\ --(global|config|git|registry)|\ --?(exec|toolexec|vettool)""",
@@ -152,6 +153,9 @@ _DANGERS = {
     "objdump nm size cloc javap": r"--plugin|--extract|--config|\ -J|--sql",
     "xmllint": r"--(shell|noent|dtd|valid|xinclude|path|load)",
     "jar": r"\ -J|\ @",
+    "lerna nx ng mkdocs changeset vsce ovsx flit": r"^\ (\S*publish|\S*deploy|release)(\ |$)",
+    "pre-commit husky lefthook": r"^\ (un)?(install|init)(\ |$)",
+    "hostname": r"\ (?!-)|\ -\w*[Fb]",
     "kill": r"^(?!(\ -\w+|\ -s\ \w+)?(\ %[\w%+-]*)+$|\ -l|\ -0\ )",
 }  # fmt: skip
 

@@ -102,7 +102,7 @@ class _Script:
                 words.append("=".join(self._assignment(part)))
             elif part.type == "file_redirect":
                 words += self.visit_redirect(part)
-            elif part.type in _BESIDE:
+            elif part.type in _BESIDE or (part.type == "subshell" and words == ["time"]):
                 self.walk(part)
             else:
                 words += self._expand(part)
@@ -165,6 +165,10 @@ class _Script:
 
     def visit_assignment(self, node: Node) -> None:
         name, value = self._assignment(node)
+        # Before `read` it holds for this one command, and says only how that splits a line.
+        reader = node.parent and node.parent.child_by_field_name("name")
+        if name == "IFS" and reader is not None and text_of(reader) == "read":
+            return
         self.findings.append(rate_variable(name, value))
         if name in self._settled and is_plain(node) and always_runs(node):
             self._values[name] = plain_values([value])[0]

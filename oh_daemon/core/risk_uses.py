@@ -43,6 +43,26 @@ _USES = (
     ("gh glab", "fetch", r"^\ \w+\ (clone|download|checkout)\b"),
     ("kill", "text", r"^\ (-l.*|-0(\ [%\d\0]\S*)+)$"),
     ("set", "text", r"^(\ ([-+][BCEefhmTuvx]*o?|pipefail|errexit|nounset|xtrace|nullglob))+$"),
+    ("ulimit", "text", r"^(\ -[a-zA-Z]+)*$"),
+    ("systemctl", "text",
+     r"^(\ --(user|no-pager|failed))*\ (status|is-\w+|list-\S+|show|cat)(\ |$)"),
+    ("service", "text", r"^\ \S+\ status$"),
+    ("ip", "text", r"^(\ -\w+)*\ (a|addr|address|l|link|r|route|n|neigh)(\ (show|list|ls).*)?$"),
+    ("ifconfig mount alias", "text", r"^(\ -[al])?$"),
+    ("dig nslookup host ping traceroute whois", "ask", r"^[^\0]*$"),
+    ("nc ncat netcat", "ask",
+     r"^(\ -[vnu46]*z[vnu46]*|\ -[vnu46]+|\ -w\ ?\d+)+\ [\w.-]+\ [\d-]+$"),
+    ("rsync", "write",
+     r"^(?!.*(:|\ -[^-\ ]*[eM]|--(rsh|rsync-p|files-from|daemon|remove|del|info)))"),
+    ("dd", "write", r"^(\ (if|of|bs|count|status|seek|skip|conv|iflag|oflag)=\S+)+$"),
+    ("gpg", "read", r"^\ (--verify|--list-(public-)?keys|--list-sigs|--fingerprint)(\ |$)"),
+    ("openssl", "text", r"^\ rand(\ -(hex|base64))?\ \d+$"),
+    ("nvm pyenv rbenv asdf mise volta", "text", r"^\ (versions?|current|list|ls|which)(\ |$)"),
+    ("nvm pyenv rbenv asdf", "act", r"^\ (use|local|shell)\ "),
+    ("firebase vercel netlify wrangler serverless sls cdk sam packer vagrant", "run",
+     r"^\ (dev|build|synth|diff|local|emulators:\S+|validate|package|fmt|ls|list|status)(\ |$)"),
+    ("gem", "run", r"^\ build\ "),
+    ("pg_dump mysqldump mongodump", "fetch", ""),
     ("perl", "read", rf"^(\ -[np]+)?\ -[np]+e\ {_PERL_STEP}(\ [^-]\S*)*$"),
     ("perl", "write", rf"^(\ -[npi0]+(\.\w+)?)*\ -[npi0]*e\ {_PERL_STEP}(\ [^-]\S*)*$"),
     ("sqlite3", "read", rf"\ -readonly(\ -\w+)*\ [^-]\S*\ {SELECT}"),
@@ -51,8 +71,8 @@ _USES = (
     ("php", "read", r"^\ -l(\ [^-]\S*)+$"),
     ("ruby perl", "run", r"^\ -\w*c\ [^-]\S*$"),
     ("node", "read", r"^\ (-c|--check)\ [^-]\S*$"),
-    ("node ruby php java perl bundle gem kotlin", "text", r"^\ --?v(ersion)?$"),
-    ("go npm terraform tofu helm git composer", "text", r"^\ -{0,2}version(\ -json)?$"),
+    ("node npm ruby php java perl bundle gem kotlin", "text", r"^\ --?v(ersion)?$"),
+    ("go npm terraform tofu helm git composer", "text", r"^\ -{0,2}version(\ -json|\ --short)?$"),
     ("rustc gcc g++ clang cargo cmake", "text", r"^\ (--version|-V|-vV|--list)(\ --verbose)?$"),
     ("kubectl", "text", r"^\ (version\ .*--client|config\ (current|get)-contexts?)"),
     ("terraform tofu", "read", r"^\ fmt(\ -(diff|recursive|list=\w+))*\ -(check|write=false)"),
@@ -95,13 +115,15 @@ _INNER = {
     "git": rf"^({GIT_OPTION})*+\ (bisect\ run|submodule\ foreach(\ --\w+)*)\ ",
 }
 
-_WIPES = re.compile(
-    r"""\ (db:(drop|reset|purge|wipe)|migrate:(fresh|reset)|ecto\.(drop|reset)|schema:drop|reset_db
-    |(doctrine:)?database[:\ ]drop|manage\.py\ (sql)?flush)(\ |$|:)|\ migrate\ reset|--force-reset
-    |\ downgrade\ base""",
-    re.VERBOSE,
-)
-"""Tasks of many frameworks that delete what is in a database."""
+# Tasks of many frameworks, whichever program runs them.
+_TASKS = (
+    ("deletes what is in a database", r"""\ (db:(drop|reset|purge|wipe)|migrate:(fresh|reset)
+        |ecto\.(drop|reset)|schema:drop|reset_db|(doctrine:)?database[:\ ]drop
+        |manage\.py\ (sql)?flush)(\ |$|:)|\ migrate\ reset|--force-reset|\ downgrade\ base"""),
+    ("runs code that stands in the command",
+     r"""\ runner\ (?![\w./-]+\.rb(\ |$))|\ tinker\ .*--execute
+        |\ shell\ (.*\ )?(-c|--command)"""),
+)  # fmt: skip
 
 
 @cache
@@ -131,5 +153,12 @@ def find_inner(name: str, args: Sequence[str]) -> Sequence[str]:
     return args[match[0].count(" ") - 1 :] if match else ()
 
 
-def wipes_database(args: Sequence[str]) -> bool:
-    return _WIPES.search(join_words(args)) is not None
+def find_task(args: Sequence[str]) -> str | None:
+    """Return what a task of high risk does that these arguments name."""
+    joined = join_words(args)
+    return next((task for task, words in _tasks() if words.search(joined)), None)
+
+
+@cache
+def _tasks() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((task, re.compile(words, re.VERBOSE)) for task, words in _TASKS)
