@@ -437,6 +437,16 @@ def test_log_follows_a_conversation_while_it_runs(world: World) -> None:
     assert (ran.code, ran.err) == (130, "")
 
 
+def test_list_tells_what_runs_from_what_was_killed(world: World) -> None:
+    world.script(hang())
+    process = begin(world, "run", "Do it")
+    world.llm.wait_for_requests(1, 60)
+    assert "  running  " in run(world, "list").out
+    end(process, signal.SIGKILL)
+    assert "  stopped  " in run(world, "list").out
+    assert [listed["status"] for listed in events(run(world, "list", "--json"))] == ["stopped"]
+
+
 def test_list_and_usage_show_the_newest_first_and_the_cost_also_as_json(world: World) -> None:
     assert "No conversations" in run(world, "list").out
     cached = {"prompt_tokens": 1000, "completion_tokens": 5, "cost": 0.25}

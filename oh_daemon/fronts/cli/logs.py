@@ -31,6 +31,8 @@ from oh_daemon.store.forks import write_fork
 from oh_daemon.store.log_scan import LOG_NAME, read_log
 from oh_daemon.workspace.spawner import Spawner
 
+_AT_WORK = frozenset({"running", "pausing", "interrupting"})
+
 
 def print_log(folder: Path, start_of_id: str, *, as_json: bool, follow: bool) -> None:
     """Print a log; with `follow`, go on as it grows until Ctrl-C."""
@@ -65,8 +67,12 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
 
 def print_list(folder: Path, *, as_json: bool) -> None:
     """Print one conversation per line, newest first."""
-    listed = [summary for catalog in catalogs_of(folder) for summary in catalog.summaries()]
-    found = [summary for summary in listed if summary.get("parentId") is None]
+    listed = [
+        {**summary, "status": _status(summary, catalog)}
+        for catalog in catalogs_of(folder)
+        for summary in catalog.summaries()
+    ]
+    found: list[Json] = [each for each in listed if each.get("parentId") is None]
     if as_json:
         for summary in found:
             _print_json(summary)
@@ -84,6 +90,12 @@ def print_list(folder: Path, *, as_json: bool) -> None:
     Console(highlight=False, markup=False).print(
         table if found else "No conversations in this folder yet."
     )
+
+
+def _status(summary: Json, catalog: Catalog) -> str:
+    """Return the status of the log; `stopped` if its process is gone without having said so."""
+    is_over = summary["status"] in _AT_WORK and not catalog.owner_of(summary["id"])
+    return "stopped" if is_over else summary["status"]
 
 
 def print_usage(folder: Path, since: str, *, as_json: bool) -> None:
