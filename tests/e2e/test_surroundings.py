@@ -64,6 +64,13 @@ def test_the_name_of_a_folder_cannot_speak_for_the_command(world: World) -> None
     assert "has a name that is not UTF-8; rename it" in refused.err
 
 
+def test_tools_are_served_over_pipes_only_and_a_person_is_told(world: World) -> None:
+    for how in ("</dev/null", ">served", "<&-"):
+        ran = run(world, "mcp", how=how)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert "another agent starts this command" in ran.err
+
+
 def test_a_way_out_is_said_once(world: World) -> None:
     (world.project / ".openhands").mkdir()
     (world.project / ".openhands/conversations").write_text("")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import threading
 from pathlib import Path
 
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.fronts.door import knock
 from oh_daemon.fronts.lsp.stdio import claim_stdio
@@ -25,7 +27,8 @@ _AT_ONCE = 1 << 16
 
 
 def serve_mcp(folder: Path) -> int:
-    """Serve one client until it hangs up."""
+    """Serve one client until it hangs up. Raises `InvalidParamsError` when there is none."""
+    _require_client()
     inbound, outbound = claim_stdio()
     places = Places.of_user(os.environ)
     peer = knock(places.doors, folder)
@@ -41,6 +44,15 @@ def serve_mcp(folder: Path) -> int:
         shared.spawner.close()
         shared.commit.close()
     return 0
+
+
+def _require_client() -> None:
+    modes = [os.fstat(descriptor).st_mode for descriptor in (0, 1)]
+    if not all(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in modes):
+        raise InvalidParamsError(
+            "another agent starts this command, with pipes as stdin and stdout; add it to the MCP "
+            "servers in that agent's settings"
+        )
 
 
 def _pass_on(peer: socket.socket, inbound: int, outbound: int) -> None:
