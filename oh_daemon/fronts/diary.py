@@ -49,11 +49,23 @@ def _in_file(path: Path) -> list[logging.Handler]:
     """Return what logs to the file; nothing if it cannot be opened, which is said."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600))
-        return [RotatingFileHandler(path, maxBytes=_MAX_BYTES, backupCount=_N_OLD_FILES)]
+        _make_private(path)
+        handler = RotatingFileHandler(path, maxBytes=_MAX_BYTES, backupCount=_N_OLD_FILES)
     except OSError as exc:
         sys.stderr.write(f"oh-daemon: no log file {path}: {exc.strerror}\n")
         return []
+    handler.rotator = _rotate
+    return [handler]
+
+
+def _make_private(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600))
+
+
+def _rotate(full: str, old: str) -> None:
+    """Make room for the next file here, since the handler would leave its mode to the umask."""
+    Path(full).replace(old)
+    _make_private(Path(full))
 
 
 def _log_to(handlers: list[logging.Handler], level: str, masker: Masker) -> None:
