@@ -235,7 +235,8 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     assert client.wait_for(lambda m: m.get("method") == "approval/request", nth=2)
     assert client.request("approval/list")["pending"] == [asked]
     for each in (parent, child):
-        assert client.request("conversation/open", {"conversationId": each})["pending"] == [asked]
+        for method in ("approval/list", "conversation/open"):
+            assert client.request(method, {"conversationId": each})["pending"] == [asked]
     answer = {"approvalId": asked["id"], "digest": asked["digest"], "optionId": "reject"}
     client.request("approval/respond", {**answer, "feedback": "not that one"})
     wait_for_end(client, parent)

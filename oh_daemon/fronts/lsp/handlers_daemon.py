@@ -30,7 +30,7 @@ from oh_daemon.fronts.lsp.daemon import (
     parse_folder,
 )
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.sub_agents import agents_in
+from oh_daemon.fronts.sub_agents import agents_in, sub_agents_of
 from oh_daemon.fronts.toolbox import render_tool_info
 from oh_daemon.fronts.wiring import Live, Recipe, Shared, Workbench
 from oh_daemon.store.memory_log import MemoryLog
@@ -41,10 +41,14 @@ _HIDDEN = "***"
 
 @on_open_if_named
 def approval_list(daemon: Daemon, live: Live | None, _params: object) -> m.ApprovalListResult:
-    found: list[Approval] = []
-    for asking in [live] if live else daemon.conversations.all_live():
-        with asking.conversation.changed:
-            waiting = asking.conversation.state.approvals.values()
+    conversations, found = daemon.conversations, list[Approval]()
+    if live is None:
+        asking = [each.conversation for each in conversations.all_live()]
+    else:
+        asking = [live.conversation, *sub_agents_of(conversations, live.id)]
+    for each in asking:
+        with each.changed:
+            waiting = each.state.approvals.values()
             found.extend(Approval.model_validate(approval) for approval in waiting)
     return m.ApprovalListResult(pending=tuple(found))
 
