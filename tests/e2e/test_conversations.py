@@ -22,6 +22,7 @@ def test_a_start_says_everything_and_happens_once_per_request_id(world: World) -
         "options": {"approval": "askAlways", "mode": "plan"},
         "metadata": {"ticket": 7},
         "maxSteps": 3,
+        "folders": [world.project.as_uri(), str(world.project)],
         "maxCostUsd": 2.5,
         "instructions": "Speak like a pirate.",
         "tools": {"allow": ["think", "finish", "todo"], "deny": ["todo"]},

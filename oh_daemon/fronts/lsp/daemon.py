@@ -61,7 +61,7 @@ class Daemon:
         """
         if named is None:
             return list(self.documents.folders())
-        return [parse_folder(name, "folders") for name in named]
+        return list(dict.fromkeys(parse_folder(name, "folders") for name in named))
 
     def cancel(self) -> None:
         """Cancel all work under way in every conversation, without waiting for its end."""
