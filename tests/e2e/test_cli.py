@@ -139,7 +139,9 @@ def test_the_task_can_come_from_stdin(world: World) -> None:
         (("run", "--autoresume"), 'oh-daemon run "task"'),
         (("log", "abc"), "`oh-daemon list"),
         (("log",), "Missing argument 'ID'"),
-        (("nonsense",), "No such command 'nonsense'"),
+        (("lst",), "No such command 'lst'. Did you mean 'list'; see"),
+        (("usage", "--since", "yesterday"), "--since yesterday: a day is written as 2026-11-21"),
+        (("export", "x", "--format", "pdf"), "'--format': 'pdf' is not one of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -505,7 +507,9 @@ def test_help_is_plain_and_names_every_command(world: World) -> None:
     ran = run(world, "--help")
     for name in ("run", "demo", "log", "list", "usage", "doctor"):
         assert re.search(rf"^  {name} ", ran.out, re.MULTILINE)
-    assert "api-key" not in run(world, "run", "--help").out
+    assert ran.out.count("...") == 1, "no description is cut"
+    assert "api-key" not in run(world, "run", "-h").out
+    assert re.fullmatch(r"oh-daemon \d+\.\d+\.\d+\n", run(world, "--version").out)
 
 
 def test_lines_wrap_below_their_indentation_on_a_narrow_terminal(world: World) -> None:

@@ -6,6 +6,7 @@ A command returns the exit code of the process; an error is reported in one line
 from __future__ import annotations
 
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +20,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 Folder = Annotated[
     Path,
@@ -47,7 +49,7 @@ def run() -> None:
     except TyperException as exc:
         context = getattr(exc, "ctx", None)
         command = context.command_path if context else "oh-daemon"
-        text = " ".join(exc.format_message().split()).rstrip(".")
+        text = " ".join(exc.format_message().replace("Value error, ", "").split()).rstrip(".?")
         code = _complain(f"{text}; see `{command} --help`", _USAGE)
     except DaemonError as exc:
         code = _complain(exc.with_hint, _NO_MODEL if isinstance(exc, ModelError) else _USAGE)
@@ -78,6 +80,23 @@ def _refuse_key(value: str | None) -> None:
         )
 
 
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - slow.
+
+        sys.stdout.write(f"oh-daemon {version('oh-daemon')}\n")
+        raise typer.Exit
+
+
+def _check_day(day: str) -> str:
+    if day:
+        try:
+            date.fromisoformat(day)
+        except ValueError:
+            raise InvalidParamsError(f"--since {day}: a day is written as 2026-11-21") from None
+    return day
+
+
 @app.callback()
 def serve(
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve an editor; the default.")] = False,
@@ -85,6 +104,10 @@ def serve(
         str | None,
         typer.Option(metavar="FILE", help="Also write every message to FILE, as JSON lines."),
     ] = None,
+    version: Annotated[  # noqa: ARG001 - see its callback.
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
 ) -> None:
     """A software agent inside your own editor. Without a command: serve an editor on stdio."""
     # `__main__` handles a plain `--stdio` or `--record`; here they came before a command.
@@ -122,7 +145,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     max_cost: Annotated[float | None, typer.Option(help="Limit of cost in US dollars.")] = None,
     api_key: Annotated[str | None, typer.Option(hidden=True, callback=_refuse_key)] = None,  # noqa: ARG001 - always refused.
 ) -> int:
-    """Work on a task without an editor, on this machine and with your permissions."""
+    """Work on a task without an editor. It runs on this machine and with your permissions."""
     from oh_daemon.fronts.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
 
     options = {
@@ -150,7 +173,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
 def demo(
     keep: Annotated[Path | None, typer.Option(help="Keep the project, in this new folder.")] = None,
 ) -> int:
-    """Watch the daemon fix a failing test in a small project, acting as its editor."""
+    """Watch the daemon fix a failing test. This command acts as the editor of a small project."""
     from oh_daemon.fronts.cli.demo import run_demo  # noqa: PLC0415
 
     return run_demo(keep)
@@ -181,7 +204,12 @@ def list_conversations(workspace: Folder = Path(), as_json: AsJson = False) -> N
 def show_usage(
     workspace: Folder = Path(),
     since: Annotated[
-        str, typer.Option(metavar="DAY", help="First day to count (UTC), such as 2026-11-21.")
+        str,
+        typer.Option(
+            metavar="DAY",
+            callback=_check_day,
+            help="First day to count (UTC), such as 2026-11-21.",
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -199,7 +227,7 @@ def export_conversation(
         Literal["jsonl", "markdown", "html"], typer.Option("--format", help="Output format.")
     ] = "markdown",
 ) -> None:
-    """Print a whole conversation as its log, as Markdown, or as a web page."""
+    """Print a conversation as Markdown, a web page, or its log."""
     from oh_daemon.fronts.cli.logs import print_export  # noqa: PLC0415
 
     print_export(workspace, conversation, form)
@@ -214,7 +242,7 @@ def fork_conversation(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the copy.")] = None,
 ) -> None:
-    """Copy a conversation, or its first part, into a new one; print its id."""
+    """Copy a conversation, or its first part; print the copy's id."""
     from oh_daemon.fronts.cli.logs import print_fork  # noqa: PLC0415
 
     print_fork(workspace, conversation, at, title)
@@ -234,7 +262,7 @@ def roll_back(
         bool, typer.Option("--dry-run", help="Only show what would happen.")
     ] = False,
 ) -> int:
-    """Undo your last message and what the agent has done to files since."""
+    """Undo your last message and what was done to files since."""
     from oh_daemon.fronts.cli.rollback import run_rollback  # noqa: PLC0415
 
     return run_rollback(workspace, conversation, to, keep_files=keep_files, is_dry=dry_run)
@@ -242,7 +270,7 @@ def roll_back(
 
 @app.command("mcp")
 def serve_tools(workspace: Folder = Path()) -> int:
-    """Serve the file tools to other agents over MCP, with the editor's buffers if shared."""
+    """Serve the file tools to other agents over MCP. If shared, with the editor's buffers."""
     from oh_daemon.fronts.cli.mcp import serve_mcp  # noqa: PLC0415
 
     return serve_mcp(workspace)
