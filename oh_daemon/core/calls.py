@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.dialects import WORDS_ABOUT_A_CALL, in_our_words, own_name, strict_json
-from oh_daemon.core.plain_text import well_formed
+from oh_daemon.core.plain_text import is_deep, well_formed
 from oh_daemon.core.ports import Json, Tool, ToolCall, ToolSpec
 
 _MAX_REFERENCES = 5_000
@@ -103,6 +103,8 @@ def _parse_arguments(text: str) -> tuple[Json | None, str]:
     if not isinstance(value, dict):
         return None, f"The arguments are a JSON {type(value).__name__}; send one JSON object."
     args = cast("Json", value)
+    if is_deep(args):
+        return None, "The arguments are nested too deeply; send flatter ones."
     if "\\u" in text:
         # Half of a surrogate pair cannot be written to a log, to a file or in a command.
         args = json.loads(well_formed(json.dumps(args, ensure_ascii=False)))
@@ -111,12 +113,23 @@ def _parse_arguments(text: str) -> tuple[Json | None, str]:
 
 def _loaded(text: str) -> object:
     try:
-        return json.loads(text, strict=False)
+        return _decoded(text)
     except ValueError as first:
         try:
-            return json.loads(strict_json(text), strict=False)
+            return _decoded(strict_json(text))
         except ValueError:
             raise first from None
+
+
+def _decoded(text: str) -> object:
+    try:
+        return json.loads(text, strict=False, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("they are nested too deeply") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
 
 
 def _is_strict_object(text: str) -> bool:
@@ -156,6 +169,8 @@ def schema_flaw(schema: Json) -> str | None:
     """Return why this is not a valid JSON Schema, or None."""
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms.
 
+    if is_deep(schema):
+        return "it is nested too deeply"
     try:
         Draft202012Validator.check_schema(schema)
     except (SchemaError, RecursionError) as exc:

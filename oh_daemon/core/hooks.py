@@ -146,7 +146,7 @@ def read_outcome(event: HookEvent, run: HookRun) -> Outcome:
         return Outcome(context=text if is_context else "")
     try:
         return _read_answer(json.loads(text))
-    except (ValueError, TypeError, AttributeError) as exc:
+    except (ValueError, TypeError, AttributeError, RecursionError) as exc:
         return Outcome(warnings=(f"The {event} hook {run.command!r} gave no valid JSON: {exc}",))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from oh_daemon.core.plain_text import shorten, well_formed
+from oh_daemon.core.plain_text import is_deep, shorten, well_formed
 from oh_daemon.core.ports import Json, ToolResult
 from oh_daemon.core.prompt import ContextFile, render_context_file
 
@@ -34,7 +34,7 @@ _MAX_INLINE_CHARS = 32 << 10
 def presentable(result: ToolResult) -> ToolResult:
     """Return the result with content that is JSON in MCP's form and not too long."""
     content: Iterable[object] = result.content
-    meta: Any = json.loads(_rendered(result.meta))
+    meta = _loaded(_rendered(result.meta))
     parts = tuple(_part(part) for part in content)
     return replace(result, content=parts, meta=meta if isinstance(meta, dict) else {})
 
@@ -79,9 +79,15 @@ def _rendered(value: object) -> str:
     return well_formed(text)
 
 
+def _loaded(rendered: str) -> Any:
+    """Return what the log can hold: the data, or its text when it is nested too deeply."""
+    data = json.loads(rendered)
+    return rendered if is_deep(data) else data
+
+
 def _part(part: object) -> Json:
     rendered = _rendered(part)
-    match json.loads(rendered):
+    match _loaded(rendered):
         case {"type": "text", "text": str(text)} as found:
             return {**found, "text": shorten(text, MAX_TEXT_CHARS)}
         case str(text):

@@ -1,6 +1,12 @@
-"""Makes text fit for every reader: not too long, and without halves of characters."""
+"""Makes text and data fit for every reader: not too long or deep, and without half characters."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+_MAX_DEPTH = 100
+"""A log line is nested a few levels around its data, and pydantic writes at most 255."""
 
 
 def shorten(text: str, limit: int) -> str:
@@ -25,3 +31,23 @@ def clipped(line: str, limit: int) -> str:
 def well_formed(text: str) -> str:
     """Return the text with U+FFFD for each lone surrogate, which is not valid Unicode."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def is_deep(data: object) -> bool:
+    """Return whether JSON data is nested too deeply for the log."""
+    level = [data]
+    for _ in range(_MAX_DEPTH):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(data: object) -> Iterable[object]:
+    match data:
+        case dict():
+            return cast("dict[str, Any]", data).values()
+        case list():
+            return cast("list[Any]", data)
+        case _:
+            return ()

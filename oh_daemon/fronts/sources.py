@@ -14,6 +14,7 @@ from typing import Any, cast
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.settings import Layer, Merged, Settings, Source, merge_settings
 from oh_daemon.core.rules import check_rules
+from oh_daemon.workspace.files import read_plain
 from oh_daemon.workspace.spawner import SECRET_NAME
 
 SETTINGS_FILE = Path(".openhands") / "settings.json"
@@ -32,6 +33,7 @@ _LLM_VARIABLES = {
     "OH_DAEMON_BASE_URL": "baseUrl",
     "OH_DAEMON_API_VERSION": "apiVersion",
 }
+_MAX_BYTES = 1 << 20
 _NO_TEXT = frozenset({"maxSteps", "maxCostUsd", "titles"})
 
 
@@ -101,10 +103,10 @@ def _project_hooks(folder: Path, problems: list[str]) -> list[Layer]:
 def _from_file(path: Path, source: Source, problems: list[str]) -> Layer:
     """Return a file's values. An unreadable file is reported, and the stricter defaults apply."""
     try:
-        values = json.loads(path.read_text("utf-8"))
+        values = json.loads(read_plain(path, _MAX_BYTES).decode())
     except FileNotFoundError:
         return Layer(source, {})
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         problems.append(f"{source}: {path} cannot be read ({exc}); it is left out")
         return Layer(source, {})
     if not isinstance(values, dict):

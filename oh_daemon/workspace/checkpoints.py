@@ -20,7 +20,7 @@ from typing import IO
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.events import CheckpointCreated
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.files import MAX_TEXT_BYTES, parse_text
+from oh_daemon.workspace.files import MAX_TEXT_BYTES, parse_text, read_plain
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.spawner import Spawner, clean_env
 from oh_daemon.workspace.text_changes import with_newlines
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_FILES = 50_000
 _MAX_BYTES = 1 << 30
+_MAX_IGNORES_BYTES = 1 << 20
 _TIMEOUT_S = 10.0
 _LATE_S = 0.5
 """The timeout of git after an interrupt, when a turn must end soon."""
@@ -301,7 +302,7 @@ def _size_of(path: Path) -> int:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text("utf-8", "replace")
+        return read_plain(path, _MAX_IGNORES_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -60,6 +60,21 @@ def fingerprint(path: Path) -> str:
     return f"{real} {digest}"
 
 
+def read_plain(path: Path, max_bytes: int) -> bytes:
+    """Read a small file that somebody else named; follows links. Raises `OSError`.
+
+    A repository can name a device that never ends, or a pipe that nobody writes.
+    """
+    descriptor = os.open(path, _READ & ~os.O_NOFOLLOW)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a pipe must not block.
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file")
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes")
+    return data
+
+
 @dataclass(frozen=True, slots=True)
 class FileText:
     """A text file: `text` has no byte order mark, and the line ends of the file."""

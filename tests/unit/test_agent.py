@@ -217,12 +217,21 @@ ODD_RESULTS: dict[str, tuple[Callable[[], object], str]] = {
     "a text that is a number": (lambda: {"content": [{"type": "text", "text": 5}]}, '"text": 5'),
     "a resource that is none": (lambda: {"content": [{"type": "resource", "resource": 1}]}, "1"),
     "no JSON": (lambda: {"content": [{"type": "image", "data": b"\xff"}]}, "xff"),
+    "nested deeply": (lambda: {"content": [{"type": "text", "text": nested(300)}]}, "[[[["),
+    "notes nested deeply": (
+        lambda: replace(ToolResult.of("words"), meta={"a": nested(300)}),
+        "words",
+    ),
     "half a surrogate pair": (lambda: "a\ud800b", "a\ufffdb"),
     "50 MB": (lambda: "x" * 50_000_000, "[49,934,464 characters cut]"),
     "50 MB in MCP's form": (lambda: ToolResult.of("x" * 50_000_000), "characters cut]"),
     "50 MB of error": (lambda: raised(ToolError("x" * 50_000_000)), "characters cut]"),
     "the end of the program": (lambda: raised(SystemExit(3)), "probe broke: SystemExit(3)"),
 }
+
+
+def nested(depth: int) -> list[Any]:
+    return [nested(depth - 1)] if depth else []
 
 
 def raised(error: BaseException) -> NoReturn:

@@ -127,6 +127,17 @@ def test_filters_and_line_ends_of_the_project_do_not_change_what_is_kept(
     assert watched.changed() == {"old": b"a\r\nb\r\n"}
 
 
+def test_ignore_files_that_are_none_hold_nothing_up(tmp_path: Path, spawner: Spawner):
+    folder = committed(tmp_path / "folder")
+    (folder / ".git/info/exclude").unlink(missing_ok=True)
+    for name in (folder / ".git/info/exclude", tmp_path / "ignores"):
+        os.mkfifo(name)
+    git(folder, "config", "core.excludesFile", str(tmp_path / "ignores"))
+    watched = Watched(tmp_path, spawner, folder)
+    (folder / "old").write_bytes(b"new")
+    assert watched.changed() == {"old": b"old\n"}
+
+
 def test_a_huge_file_is_left_out_and_said(tmp_path: Path, spawner: Spawner):
     (tmp_path / "folder").mkdir()
     with (tmp_path / "folder/huge").open("wb") as file:

@@ -17,6 +17,10 @@ def listed(name: str = "price", **more: Any) -> Json:
     return {"name": name, "description": "", "inputSchema": {"type": "object"}, **more}
 
 
+def nested(depth: int) -> Json:
+    return {"properties": {"a": nested(depth - 1)} if depth else {}}
+
+
 def offer(*tools: Json, seen: Offer | None = None) -> Offer:
     return choose_tools("shop", SETTINGS, tools, seen.digests if seen else {})
 
@@ -26,6 +30,7 @@ def offer(*tools: Json, seen: Offer | None = None) -> Offer:
     [
         (listed("other", inputSchema="no schema"), "it has no name or no input schema"),
         (listed("other", inputSchema={"properties": 3}), "its input schema is none"),
+        (listed("other", inputSchema=nested(150)), "nested too deeply"),
         (listed("other", description="x" * 70_000), "longer than 64 KiB"),
         (listed("price"), "another tool has this name"),
         (listed("", description="nameless"), "it has no name"),

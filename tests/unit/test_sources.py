@@ -1,6 +1,7 @@
 """Settings from files and variables, and what is reported of those that are ignored."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,28 @@ def test_what_is_wrong_with_a_settings_file_is_told_once(tmp_path: Path) -> None
     file.write_text('{"maxStep": 5}')
     problems = SettingsSources({}, file).merged().problems
     assert problems == ("user: unknown setting 'maxStep'; did you mean 'maxSteps'?",)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a folder", "too large", "nested"])
+def test_what_a_repository_has_in_place_of_settings_holds_nothing_up(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / ".openhands/settings.json"
+    path.parent.mkdir()
+    match kind:
+        case "a pipe":
+            os.mkfifo(tmp_path / "pipe")
+            path.symlink_to("../pipe")
+        case "a folder":
+            path.mkdir()
+        case "too large":
+            path.write_text('{"maxSteps": 5}' + " " * (1 << 20))
+        case _:
+            path.write_text("[" * 100_000)
+    merged = SettingsSources({}, tmp_path / "none").merged(tmp_path)
+    [problem] = merged.problems
+    assert "cannot be read" in problem
+    assert merged.settings.max_steps == 100
 
 
 @pytest.mark.parametrize(
