@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from rich.console import Console
 
-from oh_daemon.contract.items import StopReason
+from oh_daemon.contract.items import PauseReason, StopReason
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.render import Progress
 
@@ -50,3 +50,18 @@ def test_every_end_of_a_turn_has_words_for_people(reason: StopReason) -> None:
     said = printed({"event": {"type": "turn.completed", "turn": turn}})
     assert not said.startswith(f"\n{reason} ")
     assert "Completed" not in said
+
+
+@pytest.mark.parametrize("reason", get_args(PauseReason))
+def test_every_pause_has_words_for_people(reason: PauseReason) -> None:
+    said = printed({"event": {"type": "turn.paused", "reason": reason}})
+    assert said.startswith("\nPaused: ")
+    assert f" {reason}" not in said
+
+
+def test_a_call_that_failed_says_so_in_words_for_people() -> None:
+    item: Json = {"kind": "toolCall", "tool": "probe", "status": "failed", "reason": "unknownTool"}
+    record = {"event": {"type": "item.completed", "item": item}}
+    assert printed(record) == "\n• probe  unknownTool\n"
+    item["content"] = [{"text": "There is no tool 'probe'.\nMore."}]
+    assert printed(record) == "\n• probe  failed: There is no tool 'probe'.\n"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from oh_daemon.contract.items import StopReason
+from oh_daemon.contract.items import PauseReason, StopReason
 from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 
@@ -38,6 +38,16 @@ _ENDS: dict[StopReason, str] = {
     "hook": "Stopped by a hook",
     "cancelled": "Interrupted",
     "error": "Failed",
+}
+
+_PAUSES: dict[PauseReason, str] = {
+    "user": "somebody asked for it",
+    "budget": "a limit of cost or steps is reached",
+    "network": "the model cannot be reached",
+    "rateLimit": "the provider takes no more requests for now",
+    "storage": "the log cannot be written",
+    "daemonRestarted": "its process had ended",
+    "stuck": "the agent went in circles",
 }
 
 
@@ -196,7 +206,8 @@ def _duration(item: Json) -> str:
 
 def _failure(item: Json) -> str:
     first = _content(item).splitlines()[:1]
-    return ": ".join([item.get("reason") or item["status"], *first])
+    # The reason is a word for programs; what stands in the content says it for people.
+    return ": ".join([item["status"], *first]) if first else item.get("reason") or item["status"]
 
 
 def _content(item: Json) -> str:
@@ -239,7 +250,7 @@ def _turn(event: Json) -> Iterator[Text]:
 
 
 def _paused(event: Json) -> Iterator[Text]:
-    yield _text(f"\nPaused: {event['reason']}", "yellow")
+    yield _text(f"\nPaused: {_PAUSES.get(event['reason'], event['reason'])}", "yellow")
 
 
 def _rolled_back(event: Json) -> Iterator[Text]:
