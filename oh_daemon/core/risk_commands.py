@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from oh_daemon.contract.items import Risk
@@ -61,7 +60,7 @@ def rate_words(command: Words) -> Iterator[Finding]:
 
 _ASKS_ITSELF = (["--version"], ["--help"], ["-V"])
 _SYNTAX = re.compile(
-    r"[{}!]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
+    r"[{}!-]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
 )
 """Words that name no program: where the grammar sees a command, bash reads something else."""
 
@@ -77,7 +76,7 @@ def _rate_tool(path: str, command: Words) -> Iterator[Finding]:
 
 def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     args, ground, _ = command
-    inner = find_inner(program, args)
+    inner = _operands(program, find_inner(program, args))
     own = args[: len(args) - len(inner)]
     effect, why = find_effect(program, own)
     if effect != "low":
@@ -100,9 +99,11 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     if len(inner) == 1 and " " in inner[0]:
         yield from command.rate_code(inner[0], ground)
     else:
-        yield from rate_words(command._replace(words=_operands(program, inner)))
+        yield from rate_words(command._replace(words=inner))
+    texts = args if kind == "unknown" else [arg for arg in args if re.match(r"[A-Z_]+=", arg)]
+    yield from _rate_texts(texts if kind in ("run", "unknown") else (), command)
     if kind == "unknown":
-        yield from _rate_guess(command)
+        yield from _rate_guess(program, command)
 
 
 def _rate_folders(program: str, kind: str, command: Words) -> Iterator[Finding]:
@@ -120,17 +121,24 @@ _TOUCHES: dict[str, Use] = {
 """What programs of a kind do with the paths that they get; the others read."""
 
 
-def _rate_guess(command: Words) -> Iterator[Finding]:
-    """Rate what a program that nobody knows may run: a known one, or a text in its arguments."""
+def _rate_texts(args: Sequence[str], command: Words) -> Iterator[Finding]:
+    """Rate texts that a program may hand to a shell: `CC='sh -c id'`, or a whole argument."""
+    for arg in args:
+        text = re.sub(r"^[A-Z_]+=", "", arg)
+        name, is_text, _ = text.partition(" ")
+        if is_text and find_program(bare_name(name))[1] not in ("unknown", "text"):
+            yield from command.rate_code(text, command.ground)
+
+
+def _rate_guess(program: str, command: Words) -> Iterator[Finding]:
+    """Rate what a program that nobody knows may do: run a known one, or publish something."""
     args = command.words
+    if {"publish", "deploy"} & {*args}:
+        yield Finding("high", f"{program} may publish something")
     inner = (n for n, arg in enumerate(args) if arg != "." and find_program(arg)[1] != "unknown")
     guess = tuple(args[next(inner, len(args)) :])
     for found in rate_words(command._replace(words=guess)):
         yield found._replace(words=()) if found.words == guess else found
-    for arg in args:
-        name, is_text, _ = arg.partition(" ")
-        if is_text and find_program(bare_name(name))[1] not in ("unknown", "text"):
-            yield from command.rate_code(arg, command.ground)
 
 
 def _rate_names(args: Sequence[str], *, are_given: bool) -> Iterator[Finding]:
@@ -143,8 +151,9 @@ def _rate_names(args: Sequence[str], *, are_given: bool) -> Iterator[Finding]:
 
 def _operands(program: str, args: Sequence[str]) -> Sequence[str]:
     """Return the arguments from the first that is neither an option nor the value of one."""
+    signs = ("-", "+") if find_program(program)[1] == "shell" else "-"
     index = 0
-    while index < len(args) and args[index].startswith("-") and len(args[index]) > 1:
+    while index < len(args) and args[index].startswith(signs) and len(args[index]) > 1:
         if args[index] == "--":
             return args[index + 1 :]
         letter = "" if args[index].startswith("--") else args[index][-1]
@@ -184,7 +193,9 @@ def _searched(program: str, command: Words) -> Iterator[Finding]:
     args, ground, _ = command
     writes = find_effect(program, args)[0] == "medium" and "-delete" in args
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
-    found = UNKNOWN if _WIDENS & {*args} else _found(args[:end])
+    # A path that is left out makes what is found no wider.
+    wider = re.sub(r" (-not|!) -(i|whole)?(path|name) \S+", "", " ".join(args)).split(" ")
+    found = UNKNOWN if _WIDENS & {*wider} else _found(args[:end])
     yield from rate_paths(args[:end], ground, "write" if writes else "read")
     for start, arg in enumerate(args, 1):
         if arg in ("-exec", "-execdir"):
@@ -201,13 +212,17 @@ def _put(found: str, word: str) -> str:
 def _found(args: Sequence[str]) -> str:
     """Return a pattern for what find finds by name in one place, or `UNKNOWN`."""
     first = next((n for n, arg in enumerate(args) if arg.startswith("-")), len(args))
-    names = [value for arg, value in pairwise(args) if arg in ("-name", "-iname")]
+    names = [
+        value
+        for before, arg, value in zip(("", *args), args, args[1:], strict=False)
+        if arg in ("-name", "-iname") and before not in ("-not", "!")
+    ]
     if first > 1 or len(names) != 1 or not _NARROW.search(names[0]):
         return UNKNOWN
     return f"{args[0] if first else '.'}/{names[0]}"
 
 
-_WIDENS = {"-o", "-or", "-not", "!", ",", "(", "-L", "-H", "-P"}
+_WIDENS = {"-o", "-or", "-not", "!", ",", "(", "-L", "-H", "-P", "-path", "-wholename", "-regex"}
 _NARROW = re.compile(r"^(?!.*\.(ya?ml|json|toml|sh|md|cfg|pth)$).*\w")
 """Names of which none is likely in folders that steer builds, editors or agents."""
 
@@ -218,6 +233,9 @@ def _interpreted(program: str, command: Words) -> Iterator[Finding]:
     operands = _operands(program, args)
     flags = "".join(re.findall(r" -(\w+)", " " + " ".join(args[: len(args) - len(operands)])))
     is_shell = find_program(program)[1] == "shell"
+    module = re.search(r"(?: |^)-[bBdEiIOqsSuvx]*m([a-zA-Z][\w.]+)(?: |$)", " ".join(args))
+    if program == "python" and module:
+        flags, operands = "m", [module[1], *operands]
     if program in ("eval", "trap", "watch") or (is_shell and "c" in flags):
         is_later = program in ("trap", "watch")
         yield Finding("medium" if is_later else "low", f"{program} runs text as a command")
@@ -253,7 +271,7 @@ _NESTED: dict[str, Callable[[str, Words], Iterator[Finding]]] = {
 
 def _rate_script(path: str, ground: Ground) -> Iterator[Finding]:
     """Rate a program that is a file: code of the project, unless it comes from elsewhere."""
-    if path == "-" or UNKNOWN in path or path.startswith("/dev"):
+    if path == "-" or UNKNOWN in path or path.startswith("/dev") or "://" in path:
         yield _UNSEEN
     elif ground.place(path, writing=False) != "inside":
         yield Finding("high", f"runs {path} from outside the workspace")

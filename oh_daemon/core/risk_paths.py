@@ -23,24 +23,26 @@ _SECRET = re.compile(
     r"""^/(dev/|root|etc/(g?shadow|passwd|sudoers|ssl/private)|(var/)?run/(secrets|.*\.sock)
       |proc/(kcore|kmem|sysrq-trigger)|proc/[^/]+/.*(environ|root|mem|maps|cwd|fd|exe)
       |~[^/]*/\.)
-    | /(\.env(?!\.(example|sample|template|dist|defaults?)(/|$))([._-][^/]*)?|[^/]+\.env|\.envrc
+    | /(\.env(?!\.(example|sample|template|dist|defaults?)(/|$))([._~-][^/]*)?|[^/]+\.env|\.envrc
       |id_(rsa|dsa|ecdsa|ed25519)[^/]*(?<!\.pub)|authorized_keys|keyrings|wallet\.dat
       |[^/]+\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|tfstate|tfvars|gpg|age)
       |[._](netrc|pgpass|htpasswd|git-credentials|npmrc|pypirc|my\.cnf|s3cfg|boto|dockercfg)
       |\.(ssh|gnupg|aws|azure|kube|docker|password-store|mozilla|thunderbird)|\.[^/]*_history
-      |(service[-_]?account|firebase)[^/]*\.json|\.git/config)(/|$)
+      |(service[-_]?account|firebase)[^/]*\.json|\.git/config)(~|\.(bak|old|orig|save|swp))?(/|$)
     | /\.?((client_?)?secrets?|credentials?|tokens?|passw(or)?ds?)
       (\.(txt|json|ya?ml|toml|ini|enc))?$""",
     re.VERBOSE,
 )
 _PROTECTED = re.compile(
     r"""/(\.(git|github|gitlab|circleci|vscode|idea|devcontainer|husky|openhands|agents|claude|cursor
-      |codex|githooks|zed|gemini|windsurf|direnv|hg|svn|buildkite|cargo|mise\.toml|tool-versions
+      |codex|githooks|zed|gemini|windsurf(rules)?|continue|roo[^/]*|kilocode[^/]*|opencode|amazonq|junie
+      |aider[^/]*|direnv|hg|svn|buildkite|gitea|forgejo|woodpecker|semaphore|cargo|mvn|mise\.toml|tool-versions
       |gitmodules|gitattributes|gitconfig|mcp\.json
-      |yarnrc[^/]*|gitlab-ci[^/]*|travis\.yml|pre-commit-config\.ya?ml|cursorrules|clinerules|vimrc
-      |exrc|nvim\.lua|inputrc|curlrc|wgetrc|gdbinit|bash[^/]*|zsh[^/]*|profile)
+      |yarnrc[^/]*|gitlab-ci[^/]*|(travis|drone|woodpecker|appveyor)\.ya?ml|pnpmfile\.[^/]+|pre-commit-config\.ya?ml|devcontainer\.json
+      |lefthook\.ya?ml|cursorrules|clinerules|vimrc
+      |exrc|nvim(rc|\.lua)|inputrc|curlrc|wgetrc|gdbinit|bash[^/]*|zsh[^/]*|profile)
     |(agents|claude|gemini|openhands|skill|copilot-instructions)\.md|codeowners|jenkinsfile
-    |(azure-pipelines|appveyor|bitbucket-pipelines|lefthook)\.ya?ml|pip\.conf|crontab|mcp\.json
+    |(azure-pipelines|appveyor|bitbucket-pipelines|cloudbuild|buildspec|lefthook)\.ya?ml|mise\.toml|pip\.conf|crontab|(mcp|opencode)\.jsonc?
     |(site|user)customize\.py|[^/]+\.(pth|code-workspace|lockb?|lockfile)|go\.sum
     |(package-lock|npm-shrinkwrap)\.json|pnpm-lock\.yaml)(/|$)""",
     re.VERBOSE,

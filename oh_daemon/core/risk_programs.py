@@ -53,38 +53,38 @@ _PROGRAMS: dict[str, str] = {
         vue-tsc ng knip nyc c8 rspec rubocop phpunit phpstan psalm pint pest php-cs-fixer
         ctest pre-commit husky lefthook changeset vsce ovsx flit gofmt goimports golangci-lint
         staticcheck rustfmt clang-format clang-tidy cppcheck stylua luacheck shfmt ktlint
-        swiftlint alembic flask uvicorn gunicorn django-admin mkdocs sphinx-build ldd protoc
-        buf""",
+        swiftlint alembic flask uvicorn gunicorn django-admin flutter dart pod xcodebuild
+        mkdocs sphinx-build ldd protoc buf""",
     "write": """mkdir touch tee rmdir split csplit gzip gunzip bzip2 xz unxz zstd truncate
         patch cp mv ln install rm unlink chmod tar zip unzip 7z jar mkfifo rename dos2unix
         ctags""",
     "fetch": "curl wget",
     "code": """python pypy ipython node bun deno tsx ts-node perl ruby php lua luajit rscript
-        julia tclsh expect elixir groovy irb osascript gdb guile sbcl ghci pwsh powershell cmd
-        nu xonsh""",
+        julia tclsh expect elixir groovy irb osascript gdb guile sbcl ghci nu xonsh""",
     "shell": "sh bash zsh dash ksh ash fish csh tcsh source . eval trap watch",
     "find": "find",
     "wrap": """env timeout nice ionice stdbuf time nohup exec command builtin busybox xargs
         npx bunx uvx cross-env caffeinate flock""",
-    "high": """parallel coproc alias unalias hash enable bind complete disown at batch crontab
-        systemctl service launchctl setsid screen tmux loginctl pm2 history fc shred wipe srm
-        dd mkfs fdisk parted wipefs shutdown reboot halt poweroff init pkill killall fuser
-        sudo doas su pkexec runuser gosu sg newgrp systemd-run chroot unshare nsenter setpriv
-        setcap setfacl passwd chpasswd chsh useradd userdel usermod groupadd visudo insmod
-        rmmod modprobe sysctl mknod losetup cryptsetup swapoff mount umount iptables nft ufw
-        pfctl firewall-cmd nmcli route chattr chown chgrp nc ncat netcat telnet ssh scp sftp
-        ftp socat websocat grpcurl rsync rclone mosh sshpass ssh-copy-id ssh-keygen ssh-add
-        ssh-agent nmap dig nslookup host ping traceroute whois mail mutt sendmail lftp ngrok
-        cloudflared tcpdump aria2c ip ifconfig http xh openssl gpg age sops vault pass op bw
-        lpass keyring secret-tool doppler infisical ansible-vault security xdg-open open xclip
-        pbcopy pbpaste wl-copy write wall logger mongo mongosh mongodump mongorestore
-        mysqldump mysqladmin pg_dump pg_restore createdb dropdb sqlcmd sqlite3 duckdb etcdctl
-        twine semantic-release goreleaser ansible ansible-playbook firebase vercel netlify
-        wrangler serverless sls cdk sam eksctl flyctl railway eas doctl gsutil azcopy s3cmd
-        argocd skaffold nomad consul vagrant packer puppet salt certbot keytool
-        git-filter-repo bfg pipx gem cpan rustup nvm pyenv rbenv asdf mise sdk volta corepack
-        update-alternatives update-rc.d ldconfig defaults rpm m4 dc ed ex vi vim nvim emacs
-        nano codex aider claude gemini http.server smtpd pty code timeit""",
+    "high": """pwsh powershell cmd parallel coproc alias unalias hash enable bind complete
+        disown at batch crontab systemctl service launchctl setsid screen tmux loginctl pm2
+        history fc shred wipe srm dd mkfs fdisk parted wipefs shutdown reboot halt poweroff
+        init pkill killall fuser sudo doas su pkexec runuser gosu sg newgrp systemd-run chroot
+        unshare nsenter setpriv setcap setfacl passwd chpasswd chsh useradd userdel usermod
+        groupadd visudo insmod rmmod modprobe sysctl mknod losetup cryptsetup swapoff mount
+        umount iptables nft ufw pfctl firewall-cmd nmcli route chattr chown chgrp nc ncat
+        netcat telnet ssh scp sftp ftp socat websocat grpcurl rsync rclone mosh sshpass
+        ssh-copy-id ssh-keygen ssh-add ssh-agent nmap dig nslookup host ping traceroute whois
+        mail mutt sendmail lftp ngrok cloudflared tcpdump aria2c ip ifconfig http xh openssl
+        gpg age sops vault pass op bw lpass keyring secret-tool doppler infisical
+        ansible-vault security xdg-open open xclip pbcopy pbpaste wl-copy write wall logger
+        mongo mongosh mongodump mongorestore mysqldump mysqladmin pg_dump pg_restore createdb
+        dropdb sqlcmd sqlite3 duckdb etcdctl twine semantic-release goreleaser fastlane
+        ansible ansible-playbook firebase vercel netlify wrangler serverless sls cdk sam
+        eksctl flyctl railway eas doctl gsutil azcopy s3cmd argocd skaffold nomad consul
+        vagrant packer puppet salt certbot keytool git-filter-repo bfg pipx gem cpan rustup
+        nvm pyenv rbenv asdf mise sdk volta corepack update-alternatives update-rc.d ldconfig
+        defaults rpm m4 dc ed ex vi vim nvim emacs nano codex aider claude gemini http.server
+        smtpd pty code timeit""",
 }
 
 VALUED = {
@@ -95,7 +95,7 @@ VALUED = {
 }  # fmt: skip
 """Letters of the options whose value is the next word."""
 VALUED_WORD = re.compile(
-    r"--(with|python|group|extra|env-file|package|directory|project|name|prefix|chdir|signal)"
+    r"--(with|python|group|extra|env-file|package|directory|project|name|prefix|chdir|signal|rcfile|init-file)"
 )
 """The same for long options, whichever program runs another one."""
 

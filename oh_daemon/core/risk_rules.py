@@ -20,9 +20,7 @@ _GLOBAL = r"""(\ -[nclsp]\ [^-\ ]\S*|\ --(context|namespace|profile|region|proje
 _ASKS = r"(get|list|ls|describe|show|search|info|head|lookup|filter|query|wait|tail|status|version|help)"
 _CHANGES = r"(?!(create|delete|rm|remove|update|set|put|apply|cp|mv|sync|run|start|stop|ssh)\b)"
 _TELLS = rf"{_GLOBAL}\ -{{0,2}}(version|help)(\ |$)"
-_HIDES = (
-    r"(?i:secret|token|\bauth|passw|credential|\ keys\ |appsettings|connection-string|kubeconfig)"
-)
+_HIDES = r"(?i:secret|token|\bauth|passw|credential|\ keys\ |access_?key|appsettings|connection-string|kubeconfig)"
 SELECT = r"""(?i:select|show|describe|explain|pragma|\\[dl]|\.(tables|schema|indexes))\b
     (?!.*(?i:\b(into|update|delete|insert|drop|alter|create|truncate|grant|copy|attach|call|set)\b
     |file\(|_file|load_|edit\(|lo_|dblink|\\[!giow]))[^\0]*$"""
@@ -74,7 +72,7 @@ _DANGERS = {
     "declare typeset local": rf"\ -\w*[nir]|\ [^=\ ]*[*?\0]|{_LISTS}|{_IN_INDEX}",
     "jobs": r"\ -x",
     "printenv": rf"^$|{SECRET_NAME}",
-    "env": r"^(\ -\S*|\ \w+=\S*)*(\ -\w*S|\ --s|$)",
+    "env": r"^(\ -\S*|\ \w+=\S*)*(\ -\w*[SC]|\ --(s|c)|$)",
     "sort": r"\ --comp",
     "rg fd fdfind ag ack": r"\ -[xX]|\ --(pre|exec|pager|hostname)",
     "jq yq": r"\benv\b|\$ENV|strenv|load|\0",
@@ -100,8 +98,8 @@ _DANGERS = {
         |\ checkout\ (?!-b\ )(.*\ )?(\.|\S+/|\S+\.[a-z]\w{{0,3}}|[A-Z]\w*file)(\ |$)|\ restore\ (?!.*--staged)|\ grep\ (.*\ )?-\w*O|\ fetch\ (.*\ )?-\w*f
         |\ clean(?!.*\ (-[dfxXq]*n[dfxXq]*|--dry-run)(\ |$))|\ lfs\ (?!(fetch|pull|track|ls|status)\b)
         |\ rm\ (?!.*--cached)(.*\ )?(:?/|\.?/?\*?)(\ |$)|\ rebase\ (.*\ )?(-\w*[ix]|--(in|ro|auto))
-        |\ config\ (?!({_CONFIG_READ})|(--local\ )?(set\ )?{_CONFIG_SAFE})|\ config\ .*{_HEADERS}""",
-    "docker podman nerdctl buildah": rf"^(?!\ compose{_COMPOSED}).*\ ({_CONTAINS})(\ |$)|--(privileged|push)|^\ \0",
+        |\ config\ (?!({_CONFIG_READ})|(--local\ )?(set\ )?{_CONFIG_SAFE}(?!.*\ --(global|system)))|\ config\ .*{_HEADERS}""",
+    "docker podman nerdctl buildah": rf"^(?!\ compose{_COMPOSED}).*\ ({_CONTAINS})(\ |$)|--(privileged|push)|^\ \0|\ build\ .*(://|git@)",
     "docker-compose": rf"^(?!{_COMPOSED}).*\ ({_CONTAINS})(\ |$)",
     "kubectl oc": rf"""{_HIDES}|\ view.*\ --raw|^(?!{_GLOBAL}\ (({_ASKS}|logs|top|explain|diff|events)(\ |$)
         |api-|cluster-info|rollout\ (status|history)|config\ (current|get|view)))(?!.*\ --dry-run=[cs])""",
@@ -142,7 +140,7 @@ _DANGERS = {
     "cmake gcc g++ cc clang clang++ ld": r"\ -E|-fplugin|-wrapper|LAUNCHER|\ --install",
     "npx bunx uvx": r"^(\ -\S+)*\ -(y|p|c|-yes|-package|-call|-from|-with)",
     "python node deno bun ruby perl php julia tsx ts-node": r"^(\ -\S+)*\ --(eval|print|execute)",
-    "deno bun": r"^\ (eval|x|create|repl|upgrade|publish|install\ -g|run\ .*(https?|npm|jsr):)",
+    "deno bun": r"^\ (eval|x|create|repl|upgrade|publish|(add|install)\ .*(-g|--global|://)|run\ .*(https?|npm|jsr):)",
     "sqlite3": r"\ \.(?!tables|schema|indexes|headers|mode|dump)|(?i:\b(drop|truncate|attach)\b|file\(|load_|edit\()|\n\."
     r"|(?i:delete\s+from\s+\w+\s*(;|$))|(?i:vacuum\s+into)|\0",
     "ps": r"\ (e[wlf]*|[auxwlf]+e\w*)(\ |$)|\ -E",
@@ -153,7 +151,10 @@ _DANGERS = {
     "objdump nm size cloc javap": r"--plugin|--extract|--config|\ -J|--sql",
     "xmllint": r"--(shell|noent|dtd|valid|xinclude|path|load)",
     "jar": r"\ -J|\ @",
-    "lerna nx ng mkdocs changeset vsce ovsx flit": r"^\ (\S*publish|\S*deploy|release)(\ |$)",
+    "composer": r"^\ config\ .*-g",
+    "mix": r"^\ (archive|run\ .*-e\b|escript)",
+    "lerna nx ng mkdocs changeset vsce ovsx flit flutter dart pod": r"^\ (pub\ |trunk\ )?(\S*publish"
+    r"|\S*deploy|release|push)(\ |$)",
     "pre-commit husky lefthook": r"^\ (un)?(install|init)(\ |$)",
     "hostname": r"\ (?!-)|\ -\w*[Fb]",
     "kill": r"^(?!(\ -\w+|\ -s\ \w+)?(\ %[\w%+-]*)+$|\ -l|\ -0\ )",

@@ -192,7 +192,8 @@ class _Script:
         text = text_of(node)
         if given := re.match(r"\$\{(\w+)(\[.*\])?:?=", text):
             self.findings.append(rate_variable(given[1], UNKNOWN))
-        if "!" in text[:3] or re.match(rf"\$\{{?[A-Z_\d]*{SECRET_NAME}", text):
+        is_secret = re.match(rf"\$\{{?[A-Z_\d]*{SECRET_NAME}", text) and not _is_emptiness(node)
+        if "!" in text[:3] or is_secret:
             self._high(f"uses {text}, which may hold a secret")
         self.walk_inside(node)
 
@@ -297,6 +298,16 @@ _VISITS: dict[str, Callable[[_Script, Node], object]] = {
     "raw_string": _Script.visit_text,
     "ansi_c_string": _Script.visit_ansi_text,
 }
+
+
+def _is_emptiness(node: Node) -> bool:
+    """Return whether only this counts of a variable: `[ -n "$TOKEN" ]`."""
+    above = node.parent
+    while above is not None and above.type in ("string", "concatenation"):
+        above = above.parent
+    if above is None or above.type != "unary_expression":
+        return False
+    return text_of(above.children[0]) in ("-n", "-z")
 
 
 def _changes_folder(node: Node) -> bool:

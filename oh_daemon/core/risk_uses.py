@@ -110,6 +110,7 @@ _USES = (
 _INNER = {
     "uv rye pdm poetry pipenv hatch pixi conda mamba": r"^(\ -\S+)*\ run\ ",
     "bundle pnpm yarn": r"^\ exec\ ",
+    "cargo": r"^\ watch\ .*(-s|--shell)\ ",
     "docker podman": rf"^\ compose{IN_SERVICE}\ ",
     "docker-compose": rf"^{IN_SERVICE}\ ",
     "git": rf"^({GIT_OPTION})*+\ (bisect\ run|submodule\ foreach(\ --\w+)*)\ ",
