@@ -37,11 +37,19 @@ class Words(NamedTuple):
     words: Sequence[str]
     ground: Ground
     rate_code: Callable[[str, Ground], Iterator[Finding]]
+    depth: int = 0
+    """How many commands it stands in: each is looked at from its name to its end."""
+
+    def inner(self, words: Sequence[str]) -> Words:
+        return self._replace(words=words, depth=self.depth + 1)
 
 
 def rate_words(command: Words) -> Iterator[Finding]:
     """Yield findings for all that a command, given as its words with the name first, does."""
     if not command.words:
+        return
+    if command.depth > _MAX_DEPTH:
+        yield Finding("high", "too many commands stand in each other", words=(UNKNOWN,))
         return
     name, *args = command.words
     yield Finding("low", "", words=(name, *args))
@@ -58,6 +66,7 @@ def rate_words(command: Words) -> Iterator[Finding]:
         yield from _rate_program(program, kind, command._replace(words=args))
 
 
+_MAX_DEPTH = 16
 _ASKS_ITSELF = (["--version"], ["--help"], ["-V"])
 _SYNTAX = re.compile(
     r"[{}!-]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
@@ -75,7 +84,7 @@ def _rate_tool(path: str, command: Words) -> Iterator[Finding]:
 
 
 def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
-    args, ground, _ = command
+    args, ground = command.words, command.ground
     inner = _operands(program, find_inner(program, args))
     own = args[: len(args) - len(inner)]
     effect, why = find_effect(program, own)
@@ -99,7 +108,7 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     if len(inner) == 1 and " " in inner[0]:
         yield from command.rate_code(inner[0], ground)
     else:
-        yield from rate_words(command._replace(words=inner))
+        yield from rate_words(command.inner(inner))
     texts = args if kind == "unknown" else [arg for arg in args if re.match(r"[A-Z_]+=", arg)]
     yield from _rate_texts(texts if kind in ("run", "unknown") else (), command)
     if kind == "unknown":
@@ -108,7 +117,7 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
 
 def _rate_folders(program: str, kind: str, command: Words) -> Iterator[Finding]:
     """Rate what a program does to all that is in the folders that it gets."""
-    paths, ground, _ = command
+    paths, ground = command.words, command.ground
     if kind == "pattern" and program not in ("fd", "fdfind") and any(map(holds_secrets, paths)):
         yield Finding("high", f"{program} searches folders that hold secrets")
     if program == "rm" and any(ground.is_everything(path) for path in paths if path[:1] != "-"):
@@ -137,7 +146,7 @@ def _rate_guess(program: str, command: Words) -> Iterator[Finding]:
         yield Finding("high", f"{program} may publish something")
     inner = (n for n, arg in enumerate(args) if arg != "." and find_program(arg)[1] != "unknown")
     guess = tuple(args[next(inner, len(args)) :])
-    for found in rate_words(command._replace(words=guess)):
+    for found in rate_words(command.inner(guess)):
         yield found._replace(words=()) if found.words == guess else found
 
 
@@ -185,12 +194,12 @@ def _wrapped(program: str, command: Words) -> Iterator[Finding]:
         yield Finding("high", f"{program} fetches a program and runs it")
     words = words[1:] if program in ("timeout", "flock") else words
     if program != "command" or not re.match(r"-[vV]", next(iter(command.words), "")):
-        yield from rate_words(command._replace(words=words))
+        yield from rate_words(command.inner(words))
 
 
 def _searched(program: str, command: Words) -> Iterator[Finding]:
     """Rate what find does, and the commands that it runs on what it finds."""
-    args, ground, _ = command
+    args, ground = command.words, command.ground
     writes = find_effect(program, args)[0] == "medium" and "-delete" in args
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
     # A path that is left out makes what is found no wider.
@@ -201,7 +210,7 @@ def _searched(program: str, command: Words) -> Iterator[Finding]:
         if arg in ("-exec", "-execdir"):
             stop = next((n for n in range(start, len(args)) if args[n] in ";+"), len(args))
             words = [_put(found, word) for word in args[start:stop]]
-            yield from rate_words(command._replace(words=words))
+            yield from rate_words(command.inner(words))
 
 
 def _put(found: str, word: str) -> str:
@@ -229,7 +238,7 @@ _NARROW = re.compile(r"^(?!.*\.(ya?ml|json|toml|sh|md|cfg|pth)$).*\w")
 
 def _interpreted(program: str, command: Words) -> Iterator[Finding]:
     """Rate a shell or another interpreter, whose code is in the command, a module or a file."""
-    args, ground, rate_code = command
+    args, ground, rate_code = command.words, command.ground, command.rate_code
     operands = _operands(program, args)
     flags = "".join(re.findall(r" -(\w+)", " " + " ".join(args[: len(args) - len(operands)])))
     is_shell = find_program(program)[1] == "shell"
@@ -243,7 +252,7 @@ def _interpreted(program: str, command: Words) -> Iterator[Finding]:
         yield from [_UNSEEN] if UNKNOWN in text else rate_code(text, ground)
     elif "m" in flags and operands and not is_shell:
         yield Finding("medium", f"{program} runs the module {operands[0]}", "run")
-        yield from rate_words(command._replace(words=operands))
+        yield from rate_words(command.inner(operands))
     elif "--test" in args:
         yield Finding("medium", f"{program} runs the tests", "run")
     elif not operands or set(flags) & set(

@@ -32,8 +32,8 @@ _TRANSPARENT = frozenset(
     special_variable_name variable_name regex extglob_pattern string_content""".split()  # noqa: SIM905 - a list of 50 lines
 )
 _LOOPS = ("while_statement", "for_statement", "c_style_for_statement", "function_definition")
-_MAX_WALKS = 32
-"""How often the same loop's body is looked at, once for each combination of values."""
+_MAX_CHARS = 8_000
+"""How much text of loops is looked at again, once for each combination of values."""
 _APART = ("subshell", "command_substitution", "process_substitution", "pipeline")
 
 
@@ -179,7 +179,8 @@ class _Script:
         self.findings.append(rate_variable(name, UNKNOWN))
         nodes = node.children_by_field_name("value")
         values = plain_values([word for part in nodes for word in self._expand(part)])
-        if name not in self._settled or self._n_walks * len(values) > _MAX_WALKS:
+        n_chars = self._n_walks * len(values) * len(text_of(body))
+        if name not in self._settled or n_chars > _MAX_CHARS:
             values = [UNKNOWN]
         self._n_walks *= len(values)
         for value in values:

@@ -166,6 +166,11 @@ def test_a_list_in_braces_is_rated_like_its_words(braces: str, expanded: str) ->
     assert rate(braces).risk == rate(expanded).risk
 
 
+def test_commands_in_each_other_without_end_are_high() -> None:
+    for command in ("env ", "frobnicate nice ", "uv run ", "xargs "):
+        assert rate(command * 500 + "ls").risk == "high"
+
+
 def test_lists_without_end_are_high() -> None:
     for braces in ("{1..9999999999}", "{a,b}" * 30, "{" * 20_000, "{a," * 5000 + "}" * 5000):
         assert rate(f"cat {braces}").risk == "high"
