@@ -124,7 +124,8 @@ def test_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
     world.script(call("terminal", command="echo first"), say("Ready."))
     first = world.start(client)
     world.turn(client)
-    n_base = len([*fds.iterdir()])
+    threads = fds.with_name("task")
+    n_base, n_threads = len([*fds.iterdir()]), len([*threads.iterdir()])
     opened: list[str] = []
     for _ in range(200):
         request_id = client.send_request("conversation/start")
@@ -148,6 +149,7 @@ def test_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
     for conversation in opened:
         client.request("conversation/close", {"conversationId": conversation})
     assert len([*fds.iterdir()]) <= n_base + 3
+    assert len([*threads.iterdir()]) <= n_threads + 1
     world.script(say("As before."))
     world.send(client, first, "go on")
     assert world.turn(client, nth=3)["finalText"] == "As before."

@@ -83,6 +83,40 @@ def test_two_hundred_kills_inside_writes_leave_the_old_text_or_the_new(tmp_path:
             n_kills += sum(check_kill(tmp_path / "w" / "a.txt", call, n) for n in (1, 2, 3))
 
 
+def traced(path: Path, calls: str, *more: str) -> tuple[str, ...]:
+    """Return the command of the child, with its system calls of these names noted beside `path`."""
+    notes = str(path.with_suffix(".trace"))
+    child = (sys.executable, "-B", "-c", REPLACE, str(path))
+    return ("strace", "-f", "-qq", "-o", notes, "-e", f"trace={calls}", *more, *child)
+
+
+def test_a_text_is_on_the_disk_before_it_gets_the_name_and_the_name_before_we_say_so(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(OLD)
+    subprocess.run(traced(path, "write,fsync,renameat"), check=True, timeout=300)
+    noted = path.with_suffix(".trace").read_text().splitlines()
+    calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in noted]
+    at = calls.index("renameat")
+    assert calls[at - 1 : at + 2] == ["fsync", "renameat", "fsync"]
+    # The bytes, and after them the metadata.
+    assert calls[:at].count("fsync") == 2
+
+
+def test_what_the_user_saves_while_a_new_text_is_written_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(OLD)
+    slow = traced(path, "fsync", "-e", "inject=fsync:delay_enter=700000")
+    with subprocess.Popen(slow, stderr=subprocess.DEVNULL) as child:
+        while not any(tmp_path.glob(".oh-*.tmp")):
+            assert child.poll() is None
+            threading.Event().wait(0.01)
+        path.write_bytes(b"the user's\n")
+        assert child.wait(300) != 0
+    assert path.read_bytes() == b"the user's\n"
+
+
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Generator[Path]:
     """A folder with 64 KiB of room."""

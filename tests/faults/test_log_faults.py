@@ -207,6 +207,19 @@ def test_a_sync_that_the_disk_refuses_is_told_to_who_waits(folder: Path, start: 
     assert [child.ask("append 1 10"), child.ask("sync")] == ["ok", "ok"]
 
 
+def test_a_blob_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, folder: Path, start: Start
+) -> None:
+    trace = tmp_path / "trace"
+    child = start(folder, "strace", "-f", "-qq", "-o", str(trace), "-e", "trace=fsync,rename")
+    n_before = len(trace.read_text().splitlines())
+    assert len(child.ask("blob 50000")) == 64
+    child.ask("close")
+    noted = trace.read_text().splitlines()[n_before:]
+    calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in noted]
+    assert calls[:3] == ["fsync", "rename", "fsync"]
+
+
 def test_a_file_system_without_locks_is_refused(folder: Path, start: Start) -> None:
     child = start(folder, *under_strace("flock:error=ENOLCK"))
     assert child.greeting.startswith("refused readOnly: the file system of")
