@@ -28,6 +28,8 @@ from oh_daemon.workspace.text_changes import with_newlines
 logger = logging.getLogger(__name__)
 
 _MAX_FILES = 50_000
+_MAX_SAID = 400
+"""Of what git says of an error, in bytes."""
 _MAX_BYTES = 1 << 30
 _MAX_IGNORES_BYTES = 1 << 20
 _TIMEOUT_S = 10.0
@@ -264,8 +266,12 @@ class Checkpoints:
         """Run git and return its output. Raises `ToolError` and `Cancelled`."""
         kept = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
         late = cancel is not None and cancel.is_cancelled
-        with tempfile.TemporaryFile() as out, _file_with(given) as in_:
-            fds = [in_.fileno(), out.fileno(), None]
+        with (
+            _file_with(given) as in_,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as said,
+        ):
+            fds = [in_.fileno(), out.fileno(), said.fileno()]
             process = self._spawner.spawn(argv, cwd=cwd, env={**kept, **variables}, fds=fds)
             code = process.wait(_LATE_S if late else _TIMEOUT_S, None if late else cancel)
             if code is None:
@@ -274,7 +280,9 @@ class Checkpoints:
                     cancel.raise_if_cancelled()
                 raise ToolError("git takes too long in this folder")
             if code != 0:
-                raise ToolError(f"`git {argv[1]}` ended with {code}")
+                said.seek(0)
+                why = " ".join(said.read(_MAX_SAID).decode("utf-8", "replace").split())
+                raise ToolError(f"git ended with {code}: {why}")
             out.seek(0)
             return out.read()
 

@@ -166,3 +166,11 @@ def test_after_a_failure_nothing_holds_up_the_next_command(tmp_path: Path, spawn
     assert "cannot be taken back" in (watched.checkpoints.problem or "")
     (tmp_path / "store").unlink()
     assert watched.checkpoints.take(CancelToken()) is None
+
+
+def test_why_git_refuses_a_repository_is_told(tmp_path: Path, spawner: Spawner):
+    folder = committed(tmp_path / "folder")
+    (folder / ".git/config").write_text("[broken")
+    watched = Watched(tmp_path, spawner, folder)
+    assert watched.before is None
+    assert "git ended with 128: fatal: bad config line" in (watched.checkpoints.problem or "")
