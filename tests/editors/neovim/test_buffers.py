@@ -55,6 +55,8 @@ def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
 
     # An edit does not interrupt typing, and each of them is an undo step of its own.
     editor.lua("_G.apply = loadstring(...)", _APPLY)
+    buffer.options["undolevels"] = 50
+    buffer.options["buflisted"] = False
     editor.lua("""
     vim.keymap.set("i", "<F2>", function()
       local buf = vim.api.nvim_get_current_buf()
@@ -67,6 +69,61 @@ def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
     assert (buffer[0], buffer[-1]) == ("DEF add(a, b):", "one")
     editor.command("undo")
     assert (buffer[0], buffer[-1]) == ("def add(a, b):", "one")
+    assert editor.lua("return { vim.go.undolevels, vim.bo.undolevels }") == [1000, 50]
+    assert buffer.options["buflisted"] is False
+
+
+def test_an_edit_waits_for_the_command_that_the_user_is_typing(desk: Desk) -> None:
+    editor = desk.start()
+    buffer = editor.edit(desk.file)
+    editor.command("Oh toggle | Oh toggle | stopinsert")
+    editor.wait("(require('oh').status_table() or {}).status == 'ready'")
+    editor.lua("_G.apply = loadstring(...)", _APPLY)
+    ask = """
+    _G.answer = nil
+    local version = vim.lsp.util.buf_versions[...]
+    coroutine.wrap(function(buf) _G.answer = _G.apply(buf, version) end)(...)
+    return _G.answer
+    """
+    lines = CODE.splitlines()
+    # An operator knows by number where it began; a preview is in the buffer while one types.
+    for keys, end, after in (
+        ("3Gd", "d", [*lines[:2], *lines[3:]]),
+        ("3Gd/pri", "<CR>", [*lines[:2], *lines[5:]]),
+        (":3s/a/A", "<CR>", [*lines[:2], lines[2].replace("a", "A"), *lines[3:]]),
+        (":3s/a/A", "<Esc>", lines),
+    ):
+        editor.type(keys)
+        assert editor.lua(ask, buffer.number) is None, keys
+        editor.type(end)
+        answer = editor.wait("_G.answer")
+        assert answer.get("failureReason") == ("stale" if after != lines else None), keys
+        editor.command("silent undo")
+        assert buffer[:] == lines, keys
+    editor.type(":w")
+    assert editor.lua(ask, buffer.number)["applied"], "nothing is previewed"
+    editor.type("<Esc>")
+
+
+def test_files_that_come_and_go_while_they_are_open_are_followed_in_silence(desk: Desk) -> None:
+    gone, made = desk.project / "gone.txt", desk.project / "made.txt"
+    gone.write_text("still here\n", "utf-8")
+    desk.script(
+        call("terminal", command="rm gone.txt; echo new > made.txt", security_risk="medium"),
+        call("edit", command="view", path="named.py"),
+        say("Done."),
+    )
+    editor = desk.start(settings={"approval": "askNever"})
+    of_gone, of_made = editor.edit(gone), editor.edit(made)
+    buffer = editor.edit(desk.file)
+    editor.command("Oh toggle")
+    editor.command("wincmd t | stopinsert | file named.py")
+    editor.command("Oh make and remove files")
+    editor.wait_for_event("TurnFinished")
+    assert (of_gone[:], of_made[:], buffer[2]) == (["still here"], ["new"], "    return a - b")
+    # Neovim halts for a second after this kind of warning.
+    assert editor.lua("return vim.v.warningmsg") == ""
+    assert "return a - b" in desk.prompts(), "the agent knows the file by its new name"
 
 
 def test_an_edit_of_lines_that_the_user_changed_since_is_refused_and_says_why(desk: Desk) -> None:

@@ -4,6 +4,11 @@ local tell = require("oh.tell")
 
 local M = {}
 
+--- How long an edit waits for the user's command; the daemon waits for the edit a little longer.
+local PATIENCE_MS = 8000
+--- Commands whose effect 'inccommand' shows while they are typed.
+local PREVIEWED = { "substitute", "smagic", "snomagic" }
+
 --- Show the daemon every file under its root that is open now or will be.
 ---@param daemon oh.Daemon
 function M.follow_buffers(daemon)
@@ -15,6 +20,15 @@ function M.follow_buffers(daemon)
     desc = "oh: show the daemon the files that are open",
     callback = function(args)
       M.follow(daemon, args.buf)
+    end,
+  })
+  vim.api.nvim_create_autocmd("BufFilePre", {
+    group = daemon.group,
+    desc = "oh: for the daemon, a file with another name is another document",
+    callback = function(args)
+      if vim.lsp.buf_is_attached(args.buf, daemon.client_id) then
+        vim.lsp.buf_detach_client(args.buf, daemon.client_id)
+      end
     end,
   })
 end
@@ -36,6 +50,12 @@ end
 ---@return { applied: boolean, saved?: boolean, failureReason?: string }
 function M.apply_edit(daemon, params)
   local changes = params.edit.documentChanges or {}
+  local is_here = vim.iter(changes):any(function(change)
+    return change.textDocument.uri == vim.uri_from_bufnr(0)
+  end)
+  if is_here and not M.wait_for_command() then
+    return { applied = false, failureReason = "rejected" }
+  end
   local buffers = {} ---@type integer[]
   for index, change in ipairs(changes) do
     local buf, refusal = M.editable(daemon, change.textDocument)
@@ -62,6 +82,49 @@ function M.apply_edit(daemon, params)
     })
   end
   return { applied = true, saved = saved }
+end
+
+--- Whether the user is in the middle of a command that an edit would spoil: an operator knows its
+--- line by number only, and what 'inccommand' previews is in the buffer meanwhile.
+---@return boolean
+local function is_in_command()
+  if vim.fn.state("o") ~= "" then
+    return true
+  elseif vim.fn.getcmdtype() ~= ":" or vim.o.inccommand == "" then
+    return false
+  end
+  local is_command, parsed = pcall(vim.api.nvim_parse_cmd, vim.fn.getcmdline(), {})
+  -- Commands of the user's plugins may have a preview too.
+  return is_command and (vim.list_contains(PREVIEWED, parsed.cmd) or parsed.cmd:find("^%u") ~= nil)
+end
+
+--- Wait in a coroutine until the user's command is complete.
+---@return boolean is_free False if that took too long.
+function M.wait_for_command()
+  local waiting = coroutine.running()
+  if not (waiting and is_in_command()) then
+    return true
+  end
+  local autocmd ---@type integer?
+  local function go_on(is_free)
+    if autocmd then
+      vim.api.nvim_del_autocmd(autocmd)
+      autocmd = nil
+      coroutine.resume(waiting, is_free)
+    end
+  end
+  autocmd = vim.api.nvim_create_autocmd("ModeChanged", {
+    desc = "oh: an edit waits for the user's command",
+    callback = vim.schedule_wrap(function()
+      if not is_in_command() then
+        go_on(true)
+      end
+    end),
+  })
+  vim.defer_fn(function()
+    go_on(false)
+  end, PATIENCE_MS)
+  return coroutine.yield()
 end
 
 --- The buffer of a document if it may be changed now, else nil and the protocol's failure reason.
@@ -104,11 +167,14 @@ end
 function M.change(buf, edits, encoding)
   local function end_undo_step()
     vim.api.nvim_buf_call(buf, function()
-      vim.cmd("let &undolevels = &undolevels")
+      -- Without `g:` the local value would become the global one too, and be lost.
+      vim.cmd("let &g:undolevels = &g:undolevels")
     end)
   end
   end_undo_step()
+  local is_listed = vim.bo[buf].buflisted
   vim.lsp.util.apply_text_edits(edits, buf, encoding)
+  vim.bo[buf].buflisted = is_listed
   end_undo_step()
   if vim.api.nvim_get_current_buf() == buf and vim.fn.mode():find("^[iR]") then
     -- What the user types next is an undo step of its own.
@@ -145,9 +211,24 @@ function M.reload(buf)
   if is_wanted == nil then
     is_wanted = vim.go.autoread
   end
-  if is_wanted and not vim.bo[buf].modified then
+  local file = vim.uv.fs_stat(vim.api.nvim_buf_get_name(buf))
+  -- About a file that is gone, Neovim would warn, and halt for a second to show it.
+  if not (is_wanted and file) or vim.bo[buf].modified then
+    return
+  elseif not M.is_empty(buf) then
     vim.cmd(("silent checktime %d"):format(buf))
+  elseif file.size > 0 then
+    -- The buffer may be older than its file, about which Neovim would open a dialog.
+    vim.api.nvim_buf_call(buf, function()
+      vim.cmd("silent edit")
+    end)
   end
+end
+
+---@param buf integer
+---@return boolean
+function M.is_empty(buf)
+  return vim.api.nvim_buf_line_count(buf) == 1 and vim.fn.getbufoneline(buf, 1) == ""
 end
 
 --- Reload buffers after the agent has written to disk, or ran a command that may have.
