@@ -19,6 +19,15 @@ end, {
   end,
 })
 
+vim.api.nvim_create_autocmd("SessionLoadPost", {
+  desc = "oh: chat and input are no files",
+  callback = function()
+    if vim.fn.bufexists("oh://message") == 1 then
+      require("oh.windows").forget_restored()
+    end
+  end,
+})
+
 local plugs = {
   toggle = "Oh toggle",
   new = "Oh new",

@@ -45,6 +45,44 @@ def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
     assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
 
 
+def test_what_a_session_says_of_our_windows_is_dropped(desk: Desk) -> None:
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh")
+    editor.command("mksession session.vim")
+    editor.quit()
+    editor = desk.start()
+    editor.command("source session.vim")
+    assert editor.windows() == ["calc.py"]
+    editor.command("Oh")
+    assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+    name = editor.lua("return vim.fn.bufname(require('oh.input').buffer(...))", str(desk.project))
+    assert name == "oh://message"
+
+
+def test_the_windows_come_and_go_from_any_mode(desk: Desk) -> None:
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.set(statuscolumn="%l!", winhighlight="Normal:ErrorMsg")
+    editor.lua("""
+    vim.keymap.set({ "n", "i" }, "<F2>", "<Cmd>Oh<CR>")
+    vim.keymap.set("n", "<F3>", function() vim.cmd.Oh() return "" end, { expr = true })
+    """)
+    editor.type("<F2>")
+    assert editor.nvim.api.get_mode()["mode"] == "i"
+    assert "!" not in editor.screen().splitlines()[1].split("│")[1], "only of the code"
+    editor.type("draft<F2>")
+    assert (editor.windows(), editor.nvim.api.get_mode()["mode"]) == (["calc.py"], "n")
+    editor.type("q:")
+    editor.command("Oh toggle")
+    editor.command("quit")
+    assert editor.windows() == ["calc.py"]
+    assert "the command-line window" in editor.messages()
+    editor.type("<F3>")
+    editor.wait("require('oh.windows').window_of('oh-input')")
+    assert (editor.draft(), "E565" in editor.messages()) == (["draft"], False)
+
+
 def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> None:
     editor = desk.start()
     editor.edit(desk.file)

@@ -9,6 +9,7 @@ local MIN_WIDTH = 40
 --- Show the conversation of a daemon, or an empty chat; the cursor stays where it is.
 ---@param daemon oh.Daemon
 function M.show(daemon)
+  M.forget_restored()
   local buf = M.chat_buffer(daemon)
   local win = M.window_of("oh-chat")
   if win then
@@ -22,6 +23,16 @@ function M.show(daemon)
     M.put(input_win, input)
   else
     M.open_input(win, input)
+  end
+end
+
+--- A session brings our buffers back as empty files with their names: they and their windows go.
+function M.forget_restored()
+  for _, buf in ipairs(vim.api.nvim_list_bufs()) do
+    local is_named = vim.startswith(vim.api.nvim_buf_get_name(buf), "oh://")
+    if is_named and vim.bo[buf].buftype == "" and not vim.bo[buf].modified then
+      vim.api.nvim_buf_delete(buf, { force = true })
+    end
   end
 end
 
@@ -135,9 +146,12 @@ end
 local PLAIN = {
   number = false,
   relativenumber = false,
+  statuscolumn = "",
   signcolumn = "no",
   foldcolumn = "0",
   colorcolumn = "",
+  cursorcolumn = false,
+  winhighlight = "",
   list = false,
   spell = false,
   wrap = true,
@@ -187,6 +201,10 @@ end
 ---@return boolean hidden Whether there was one to hide.
 function M.hide()
   local found = false
+  if vim.bo.filetype == "oh-input" then
+    -- What is typed next goes to another window.
+    vim.cmd.stopinsert()
+  end
   for _, filetype in ipairs({ "oh-input", "oh-chat" }) do
     local win = M.window_of(filetype)
     if win then
