@@ -68,5 +68,10 @@ def test_a_secret_is_lent_to_commands_and_taken_back(desk: Desk) -> None:
     editor.command("Oh approve")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("<secret hidden>\n20")
+    for key in ("<Esc>", "<C-c>"):
+        editor.type(f":Oh secret SHOP_TOKEN<CR>{key}")
+    editor.command("messages clear")
+    editor.command("Oh secret")
+    editor.wait(_SAYS, "name it: SHOP_TOKEN")
     editor.type(":Oh secret SHOP_TOKEN<CR><CR>")
     editor.wait(_SAYS, "no secret is lent")

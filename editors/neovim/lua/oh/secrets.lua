@@ -14,8 +14,12 @@ function M.lend(daemon, name)
     daemon:request("secret/list", vim.empty_dict(), tell_lent)
     return
   end
-  local value = vim.fn.inputsecret(("$%s (empty takes it back): "):format(name))
-  if value == "" then
+  local prompt = ("$%s (empty takes it back): "):format(name)
+  -- <C-c> raises an error.
+  local is_answered, value = pcall(vim.fn.inputsecret, { prompt = prompt, cancelreturn = vim.NIL })
+  if not is_answered or value == vim.NIL then
+    return
+  elseif value == "" then
     daemon:request("secret/remove", { name = name }, tell_lent)
   else
     local secret = { name = name, value = value, forCommands = true }
