@@ -291,6 +291,9 @@ def test_commands_mirror_the_methods(world: World) -> None:
             "workspace/executeCommand", {"command": command, "arguments": list(arguments)}
         )
 
+    for command in ("ohDaemon.send", "ohDaemon.pause"):
+        error = client.error("workspace/executeCommand", {"command": command, "arguments": ["x"]})
+        assert (error.code, "ohDaemon.start" in error.message) == (-31006, True)
     started = run("ohDaemon.start", "hello")
     world.llm.wait_for_requests(1)
     assert run("ohDaemon.pause", {"when": "now"})["turnId"] == started["turnId"]

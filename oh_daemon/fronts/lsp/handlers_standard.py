@@ -221,6 +221,9 @@ def _execute_command(
             known = ", ".join((*COMMANDS, *OWN_COMMANDS))
             raise InvalidParamsError.at("command", f"no command {command!r}; it is one of {known}")
         own_params = _command_params(daemon, name, arguments[0])
+        if name == "approval/respond" and "approvalId" not in own_params:
+            _ask_again(daemon)
+            name, own_params = "approval/list", {}
         return methods[name](own_params, replace(context, method=name))
 
     return run
@@ -232,8 +235,18 @@ def _command_params(daemon: Daemon, method: str, given: object) -> Json:
     if not isinstance(given, dict):
         raise InvalidParamsError.at("arguments.0", "the argument must be an object or a text")
     params = cast("Json", given)
-    needs_one = method.startswith("conversation/") and method != "conversation/start"
-    return {**_newest(daemon), **params} if needs_one else params
+    if method.startswith("conversation/") and method != "conversation/start":
+        params = {**_newest(daemon), **params}
+        if "conversationId" not in params:
+            raise InvalidStateError("no conversation is open; start one with ohDaemon.start")
+    return params
+
+
+def _ask_again(daemon: Daemon) -> None:
+    """Show what waits for the user, who may have closed the message."""
+    for live in daemon.conversations.all_live():
+        with live.conversation.changed:
+            daemon.publisher.ask_again(live.conversation)
 
 
 def _newest(daemon: Daemon) -> Json:

@@ -43,8 +43,13 @@ class Publisher:
     def subscribe(self, journal: Journal) -> None:
         """Send the client its events from now on, and ask for the answers it waits for."""
         self.subscribed.add(journal.id)
-        for request in journal.state.pending.values() if isinstance(journal, Conversation) else ():
-            self.asker.ask(journal, request)
+        if isinstance(journal, Conversation):
+            self.ask_again(journal)
+
+    def ask_again(self, conversation: Conversation) -> None:
+        """Ask for the answers that the conversation waits for, but for those just being asked."""
+        for request in conversation.state.pending.values():
+            self.asker.ask(conversation, request)
 
     def is_watched(self, conversation_id: str) -> bool:
         """Return whether the client subscribed to this very conversation, not just its parent."""
