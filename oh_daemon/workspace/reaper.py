@@ -1,8 +1,8 @@
 """The parent of every process the daemon starts; runs by file path as a child of the daemon.
 
 Starts processes, reports their exits and cleans up: when its socket closes (the daemon may have
-been killed) it ends every descendant, however detached. It imports little, so that it starts fast;
-`spawner` is its only client and documents the packets.
+been killed) it ends every descendant, however detached, and removes the shells' scratch folders.
+It imports little, so that it starts fast. `spawner` is its only client and documents the packets.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def send_signal(pids: set[int], number: int) -> None:
             continue  # It ended, or it belongs to another user (sudo) and is not ours to end.
 
 
-def main(daemon: socket.socket) -> None:
+def main(daemon: socket.socket, scratch: Path) -> None:
+    """Serve until the daemon hangs up; at the end remove the folders that begin with `scratch`."""
     daemon.set_inheritable(False)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,6 +77,12 @@ def main(daemon: socket.socket) -> None:
     except (BrokenPipeError, ConnectionResetError):
         pass  # The daemon is gone.
     _end_all(wake)
+    left = [*scratch.parent.glob(f"{scratch.name}*")]
+    if left:
+        import shutil  # noqa: PLC0415 - takes longer than all the rest of the start.
+
+        for folder in left:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _serve(daemon: socket.socket, wake: int) -> bool:
@@ -161,4 +168,4 @@ def _end_all(wake: int) -> None:
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))
+    main(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))

@@ -111,7 +111,7 @@ class Shells:
     def _started(self, name: str, note: str) -> Bash:
         with refusals("bash"):
             if self._scratch is None:
-                self._scratch = Path(tempfile.mkdtemp(prefix="oh-shells-"))
+                self._scratch = Path(tempfile.mkdtemp(prefix=self._spawner.scratch.name))
             cwd = self.cwd(name)
             cwd = cwd if cwd.is_dir() else self._folder
             screen = self._screens.setdefault(name, Scrollback(self._masker))

@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -114,6 +115,9 @@ class Process:
         return f"{RUN_TAG}={self.tag}".encode() in environ.split(b"\0")
 
 
+_REAPER = (sys.executable, "-I", "-S", reaper.__file__)
+
+
 class Spawner:
     """Starts programs. Safe from any thread."""
 
@@ -127,6 +131,11 @@ class Spawner:
         self._answers = queue.SimpleQueue[Process | OSError]()
         """One answer for each request, in order; an error once the reaper has ended."""
         self._running: dict[int, Process] = {}
+
+    @property
+    def scratch(self) -> Path:
+        """How the paths of folders begin that are removed when the processes are ended."""
+        return Path(tempfile.gettempdir(), f"oh-shells-{self.run_id}-")
 
     def spawn(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], fds: Sequence[int | None]
@@ -203,7 +212,7 @@ class Spawner:
         with closing(theirs):
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
             self._reaper = subprocess.Popen(
-                [sys.executable, "-I", "-S", reaper.__file__, str(theirs.fileno())],
+                [*_REAPER, str(theirs.fileno()), str(self.scratch)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

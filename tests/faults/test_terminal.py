@@ -10,7 +10,9 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from leftovers import DEADLINE_S, n_open_files, tagged, wait_until_gone
 
@@ -507,6 +509,29 @@ def test_shells_leave_no_descriptors_files_or_threads(tmp_path: Path) -> None:
     _join_readers(threads)
     assert set(threading.enumerate()) <= threads
     assert n_open_files() <= n_files
+
+
+def test_shells_leave_no_files_when_the_daemon_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from oh_daemon.core.cancel import CancelToken\n"
+        "from oh_daemon.workspace.shell import Shells\n"
+        "from oh_daemon.workspace.spawner import Spawner\n"
+        "shell = Shells(Spawner(), Path.cwd(), os.environ).open()\n"
+        "outcome = shell.run('echo \"$BASH_SOURCE\"', timeout_s=60, cancel=CancelToken())\n"
+        "print(outcome.output.head.strip(), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    argv = [sys.executable, "-c", script]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, cwd=tmp_path, text=True, **pipes) as daemon:
+        assert daemon.stdout is not None
+        folder = Path(daemon.stdout.readline().strip()).parent.parent
+        assert folder.name.startswith("oh-shells-")
+        assert folder.is_dir()
+        children = [child.pid for child in psutil.Process(daemon.pid).children(recursive=True)]
+        daemon.kill()
+        wait_until_gone(children)
+    assert not folder.exists()
 
 
 def _join_readers(others: set[threading.Thread]) -> None:
