@@ -80,9 +80,13 @@ def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
         assert sorted(ended(work.heard)) == ["quick", "slow"]
 
 
-@pytest.mark.parametrize("approval", ["askAlways", "askRisky"])
-def test_a_message_takes_the_place_of_a_call_that_is_just_looked_at(approval: str):
-    """With "askAlways" the second call needs an approval; with "askRisky" it may run at once."""
+@pytest.mark.parametrize(
+    ("approval", "refusal"), [("askAlways", None), ("askRisky", None), ("askRisky", "never")]
+)
+def test_a_message_takes_the_place_of_a_call_that_is_just_looked_at(
+    approval: str, refusal: str | None
+):
+    """The second call needs an approval, may run at once, or must not run at all."""
     subject = TrustSubject(folder="/p")
 
     def gates(spec: ToolSpec, _intent: Intent) -> list[Gate]:
@@ -90,7 +94,8 @@ def test_a_message_takes_the_place_of_a_call_that_is_just_looked_at(approval: st
             return [Gate(subject, "Trust?", True, lambda _: None)]
         if not sent:
             sent.append(work.conversation.send(text("no, wait"))["disposition"])
-        return []
+        refused = Gate(subject, "Trust?", True, lambda _: None, refusal=refusal)
+        return [refused] if refusal else []
 
     sent: list[str] = []
     policy = Policy(can_ask=lambda: True, gates=gates)
