@@ -39,3 +39,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    # Completion in a notebook would otherwise show only what was used before.
+    return [*__all__, "__version__"]

@@ -63,6 +63,7 @@ def test_all_names_of_the_issue_are_there_and_load_when_they_are_used() -> None:
         "Workspace",
     }
     assert oh_daemon.__version__
+    assert dir(oh_daemon) == sorted([*oh_daemon.__all__, "__version__"])
     assert not hasattr(oh_daemon, "no_such_name")
     code = "import sys, oh_daemon; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
