@@ -10,6 +10,13 @@ const WORDS: Partial<Record<ConversationInfo["status"], string>> = {
   running: "working", waiting: "waits for you", paused: "paused", error: "stopped by an error", interrupting: "stopping",
 };
 
+/** What it does; if its daemon was killed nobody works on it, though its log does not say so. */
+function doing({ status, lock, pendingCount }: ConversationInfo): string | undefined {
+  const isHeld = lock.mine || lock.pid !== undefined;
+  if (isHeld || WORDS[status] === undefined || status === "error") return WORDS[status];
+  return pendingCount > 0 ? WORDS.waiting : WORDS.paused;
+}
+
 export interface ListActions {
   open: (id: string) => void;
   back: () => void;
@@ -83,7 +90,7 @@ export class ConversationList {
 
   private row(info: ConversationInfo): HTMLElement {
     const title = info.title || "Untitled";
-    const details = [WORDS[info.status], formatAgo(info.updatedAt), formatCost(info.usage)].filter(Boolean).join(" · ");
+    const details = [doing(info), formatAgo(info.updatedAt), formatCost(info.usage)].filter(Boolean).join(" · ");
     const action = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${title}`, onclick }, icon(name));
     const item: HTMLElement = h("li.conversation", { "data-id": info.id, "data-status": info.status },

@@ -134,6 +134,7 @@ function onDaemon(state: DaemonState): void {
     failure = undefined;
     if (memory.conversationId !== undefined) void open(memory.conversationId);
     else void loadDraft();
+    elsewhere.load().then(draw).catch(fail);
   }
   draw();
 }

@@ -1,5 +1,6 @@
 """A killed daemon, a reloaded editor and a closed window lose nothing and leave no process."""
 
+import re
 import threading
 
 import pytest
@@ -11,17 +12,26 @@ pytestmark = pytest.mark.one_window
 
 
 async def test_a_turn_of_a_killed_daemon_is_paused_and_goes_on(vscode: VSCode) -> None:
-    vscode.script(call("terminal", command="sleep 300"), say("On we go."))
+    sleep = call("terminal", command="sleep 300")
+    vscode.script(sleep, sleep, say("On we go."))
     await vscode.open()
     await vscode.choose("mode", "full")
-    await vscode.say("wait")
-    await expect(vscode.commands).to_have_attribute("data-status", "running")
+    for words in ("wait for the other", "wait"):
+        await vscode.start_anew()
+        await vscode.say(words)
+        await expect(vscode.commands).to_have_attribute("data-status", "running")
     vscode.server.daemon().kill()
     await vscode.expect_status("Paused: the daemon was restarted")
     await expect(vscode.commands).to_have_attribute("data-status", "cancelled")
     await expect(vscode.commands).to_contain_text("it is unknown whether this happened")
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("On we go.")
+    # Nobody has opened the other one since, but nobody works on it either.
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    other = vscode.panel.locator(".conversation", has_text="wait for the other")
+    await expect(other.locator(".row-meta")).to_have_text(re.compile("^paused · "))
+    await other.locator(".row").click()
+    await vscode.expect_status("Paused: the daemon was restarted")
 
 
 async def test_a_question_survives_a_killed_daemon_and_a_reload(vscode: VSCode) -> None:
