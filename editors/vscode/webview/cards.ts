@@ -27,6 +27,9 @@ const REASONS: Record<string, string> = {
 /** The folders in a title such as `Edit src/shop/prices.py`; only the file's tooltip shows them. */
 const FOLDERS = /\S*\/(?=[^/]*$)/;
 
+const LONG_CHARS = 3000;
+const LONG_LINES = 40;
+
 /** Returns the element, or undefined for an item that is not shown. */
 export function card(item: Exclude<Item, SubagentItem>, conversationId: string): HTMLElement | undefined {
   if (item.reason === "retried") return undefined;
@@ -83,7 +86,7 @@ function withCode(text: string): (string | HTMLElement)[] {
 export function part(value: Part, conversationId = ""): HTMLElement {
   switch (value.type) {
     case "text":
-      return h("div.text", {}, value.text);
+      return isLong(value.text) ? h("div.text.long", { tabindex: 0, role: "group", "aria-label": "Long text" }, value.text) : h("div.text", {}, value.text);
     case "image":
       return imageView(value, conversationId);
     case "selection":
@@ -97,6 +100,11 @@ export function part(value: Part, conversationId = ""): HTMLElement {
     default:
       return fileChip(value.uri, fileName(value.uri));
   }
+}
+
+/** A pasted log scrolls by itself, or else what comes before it would be screens away. */
+function isLong(text: string): boolean {
+  return text.length > LONG_CHARS || text.split("\n", LONG_LINES).length === LONG_LINES;
 }
 
 /** Returns the text of a message as it was typed, without attachments. */

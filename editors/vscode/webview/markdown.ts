@@ -7,6 +7,8 @@ import { call, run } from "./host";
 /** The source of each element's blocks. */
 const sources = new WeakMap<HTMLElement, readonly string[]>();
 const COPIED_MS = 1500;
+const ENTITY = /&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,31});/gi;
+const LINE_BREAK = /^<br\s*\/?>$/i;
 
 export function markdown(text: string): HTMLElement {
   return updateMarkdown(h("div.markdown"), text);
@@ -47,7 +49,7 @@ function block(token: Token): Node {
     case "hr":
       return h("hr");
     case "text":
-      return h("span", {}, ...(token.tokens ? inline(token.tokens) : [token.text]));
+      return h("span", {}, ...(token.tokens ? inline(token.tokens) : [plain(token.text)]));
     default:
       return h("p", {}, token.raw);
   }
@@ -73,11 +75,17 @@ function inline(tokens: readonly Token[] = []): (Node | string)[] {
       case "escape":
         return token.text;
       case "text":
-        return token.tokens ? h("span", {}, ...inline(token.tokens)) : token.text;
+        return token.tokens ? h("span", {}, ...inline(token.tokens)) : plain(token.text);
       default:
-        return token.raw;
+        // The only way to break a line in a table's cell.
+        return LINE_BREAK.test(token.raw.trim()) ? h("br") : token.raw;
     }
   });
+}
+
+/** Text with its character references, such as `&lt;`, as the characters that they stand for. */
+function plain(text: string): string {
+  return text.replace(ENTITY, (name) => new DOMParser().parseFromString(name, "text/html").body.textContent ?? name);
 }
 
 function link(href: string, ...children: (Node | string)[]): HTMLElement {
@@ -89,13 +97,15 @@ function link(href: string, ...children: (Node | string)[]): HTMLElement {
   return h("a", { href, title: href, onclick: open }, ...children);
 }
 
-function codeBlock(text: string, language: string | undefined): HTMLElement {
+/** `info` is the language; some models write the file's name or the like behind it. */
+function codeBlock(text: string, info = ""): HTMLElement {
+  const language = info.split(/[\s{,]/, 1)[0] ?? "";
   return h("div.code-block", {},
     h("div.code-head", {},
-      h("span", {}, language ?? ""),
+      h("span", {}, language),
       copyButton(text),
       h("button.quiet", { title: "Insert at the cursor", onclick: () => run("host/insert", { text }) }, "Insert")),
-    h("pre", { tabindex: 0, role: "group", "aria-label": `${language ?? ""} code`.trim() }, h("code", {}, text)));
+    h("pre", { tabindex: 0, role: "group", "aria-label": `${language} code`.trim() }, h("code", {}, text)));
 }
 
 function copyButton(text: string): HTMLElement {
@@ -115,12 +125,13 @@ function list(token: Tokens.List): HTMLElement {
     const mark = item.task ? `${item.checked ? "☑" : "☐"} ` : "";
     return h(item.task ? "li.task" : "li", {}, mark, ...item.tokens.filter(isShown).map(block));
   });
-  return token.ordered ? h("ol", { start: Number(token.start) || 1 }, ...items) : h("ul", {}, ...items);
+  return token.ordered ? h("ol", { dir: "auto", start: Number(token.start) || 1 }, ...items) : h("ul", { dir: "auto" }, ...items);
 }
 
 function table(token: Tokens.Table): HTMLElement {
-  const head = h("tr", {}, ...token.header.map((cell) => h("th", { scope: "col" }, ...inline(cell.tokens))));
-  const rows = token.rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, ...inline(cell.tokens)))));
+  const align = (cell: Tokens.TableCell) => ({ "data-align": cell.align ?? undefined });
+  const head = h("tr", {}, ...token.header.map((cell) => h("th", { scope: "col", ...align(cell) }, ...inline(cell.tokens))));
+  const rows = token.rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", align(cell), ...inline(cell.tokens)))));
   return h("div.table", { tabindex: 0, role: "group", "aria-label": "table" },
     h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
 }

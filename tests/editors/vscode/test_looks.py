@@ -18,6 +18,10 @@ RUN_AXE = """async () => {
   return violations.flatMap(({id, nodes}) =>
     nodes.map((node) => `${id}: ${node.html.slice(0, 150)} ${node.failureSummary}`));
 }"""
+IS_ON_TOP = """(element) => {
+  const {left, top, width, height} = element.getBoundingClientRect();
+  return element.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+}"""
 PICTURES = os.environ.get("OH_TEST_PICTURES")
 """A folder for pictures, for the README and for whoever changes the looks."""
 THEMES = {
@@ -224,6 +228,16 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     await look(vscode, "contrast", ("contrast-dark", "contrast-light"))
     await vscode.set_width(280)
     await look(vscode, "narrow")
+    # In a low panel, or with large letters, the buttons leave room for what is asked.
+    await vscode.page.set_viewport_size({"width": 1200, "height": 400})
+    for each in (
+        vscode.approval.get_by_role("heading"),
+        vscode.input,
+        vscode.panel.get_by_role("heading").first,
+    ):
+        await expect(each).to_be_in_viewport(ratio=1)
+        assert await each.evaluate(IS_ON_TOP), await each.text_content()
+    await vscode.page.set_viewport_size({"width": 1200, "height": 900})
     vscode.script(CLEANUP)
     await vscode.choose("mode", "ask")
     await vscode.answer("reject")

@@ -25,10 +25,22 @@ See [the page](https://example.com/), not [this](javascript:alert(1)), nor ![it]
 
 - [ ] to do
 
-```python
+| a &lt; b | c |
+| --- | ---: |
+| one<br>two | 3 |
+
+שלום `add`, עולם
+
+```python title="calc.py"
 add(1, 2)
 ```
 """
+LONG_PASTE = "".join(f"line {n}\n" for n in range(400))
+RIGHT_OF_TEXT = """(element) => {
+  const text = document.createRange();
+  text.selectNodeContents(element.firstChild);
+  return {text: text.getBoundingClientRect().right, box: element.getBoundingClientRect().right};
+}"""
 ADDRESSES = "(links) => links.map((link) => link.getAttribute('href'))"
 READ_POLICY = "() => document.querySelector('meta[http-equiv=Content-Security-Policy]').content"
 POLICY = "default-src 'none'; style-src 'nonce-(.+)'; img-src data:; script-src 'nonce-(.+)'"
@@ -69,6 +81,13 @@ async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_ins
     assert second
     assert second["y"] >= first["y"] + first["height"]
     await expect(answer.locator(".task")).to_have_text(["☑ done", "☐ to do"])
+    await expect(answer.locator("th").first).to_have_text("a < b")
+    await expect(answer.locator("td br")).to_have_count(1)
+    await expect(answer.locator("td").last).to_have_css("text-align", "right")
+    await expect(answer.locator(".code-head span")).to_have_text("python")
+    begins = answer.locator("p", has_text="שלום")
+    at = await begins.evaluate(RIGHT_OF_TEXT)
+    assert at["text"] > at["box"] - 2, "text from right to left begins at the right"
 
     await answer.get_by_role("button", name="Copy").click()
     await expect(answer.get_by_role("button", name="Copied")).to_be_visible()
@@ -119,6 +138,12 @@ async def test_the_first_message_is_shown_while_it_is_on_its_way(vscode: VSCode)
     assert await vscode.frame().evaluate("() => window.wasShown") == ["hello", 0]
     await vscode.expect_answers("Hello.")
     await expect(vscode.panel.locator(".user")).to_have_text(["hello"])
+
+    # A long one scrolls by itself: what comes before it is not screens away.
+    vscode.script(say("A log."))
+    await vscode.say(f"What is this?\n{LONG_PASTE}")
+    await vscode.expect_answers("Hello.", "A log.")
+    await expect(vscode.panel.locator(".user").first).to_be_in_viewport()
 
 
 async def test_plans_searches_and_what_it_took_are_seen_in_the_panel(vscode: VSCode) -> None:
