@@ -13,7 +13,7 @@ from oh_daemon.contract.items import Risk
 from oh_daemon.core.risk_paths import UNKNOWN, Ground, Place, holds_secrets
 from oh_daemon.core.risk_programs import MEANINGS, VALUED, VALUED_WORD, bare_name, find_program
 from oh_daemon.core.risk_rules import find_effect
-from oh_daemon.core.risk_uses import find_inner, find_task, find_use
+from oh_daemon.core.risk_uses import find_inner, find_task, find_use, sounds_high
 
 
 class Finding(NamedTuple):
@@ -60,7 +60,7 @@ def rate_words(command: Words) -> Iterator[Finding]:
         yield from _rate_script(name, command.ground)
         yield from rate_paths(args, command.ground, "write")
         yield from _rate_tool(program, command._replace(words=args))
-    elif args in _ASKS_ITSELF and program != "coproc" and kind not in ("wrap", "unknown"):
+    elif args in _ASKS_ITSELF and program != "coproc" and kind != "wrap":
         yield Finding("low", f"{program} shows a version or help")
     else:
         yield from _rate_program(program, kind, command._replace(words=args))
@@ -140,10 +140,10 @@ def _rate_texts(args: Sequence[str], command: Words) -> Iterator[Finding]:
 
 
 def _rate_guess(program: str, command: Words) -> Iterator[Finding]:
-    """Rate what a program that nobody knows may do: run a known one, or publish something."""
+    """Rate what a program that nobody knows may do, as its arguments sound, or run."""
     args = command.words
-    if {"publish", "deploy"} & {*args}:
-        yield Finding("high", f"{program} may publish something")
+    if sounds_high(args):
+        yield Finding("high", f"{program} may send or destroy something, or run code")
     inner = (n for n, arg in enumerate(args) if arg != "." and find_program(arg)[1] != "unknown")
     guess = tuple(args[next(inner, len(args)) :])
     for found in rate_words(command.inner(guess)):

@@ -16,7 +16,8 @@ from oh_daemon.core.risk_tree import every_node, text_of
 _COMPARES = frozenset("-eq -ne -lt -le -gt -ge".split())  # noqa: SIM905 - reads like the shell.
 _NUMBER = re.compile(
     r"""(["']?)[-+]?\d+\1|\{\d+\.\.\d+\}
-    |\$\((seq\ [\d ]+|nproc|date\ \+%s|wc\ -[clw]\ ?<\ ?[\w./-]+)\)""",
+    |\$\((seq\ [\d ]+|nproc|date\ \+%s|wc\ -[clw]\ ?<\ ?[\w./-]+
+        |git\ rev-list\ --count\ [\w./~^-]+|([^()`$;&|<>\n]+\|)+\ *wc\ +-[clwm]\ *)\)""",
     re.VERBOSE,
 )
 _SETS_NAMES = re.compile(

@@ -1,6 +1,6 @@
 """Which programs are known, and the kind of each; `risk_uses` and `risk_rules` look at arguments.
 
-A program without a row is unknown, which is never low.
+A program without a row is unknown, which is never low, unless it only shows its version or help.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _PROGRAMS: dict[str, str] = {
         uniq sort shuf less more man bc bat eza exa lsd hexyl lsof nm objdump readelf size
         otool addr2line c++filt javap zipinfo pdfinfo ffprobe mediainfo cloc tokei scc
         shellcheck hadolint yamllint actionlint xmllint iconv expand unexpand sum zdiff
-        colordiff pkg-config""",
+        colordiff pkg-config exiftool identify perldoc csvstat csvcut csvlook csvgrep xsv qsv
+        mlr pandoc""",
     "pattern": "grep egrep fgrep zgrep rg fd fdfind ag ack sed gsed awk gawk mawk nawk jq yq",
     "ask": """top kubectl helm aws gcloud az gh glab heroku oc apt apt-get apt-cache aptitude
         dpkg yum dnf apk pacman snap flatpak brew conda mamba psql mysql redis-cli""",
@@ -54,13 +55,15 @@ _PROGRAMS: dict[str, str] = {
         ctest pre-commit husky lefthook changeset vsce ovsx flit gofmt goimports golangci-lint
         staticcheck rustfmt clang-format clang-tidy cppcheck stylua luacheck shfmt ktlint
         swiftlint alembic flask uvicorn gunicorn django-admin flutter dart pod xcodebuild
-        mkdocs sphinx-build ldd protoc buf""",
+        mkdocs sphinx-build ldd protoc buf dvc latexmk pdflatex xelatex lualatex platformio
+        pio arduino-cli west idf.py opam luarocks dune nim clj prove bower conan expo
+        conda-lock ghc nix nix-build nix-shell""",
     "write": """mkdir touch tee rmdir split csplit gzip gunzip bzip2 xz unxz zstd truncate
         patch cp mv ln install rm unlink chmod tar zip unzip 7z jar mkfifo rename dos2unix
-        ctags""",
+        ctags sips plutil pdftotext ar""",
     "fetch": "curl wget",
     "code": """python pypy ipython node bun deno tsx ts-node perl ruby php lua luajit rscript
-        julia tclsh expect elixir groovy irb osascript gdb guile sbcl ghci nu xonsh""",
+        julia tclsh expect elixir groovy irb gdb guile sbcl ghci nu xonsh R Rscript clojure""",
     "shell": "sh bash zsh dash ksh ash fish csh tcsh source . eval trap watch",
     "find": "find",
     "wrap": """env timeout nice ionice stdbuf time nohup exec command builtin busybox xargs
@@ -84,7 +87,8 @@ _PROGRAMS: dict[str, str] = {
         vagrant packer puppet salt certbot keytool git-filter-repo bfg pipx gem cpan rustup
         nvm pyenv rbenv asdf mise sdk volta corepack update-alternatives update-rc.d ldconfig
         defaults rpm m4 dc ed ex vi vim nvim emacs nano codex aider claude gemini http.server
-        smtpd pty code timeit""",
+        smtpd pty code timeit adb esptool esptool.py avrdude openocd dfu-util fastboot
+        helmfile codium osascript""",
 }
 
 VALUED = {

@@ -156,6 +156,16 @@ _DANGERS = {
     "lerna nx ng mkdocs changeset vsce ovsx flit flutter dart pod": r"^\ (pub\ |trunk\ )?(\S*publish"
     r"|\S*deploy|release|push)(\ |$)",
     "pre-commit husky lefthook": r"^\ (un)?(install|init)(\ |$)",
+    "cabal stack opam luarocks dvc platformio pio arduino-cli west idf.py": r"""\ (upload|publish|push|login
+        |flash|\S*upload)(\ |$)""",
+    "nix": r"^\ (run|shell|profile|copy|store|registry)\ (?!\.)|^\ (profile|store|copy)\ ",
+    "nix-shell": r"\ --(run|command)|\ -p",
+    "ghc": r"\ -e|-fplugin|-pgm",
+    "pdflatex xelatex lualatex latexmk": r"-shell-escape|-enable-write18|-e\ ",
+    "prove": r"\ -\w*e|--exec",
+    "exiftool": r"\ -(config|@|if|p)\b",
+    "pandoc": r"\ -\w*F|--(\w+-)?filter|--pdf-engine",
+    "mlr": r"\b(system|exec|tee|emit|split|ENV)\b",
     "hostname": r"\ (?!-)|\ -\w*[Fb]",
     "kill": r"^(?!(\ -\w+|\ -s\ \w+)?(\ %[\w%+-]*)+$|\ -l|\ -0\ )",
 }  # fmt: skip
@@ -167,6 +177,9 @@ _WRITES = {
     "xxd uniq": r"^(\ -[lcsgo]\ \d+|\ -[^ ]*)*+\ [^- ][^ ]*\ [^-]|\ -r",
     "iconv xmllint scc": r"\ -\w*o|\ --o",
     "xmllint ffprobe mediainfo": r"://",
+    "exiftool": r"=|\ -(o|overwrite|delete)",
+    "pandoc xsv qsv": r"\ -o|\ --o|://",
+    "mlr": r"\ -I",
     "cloc": r"\ --(out|rep|cou|fou|ign)",
     "ss": r"\ -\w*D|\ --d",
     "time": r"\ -\w*o|\ --o",

@@ -62,6 +62,14 @@ _USES = (
     ("firebase vercel netlify wrangler serverless sls cdk sam packer vagrant", "run",
      r"^\ (dev|build|synth|diff|local|emulators:\S+|validate|package|fmt|ls|list|status)(\ |$)"),
     ("gem", "run", r"^\ build\ "),
+    ("zig adb", "text", r"^\ version$"),
+    ("adb", "ask", r"^\ (devices|logcat|get-\w+)"),
+    ("ar", "read", r"^\ -?[tp]v?\ "),
+    ("pdftotext", "read", r"\ -$"),
+    ("plutil", "read", r"^\ -(p|lint)\ "),
+    ("sips", "read", r"^(\ -g\ \w+)+\ [^-]\S*$"),
+    ("ansible-playbook skaffold helmfile", "run",
+     r"^(?!\ (apply|sync|destroy|run|deploy|dev)\b).*(--syntax-check|\ render|\ template|\ lint)"),
     ("pg_dump mysqldump mongodump", "fetch", ""),
     ("perl", "read", rf"^(\ -[np]+)?\ -[np]+e\ {_PERL_STEP}(\ [^-]\S*)*$"),
     ("perl", "write", rf"^(\ -[npi0]+(\.\w+)?)*\ -[npi0]*e\ {_PERL_STEP}(\ [^-]\S*)*$"),
@@ -71,7 +79,7 @@ _USES = (
     ("php", "read", r"^\ -l(\ [^-]\S*)+$"),
     ("ruby perl", "run", r"^\ -\w*c\ [^-]\S*$"),
     ("node", "read", r"^\ (-c|--check)\ [^-]\S*$"),
-    ("node npm ruby php java perl bundle gem kotlin", "text", r"^\ --?v(ersion)?$"),
+    ("node npm ruby php java perl bundle gem", "text", r"^\ --?v(ersion)?$"),
     ("go npm terraform tofu helm git composer", "text", r"^\ -{0,2}version(\ -json|\ --short)?$"),
     ("rustc gcc g++ clang cargo cmake", "text", r"^\ (--version|-V|-vV|--list)(\ --verbose)?$"),
     ("kubectl", "text", r"^\ (version\ .*--client|config\ (current|get)-contexts?)"),
@@ -110,12 +118,19 @@ _USES = (
 _INNER = {
     "uv rye pdm poetry pipenv hatch pixi conda mamba": r"^(\ -\S+)*\ run\ ",
     "bundle pnpm yarn": r"^\ exec\ ",
+    "nix": r"^\ develop\ (.*\ )?(-c|--command)\ ",
     "cargo": r"^\ watch\ .*(-s|--shell)\ ",
     "docker podman": rf"^\ compose{IN_SERVICE}\ ",
     "docker-compose": rf"^{IN_SERVICE}\ ",
     "git": rf"^({GIT_OPTION})*+\ (bisect\ run|submodule\ foreach(\ --\w+)*)\ ",
 }
 
+_SOUNDS_HIGH = re.compile(
+    r"""\ (publish|deploy|upload|push|login|logout|erase|destroy|delete|purge|wipe|flash)(\ |$)
+    |\ (-e|-ex|--eval|--exec(ute)?)[=\ ]\S*[(;"'\xa0]|--shell-escape|--install-extension
+    |\ (?!https?|file|git)[a-z+]+://""",
+    re.VERBOSE,
+)
 # Tasks of many frameworks, whichever program runs them.
 _TASKS = (
     ("deletes what is in a database", r"""\ (db:(drop|reset|purge|wipe)|migrate:(fresh|reset)
@@ -158,6 +173,11 @@ def find_task(args: Sequence[str]) -> str | None:
     """Return what a task of high risk does that these arguments name."""
     joined = join_words(args)
     return next((task for task, words in _tasks() if words.search(joined)), None)
+
+
+def sounds_high(args: Sequence[str]) -> bool:
+    """Return whether these arguments of any program sound as if it did something of high risk."""
+    return _SOUNDS_HIGH.search(join_words(args)) is not None
 
 
 @cache
