@@ -43,7 +43,7 @@ _PROGRAMS: dict[str, str] = {
     "ask": """top kubectl helm aws gcloud az gh glab heroku oc apt apt-get apt-cache aptitude
         dpkg yum dnf apk pacman snap flatpak brew conda mamba psql mysql redis-cli""",
     "act": """set shopt ulimit git docker podman nerdctl docker-compose buildah terraform tofu
-        terragrunt pulumi kill""",
+        terragrunt pulumi kill svn hg jj""",
     "run": """npm pnpm yarn pip uv poetry pdm pipenv hatch rye pixi cargo go composer bundle
         mvn gradle dotnet cabal stack mix rebar3 sbt lein make gmake ninja just task rake
         rails cmake meson bazel nox tox gulp grunt gcc g++ cc clang clang++ ld zig rustc javac
@@ -57,7 +57,7 @@ _PROGRAMS: dict[str, str] = {
         swiftlint alembic flask uvicorn gunicorn django-admin flutter dart pod xcodebuild
         mkdocs sphinx-build ldd protoc buf dvc latexmk pdflatex xelatex lualatex platformio
         pio arduino-cli west idf.py opam luarocks dune nim clj prove bower conan expo
-        conda-lock ghc nix nix-build nix-shell""",
+        conda-lock ghc nix nix-build nix-shell scons waf""",
     "write": """mkdir touch tee rmdir split csplit gzip gunzip bzip2 xz unxz zstd truncate
         patch cp mv ln install rm unlink chmod tar zip unzip 7z jar mkfifo rename dos2unix
         ctags sips plutil pdftotext ar""",
@@ -88,7 +88,9 @@ _PROGRAMS: dict[str, str] = {
         nvm pyenv rbenv asdf mise sdk volta corepack update-alternatives update-rc.d ldconfig
         defaults rpm m4 dc ed ex vi vim nvim emacs nano codex aider claude gemini http.server
         smtpd pty code timeit adb esptool esptool.py avrdude openocd dfu-util fastboot
-        helmfile codium osascript""",
+        helmfile codium osascript xdotool ydotool wl-paste screencapture tailscale wg-quick
+        chezmoi stow mc restic borg surge gh-pages virsh VBoxManage multipass limactl minikube
+        k3d cqlsh clickhouse-client influx rabbitmqctl""",
 }
 
 VALUED = {

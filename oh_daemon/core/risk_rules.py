@@ -166,6 +166,9 @@ _DANGERS = {
     "exiftool": r"\ -(config|@|if|p)\b",
     "pandoc": r"\ -\w*F|--(\w+-)?filter|--pdf-engine",
     "mlr": r"\b(system|exec|tee|emit|split|ENV)\b",
+    "svn": r"\ (commit|ci|revert|delete|del|rm|import|mkdir|propset|ps|switch|relocate)(\ |$)|--config-",
+    "hg": r"\ (push|revert|strip|purge|rollback|serve|email)(\ |$)|\ up\w*\ .*(-C|--clean)|\ --config",
+    "jj": r"\ (push|abandon|restore|undo|op|config)(\ |$)",
     "hostname": r"\ (?!-)|\ -\w*[Fb]",
     "kill": r"^(?!(\ -\w+|\ -s\ \w+)?(\ %[\w%+-]*)+$|\ -l|\ -0\ )",
 }  # fmt: skip

@@ -68,6 +68,8 @@ _USES = (
     ("pdftotext", "read", r"\ -$"),
     ("plutil", "read", r"^\ -(p|lint)\ "),
     ("sips", "read", r"^(\ -g\ \w+)+\ [^-]\S*$"),
+    ("tailscale chezmoi restic borg virsh VBoxManage multipass limactl minikube k3d", "ask",
+     r"^(\ -\S+)*\ (status|list|ls|info|version|snapshots|diff|show\w*|get|doctor)(\ |$)"),
     ("ansible-playbook skaffold helmfile", "run",
      r"^(?!\ (apply|sync|destroy|run|deploy|dev)\b).*(--syntax-check|\ render|\ template|\ lint)"),
     ("pg_dump mysqldump mongodump", "fetch", ""),
@@ -126,11 +128,15 @@ _INNER = {
 }
 
 _SOUNDS_HIGH = re.compile(
-    r"""\ (publish|deploy|upload|push|login|logout|erase|destroy|delete|purge|wipe|flash)(\ |$)
+    r"""\ (publish|deploy|upload|push|login|logout|erase|destroy|delete|purge|wipe|flash|reset
+        |revert|forget|apply|remove|install-\w+)(\ |$)|\ --(delete|prune|purge)(\ |$)
+    |(?i:\b(drop|truncate)\s(table|database|schema|keyspace)\b|\bdelete\sfrom\b)
     |\ (-e|-ex|--eval|--exec(ute)?)[=\ ]\S*[(;"'\xa0]|--shell-escape|--install-extension
     |\ (?!https?|file|git)[a-z+]+://""",
     re.VERBOSE,
 )
+"""Words with which a program that nobody knows would send or destroy something, or run code."""
+
 # Tasks of many frameworks, whichever program runs them.
 _TASKS = (
     ("deletes what is in a database", r"""\ (db:(drop|reset|purge|wipe)|migrate:(fresh|reset)
