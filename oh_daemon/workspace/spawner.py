@@ -35,6 +35,8 @@ GRACE_S = 0.5
 MAX_OUTPUT_BYTES = 64 << 20
 _END_DEADLINE_S = 10.0
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_GIT_KEY, _GIT_VALUE = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
+_GIT_SECRET = re.compile(r"extraheader|cookie|credential|passw|token|://[^/\s]*@", re.IGNORECASE)
 _QUIET = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -59,7 +61,22 @@ _WAYS_OUT = {
 def clean_env(base: Mapping[str, str]) -> dict[str, str]:
     """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
     kept = {name: value for name, value in base.items() if not SECRET_NAME.search(name)}
-    return kept | _QUIET
+    return {n: v for n, v in kept.items() if not n.startswith(_GIT_VALUE)} | _QUIET | _git(base)
+
+
+def _git(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings for git in `base` without secrets, and after them our own.
+
+    Listing commits is rated as reading, so a repository must not make it start a program.
+    """
+    count = base.get("GIT_CONFIG_COUNT", "")
+    numbers = range(int(count) if re.fullmatch(r"\d{1,3}", count) else 0)
+    given = [(base.get(f"{_GIT_KEY}{n}", ""), base.get(f"{_GIT_VALUE}{n}", "")) for n in numbers]
+    kept = [(k, v) for k, v in given if k and not _GIT_SECRET.search(f"{k}={v}")]
+    numbered = list(enumerate((*kept, ("log.showSignature", "false"))))
+    keys = {f"{_GIT_KEY}{n}": key for n, (key, _) in numbered}
+    values = {f"{_GIT_VALUE}{n}": value for n, (_, value) in numbered}
+    return {"GIT_CONFIG_COUNT": str(len(numbered)), **keys, **values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,6 +314,36 @@ def test_the_environment_has_no_secrets_and_no_pagers() -> None:
     assert (env["PAGER"], env["GIT_TERMINAL_PROMPT"], env["HOME"]) == ("cat", "0", "/home")
 
 
+def test_git_keeps_the_settings_of_the_environment_but_no_secrets_and_starts_nothing(
+    tmp_path: Path,
+) -> None:
+    settings = {"http.extraheader": "AUTHORIZATION: basic abc", "user.name": "Ann Example"}
+    base = {**os.environ, "GIT_CONFIG_COUNT": str(len(settings))}
+    for n, (key, value) in enumerate(settings.items()):
+        base |= {f"GIT_CONFIG_KEY_{n}": key, f"GIT_CONFIG_VALUE_{n}": value}
+    env = clean_env(base)
+    assert not any("AUTHORIZATION" in value for value in env.values())
+
+    def git(*args: str) -> str:
+        argv = ["git", "-C", str(tmp_path), *args]
+        return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q")
+    assert git("config", "user.name") == "Ann Example\n"
+    program = tmp_path / "gpg"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    program.chmod(0o755)
+    git("config", "user.email", "ann@example.org")
+    git("config", "log.showSignature", "true")
+    git("config", "gpg.program", str(program))
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    unsigned = git("cat-file", "commit", "HEAD").replace("\n\n", "\ngpgsig x\n\n", 1)
+    (tmp_path / "signed").write_text(unsigned)
+    signed = git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip()
+    assert "first" in git("log", signed)
+    assert not (tmp_path / "started").exists()
+
+
 def _run_true(spawner: Spawner, folder: Path) -> None:
     done = spawner.run(["true"], cwd=folder, timeout_s=60, cancel=CancelToken())
     assert done.exit_code == 0
