@@ -115,6 +115,9 @@ def test_files_that_come_and_go_while_they_are_open_are_followed_in_silence(desk
     )
     editor = desk.start(settings={"approval": "askNever"})
     of_gone, of_made = editor.edit(gone), editor.edit(made)
+    picture = desk.project / "picture.dat"
+    picture.write_bytes(b"\xff\xfe\x00")
+    editor.command(f"edit ++bin {picture}")
     buffer = editor.edit(desk.file)
     editor.command("Oh toggle")
     editor.command("wincmd t | stopinsert | file named.py")
@@ -123,6 +126,7 @@ def test_files_that_come_and_go_while_they_are_open_are_followed_in_silence(desk
     assert (of_gone[:], of_made[:], buffer[2]) == (["still here"], ["new"], "    return a - b")
     # Neovim halts for a second after this kind of warning.
     assert editor.lua("return vim.v.warningmsg") == ""
+    assert "INVALID_SERVER_MESSAGE" not in editor.messages(), "bytes are not sent as text"
     assert "return a - b" in desk.prompts(), "the agent knows the file by its new name"
 
 

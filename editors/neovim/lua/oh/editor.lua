@@ -39,9 +39,20 @@ function M.follow(daemon, buf)
   local name = vim.api.nvim_buf_get_name(buf)
   local is_file = vim.api.nvim_buf_is_loaded(buf) and vim.bo[buf].buftype == "" and name ~= ""
   local is_wanted = not (vim.g.oh_disable or vim.b[buf].oh_disable)
-  if is_file and is_wanted and vim.fs.relpath(daemon.root, name) then
+  if is_file and is_wanted and vim.fs.relpath(daemon.root, name) and M.is_text(buf) then
     vim.lsp.buf_attach_client(buf, daemon.client_id)
   end
+end
+
+--- With 'binary', a buffer may hold bytes that are not UTF-8, which no message can carry.
+---@param buf integer
+---@return boolean
+function M.is_text(buf)
+  if not vim.bo[buf].binary then
+    return true
+  end
+  local lines = vim.api.nvim_buf_get_lines(buf, 0, -1, false)
+  return vim.iconv(table.concat(lines, "\n"), "utf-8", "utf-8") ~= nil
 end
 
 --- `editor/applyEdit`: apply the whole edit as one undo step, or nothing.
