@@ -1,10 +1,34 @@
 --- Tells the user and other plugins: messages, `User Oh*` events, redrawn status lines.
 local M = {}
 
+local GROUPS = { [vim.log.levels.WARN] = "WarningMsg", [vim.log.levels.ERROR] = "ErrorMsg" }
+
 ---@param text string
 ---@param level? integer One of `vim.log.levels`.
 function M.message(text, level)
-  vim.notify("oh: " .. text, level or vim.log.levels.INFO)
+  text = "oh: " .. text
+  local room = (vim.o.cmdheight - 1) * vim.o.columns + vim.v.echospace
+  local is_long = text:find("\n") or vim.api.nvim_strwidth(text) > room
+  if not (is_long and M.is_plain()) or vim.o.cmdheight == 0 then
+    vim.notify(text, level or vim.log.levels.INFO)
+    return
+  end
+  -- Neovim would wait for a key, and take the one that the user types just then. So only the
+  -- beginning stays on the screen; `:messages` has the whole text.
+  local usual = vim.o.messagesopt
+  vim.o.messagesopt = usual:gsub("hit%-enter", "wait:0")
+  vim.notify(text, level or vim.log.levels.INFO)
+  vim.o.messagesopt = usual
+  vim.cmd.redraw()
+  local short = require("oh.block").cut(text:match("^[^\n]*"), room)
+  vim.api.nvim_echo({ { short, GROUPS[level] } }, false, {})
+end
+
+--- Whether `vim.notify` is Neovim's own, whose source is a module of the runtime, or unknown.
+---@return boolean
+function M.is_plain()
+  local source = debug.getinfo(vim.notify, "S").source
+  return source == "?" or vim.startswith(source, "@vim/")
 end
 
 ---@param text string
