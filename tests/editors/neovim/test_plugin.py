@@ -83,6 +83,22 @@ def test_options_are_a_table_or_a_function_also_by_setup(desk: Desk) -> None:
     assert "vim.g.oh must be a table or a function giving one, not a number" in editor.messages()
 
 
+def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(desk: Desk) -> None:
+    editor = desk.start()
+    for line, words in (
+        ("Oh mode bogus", "`:Oh mode` takes one of: plan, ask, autoEdit, full"),
+        ("Oh trust me", "`:Oh trust` takes one of: full, readOnly, none"),
+        ("Oh export pdf", "`:Oh export` takes one of: markdown, html, jsonl"),
+    ):
+        editor.command(line)
+        assert words in editor.messages()
+    assert editor.processes() == [], "known without the daemon"
+    editor.command("Oh trust")
+    assert "what may the agent do here?" in editor.messages()
+    editor.command("Oh secret TWO WORDS")
+    assert "is no name of a variable" in editor.messages()
+
+
 def test_enabled_as_a_language_server_it_starts_with_the_first_file(desk: Desk) -> None:
     editor = desk.start()
     editor.lua("vim.lsp.enable('oh')")

@@ -11,6 +11,7 @@ local M = {}
 ---@class oh.Command
 ---@field takes? string What may follow the name. Without it, further words make it a message.
 ---@field choices? fun(): string[]
+---@field is_closed? boolean What follows must be one of the choices.
 ---@field run fun(call: oh.Call)
 
 ---@param act fun(conversation: oh.Conversation, call: oh.Call)
@@ -57,6 +58,7 @@ end
 local function option(id)
   return {
     takes = "value",
+    is_closed = id ~= "model",
     choices = function()
       return require("oh.options").values(id)
     end,
@@ -232,6 +234,7 @@ local commands = {
   },
   export = {
     takes = "format",
+    is_closed = true,
     choices = function()
       return { "markdown", "html", "jsonl" }
     end,
@@ -276,10 +279,15 @@ local commands = {
   },
   trust = {
     takes = "level",
+    is_closed = true,
     choices = function()
       return { "full", "readOnly", "none" }
     end,
     run = with_daemon(function(daemon, call)
+      if call.args == "" then
+        tell.message("`:Oh trust full`, `readOnly` or `none`: what may the agent do here?")
+        return
+      end
       local params = { folder = daemon.root, trusted = call.args }
       daemon:request("workspace/setTrust", params, function()
         tell.message(("%s: %s"):format(daemon.root, call.args))
@@ -327,7 +335,10 @@ function M.run(call)
   end
   local name, rest = text:match("^(%S+)%s*(.*)$")
   local command = commands[name]
-  if command and (command.takes or rest == "") then
+  local choices = command and command.is_closed and command.choices() or { rest }
+  if rest ~= "" and not vim.list_contains(choices, rest) then
+    tell.warning(("`:Oh %s` takes one of: %s"):format(name, table.concat(choices, ", ")))
+  elseif command and (command.takes or rest == "") then
     command.run(vim.tbl_extend("error", { args = rest }, range))
   else
     M.send(vim.tbl_extend("error", { args = text }, range), "auto")

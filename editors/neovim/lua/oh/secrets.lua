@@ -13,6 +13,9 @@ function M.lend(daemon, name)
   if name == "" then
     daemon:request("secret/list", vim.empty_dict(), tell_lent)
     return
+  elseif not name:find("^[%a_][%w_]*$") then
+    tell.warning(("%q is no name of a variable, such as GITHUB_TOKEN"):format(name))
+    return
   end
   local prompt = ("$%s (empty takes it back): "):format(name)
   -- <C-c> raises an error.
