@@ -67,6 +67,10 @@ def rate_words(command: Words) -> Iterator[Finding]:
 
 
 _MAX_DEPTH = 16
+_EFFECTS = {
+    "medium": MEANINGS["write"][1],
+    "high": "may leave the workspace, show secrets, or be final",
+}
 _ASKS_ITSELF = (["--version"], ["--help"], ["-V"])
 _SYNTAX = re.compile(
     r"[{}!-]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
@@ -89,7 +93,7 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     own = args[: len(args) - len(inner)]
     effect, why = find_effect(program, own)
     if effect != "low":
-        yield Finding(effect, f"{program} gets {why!r}" if why else f"{program} shows too much")
+        yield Finding(effect, f"{' '.join(filter(None, (program, why)))} {_EFFECTS[effect]}")
     kind = find_use(program, own) or kind
     if kind in ("run", "code", "unknown") and (task := find_task(args)):
         yield Finding("high", f"{program} {task}")
@@ -121,7 +125,7 @@ def _rate_folders(program: str, kind: str, command: Words) -> Iterator[Finding]:
     if kind == "pattern" and program not in ("fd", "fdfind") and any(map(holds_secrets, paths)):
         yield Finding("high", f"{program} searches folders that hold secrets")
     if program == "rm" and any(ground.is_everything(path) for path in paths if path[:1] != "-"):
-        yield Finding("high", "rm deletes a whole workspace, or what lies above it")
+        yield Finding("high", "rm may delete the whole workspace")
 
 
 _TOUCHES: dict[str, Use] = {

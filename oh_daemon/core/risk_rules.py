@@ -14,6 +14,8 @@ from functools import cache
 from oh_daemon.contract.items import Risk
 
 SECRET_NAME = r"(?i:key\b|keys\b|_key_|token|secret|passw|credential|_pat\b|auth)"  # noqa: S105 - a pattern
+_N_SHOWN = 3
+_MAX_SHOWN = 60
 _GLOBAL = r"""(\ -[nclsp]\ [^-\ ]\S*|\ --(context|namespace|profile|region|project|kube-context|output)\ [^-\ ]\S*
     |\ -(?!-?(version|help))\S+)*+"""
 """Options before the verb of a program that asks a server."""
@@ -207,13 +209,25 @@ def _compile(table: dict[str, str]) -> dict[str, list[re.Pattern[str]]]:
 
 
 def find_effect(name: str, args: Sequence[str]) -> tuple[Risk, str]:
-    """Return the risk that the arguments add (high, medium if they write, or low), and the match."""
+    """Return the risk that the arguments add: high, medium if they write, or low; and which."""
     joined = join_words(args)
     for risk, table in zip(("high", "medium"), _patterns(), strict=True):
         for pattern in table.get(name, ()):
             if match := pattern.search(joined):
-                return risk, match[0].strip().replace("\0", "…")
+                return risk, _words_at(joined, match)
     return "low", ""
+
+
+def _words_at(joined: str, match: re.Match[str]) -> str:
+    """Return the whole words of a match; the first words if nothing but their lack matched."""
+    begin, end = match.span()
+    if not match[0].strip():
+        words = joined.split(" ")[1 : _N_SHOWN + 1]
+    else:
+        begin = joined.rfind(" ", 0, begin + 1) + 1
+        end = joined.find(" ", end - match[0].endswith(" "))
+        words = joined[begin : end if end >= 0 else None].split(" ")
+    return " ".join(words).replace("\0", "…").replace("\xa0", " ").replace("\n", " ")[:_MAX_SHOWN]
 
 
 def join_words(args: Sequence[str]) -> str:
