@@ -78,7 +78,7 @@ def test_another_major_version_is_refused_and_the_client_may_try_again(
     ("params", "field"),
     [
         ({"processId": "x"}, "processId"),
-        ({"capabilities": []}, "capabilities"),
+        ({"capabilities": [1]}, "capabilities"),
         ({"initializationOptions": {"ohDaemon": 5}}, "ohDaemon"),
         ({"initializationOptions": {"ohDaemon": {"protocolVersion": {"major": "1"}}}}, "major"),
         ({"workspaceFolders": {}}, "workspaceFolders"),
