@@ -63,5 +63,5 @@ def fork(
         ) from exc
     shared = conversations.shared
     begun = fork_records(records, params, shared.clock.now())
-    forked_id = write_fork(place, begun, shared.commit)
+    forked_id = write_fork(place, begun, shared.commit, shared.own_logs)
     return conversations.open(forked_id, [place.parents[2]], at_work=at_work)

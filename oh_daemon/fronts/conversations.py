@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import orjson
@@ -30,19 +29,21 @@ from oh_daemon.core.approval import check_options, option_pickers
 from oh_daemon.core.commands import written_out
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY, title_of
+from oh_daemon.core.foreign import FOREIGN
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
-from oh_daemon.core.state import State, apply, fold
+from oh_daemon.core.state import State, fold
 from oh_daemon.fronts.description import describe, describe_state, plan_update, summarize
 from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.images import require_sight
+from oh_daemon.fronts.openings import recipe_for_foreign, replay_into
 from oh_daemon.fronts.sub_agents import equipped
 from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.workspace.paths import path_from_uri, unusable, uri_from_path
+from oh_daemon.workspace.paths import paths_from_uris, unusable, uri_from_path
 
 _DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeError, ValueError)
 """What opening a log raises when the log is damaged beyond use."""
@@ -115,18 +116,21 @@ class Conversations:
         self._require_room()
         place = self.place_of(conversation_id, folders)
         state = State(conversation_id)
-        take = partial(_replay, state)
+        is_own = self.shared.own_logs.has(place)
+        take = replay_into(state, place, folders, is_own=is_own)
         opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
         with _closed_on_failure(opened.log):
             if state.seq == 0:
                 # Killed before its first event: no client knows it, and a start may reuse its id.
                 raise ConversationNotFoundError(conversation_id)
-            own = _paths(state.folders)
+            own = paths_from_uris(state.folders)
             settings = self.shared.settings(own[0] if own else None).settings
             recipe = recipe or Recipe(settings.instructions)
+            if not is_own:
+                recipe = recipe_for_foreign(recipe, state, settings, self.shared)
             live = self._make(state, opened.log, opened.epoch, own, recipe)
             live.take_up()
-        live.repaired = opened.repairs
+        live.repaired = opened.repairs if is_own else (*opened.repairs, FOREIGN)
         return self._add(live, at_work=at_work)
 
     def open_or_follow(
@@ -192,6 +196,7 @@ class Conversations:
         try:
             opened = open_log(place, shared.commit, client=shared.client_name, create=True)
             with _closed_on_failure(opened.log):
+                shared.own_logs.add(place)
                 yield opened.log, opened.epoch
         except ConversationLockedError:
             raise
@@ -289,7 +294,7 @@ class Conversations:
             raise ConversationBusyError(
                 f"conversation {conversation_id!r} is {status}; interrupt it first"
             )
-        folders = [*_paths(live.conversation.state.folders), *folders]
+        folders = [*paths_from_uris(live.conversation.state.folders), *folders]
         for child in self.listed(folders, conversation_id):
             self.delete(child["id"], folders, permanent=permanent)
         self.close(conversation_id)
@@ -300,6 +305,7 @@ class Conversations:
         for catalog in self.catalogs(folders):
             if catalog.find(conversation_id) is not None:
                 catalog.remove(conversation_id, permanent=permanent)
+                self.shared.own_logs.forget(conversation_id)
 
     def close_all(self, deadline_s: float) -> None:
         """Close all conversations at once; a turn under way is recorded as interrupted."""
@@ -352,7 +358,7 @@ class Conversations:
         if isinstance(live.conversation.log, MemoryLog):
             return
         summary = summarize(live.conversation)
-        self.catalogs(_paths(summary["folders"]))[0].write_meta(live.id, summary)
+        self.catalogs(paths_from_uris(summary["folders"]))[0].write_meta(live.id, summary)
 
     def _require_room(self) -> None:
         limit = self.shared.settings(None).settings.max_open_conversations
@@ -386,14 +392,3 @@ def _closed_on_failure(log: EventLog) -> Generator[None]:
     except BaseException:
         log.close()
         raise
-
-
-def _replay(state: State, record: Json) -> None:
-    """Apply the next record of a log. Raises `InvalidStateError` if its beginning is missing."""
-    if state.seq == 0 and record["event"]["type"] != "conversation.created":
-        raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
-    apply(state, record)
-
-
-def _paths(uris: Sequence[str]) -> list[Path]:
-    return [path for path in map(path_from_uri, uris) if path is not None]

@@ -22,6 +22,7 @@ from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.kept_secrets import KeptSecrets
+from oh_daemon.store.own_logs import OwnLogs
 from oh_daemon.store.user_state import UserState
 from oh_daemon.workspace.spawner import Spawner
 
@@ -52,6 +53,7 @@ def share_for_user(
         default_model=models.require_default,
         trust=trust,
         user_folder=places.state_folder,
+        own_logs=OwnLogs(places.state_folder / "logs"),
         home=Path.home(),
         user_memory=places.settings_file.parent / "memory",
         masker=masker,

@@ -53,6 +53,7 @@ from oh_daemon.mcp_servers.servers import McpServers, tools_of, unusable_of
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
+from oh_daemon.store.own_logs import OwnLogs
 from oh_daemon.tools import patch
 from oh_daemon.tools.ask import AskTool
 from oh_daemon.tools.edit import VIEW_SPEC, EditTool
@@ -69,7 +70,7 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.joint_edit import cut_short
 from oh_daemon.workspace.path_locks import PathLocks
-from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, shown
+from oh_daemon.workspace.paths import Folders, paths_from_uris, real_path, shown
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
@@ -91,6 +92,7 @@ class Shared:
     user_memory: Path | None = None
     """The folder with the user's notes; None if there is no long-term memory."""
     client_name: str = ""
+    own_logs: OwnLogs = field(default_factory=OwnLogs)
     commit: CommitThread = field(default_factory=CommitThread)
     spawner: Spawner = field(default_factory=Spawner)
     masker: Masker = field(default_factory=Masker)
@@ -179,7 +181,8 @@ class Workbench:
 
     def _workspace_tools(self, shared: Shared, log: EventLog) -> list[Tool]:
         folders, documents = self.folders, self.documents
-        if isinstance(log, LogFile):
+        # In a store that came with the folder, git would obey the settings of whoever made it.
+        if isinstance(log, LogFile) and shared.own_logs.has(log.folder):
             store = log.folder / "checkpoints"
             note_saves = shared.editor.note_saves if shared.editor else None
             self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
@@ -211,8 +214,7 @@ class Workbench:
 
     def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
         """Return the project's texts about these places that the agent has not been given yet."""
-        found = (path_from_uri(location.uri) for location in locations)
-        paths = [path for path in found if path is not None]
+        paths = paths_from_uris(location.uri for location in locations)
         skills = self.skills.on_the_way(map(real_path, paths), self._cancel())
         return (*self.context_files.on_the_way(paths), *skills)
 
@@ -249,8 +251,7 @@ class Workbench:
 
 
 def _paths_of(item: Json) -> list[Path]:
-    found = (path_from_uri(location["uri"]) for location in item["locations"])
-    return [path for path in found if path is not None]
+    return paths_from_uris(location["uri"] for location in item["locations"])
 
 
 class Live:
@@ -314,7 +315,7 @@ class Live:
         """Describe the agent for the log; the prompt of `earlier` is kept byte for byte."""
         if earlier is None:
             self._offer(model)
-        told = earlier or self._new_prompt()
+        told = earlier if earlier and earlier["systemPrompt"] else self._new_prompt()
         return e.AgentInfo(
             model=model,
             label=self._shared.model_for(model).label,

@@ -19,12 +19,18 @@ from oh_daemon.store.blobs import link_or_copy, share_blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
+from oh_daemon.store.own_logs import OwnLogs
 
 _BLOB_NAME = re.compile(rb"\b[0-9a-f]{64}\b")
 
 
-def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> str:
-    """Write a new log beside the one in `source`, blobs first, and return its conversation id."""
+def write_fork(
+    source: Path, records: Sequence[Json], commit: CommitThread, own_logs: OwnLogs
+) -> str:
+    """Write a new log beside the one in `source`, blobs first, and return its conversation id.
+
+    It is one of ours if its source is.
+    """
     catalog, forked_id = Catalog(source.parents[1]), new_id()
     place = catalog.create(forked_id)
     lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
@@ -35,6 +41,8 @@ def write_fork(source: Path, records: Sequence[Json], commit: CommitThread) -> s
             share_blobs(source / "blobs", place / "blobs", names)
             _share_checkpoints(source / "checkpoints", place / "checkpoints")
             log.append(lines)
+            if own_logs.has(source):
+                own_logs.add(place)
         finally:
             log.close()
     except BaseException:

@@ -47,6 +47,11 @@ def path_from_uri(uri: str) -> Path | None:
     return Path(path) if path.startswith("/") and "\0" not in path else None
 
 
+def paths_from_uris(uris: Iterable[str]) -> list[Path]:
+    """Return the paths of those URIs that name files of this machine."""
+    return [path for path in map(path_from_uri, uris) if path is not None]
+
+
 def uri_from_path(path: Path) -> str:
     return path.as_uri()
 

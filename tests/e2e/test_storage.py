@@ -155,9 +155,11 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
     kept = {log: log.read_bytes() for log in (damaged, newer, empty)}
     client = world.daemon()
     opened = client.request("conversation/open", {"conversationId": "a" * 32})
-    # There is one more event: the agent's tools have changed since the log was kept.
-    assert opened["lastSeq"] == last + 2
-    assert [text.split(" ", 1)[1] for text in opened["repaired"]] == [
+    # There are two more events: the tools and, as for each foreign log, the options are new.
+    assert opened["lastSeq"] == last + 3
+    *repaired, foreign = opened["repaired"]
+    assert "came with the folder" in foreign
+    assert [text.split(" ", 1)[1] for text in repaired] == [
         f"bytes at byte {len(b''.join(lines))} are no event; left out",
         f"last line was not finished; it was moved to torn-{len(b''.join((*lines, *whole)))}",
     ]

@@ -1,0 +1,48 @@
+"""How the log of a conversation counts when it is opened: fully, or as one that came from outside.
+
+A log that was not begun here is folded without what was allowed in it, and its options become those
+that the user has now, unless they are stricter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from oh_daemon.contract.errors import InvalidStateError, UserError
+from oh_daemon.contract.settings import CHOICES, Settings, stricter
+from oh_daemon.core.foreign import without_authority
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import State, apply
+from oh_daemon.fronts.wiring import Recipe, Shared
+from oh_daemon.store.log_scan import TakeRecord
+from oh_daemon.workspace.paths import uri_from_path
+
+
+def replay_own(state: State, record: Json) -> None:
+    """Apply the next record of a log. Raises `InvalidStateError` if its beginning is missing."""
+    if state.seq == 0 and record["event"]["type"] != "conversation.created":
+        raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
+    apply(state, record)
+
+
+def replay_into(state: State, place: Path, folders: Sequence[Path], *, is_own: bool) -> TakeRecord:
+    """Return what applies the records of the log at `place`; a foreign one works in `folders`."""
+    if is_own:
+        return partial(replay_own, state)
+    here = dict.fromkeys(map(uri_from_path, (place.parents[2], *folders)))
+    return lambda record: replay_own(state, without_authority(record, tuple(here)))
+
+
+def recipe_for_foreign(recipe: Recipe, state: State, settings: Settings, shared: Shared) -> Recipe:
+    """Return the recipe with the options that replace those of a foreign log."""
+    options: dict[str, str] = {"mode": settings.mode, "approval": settings.approval}
+    for name, value in options.items():
+        if (logged := state.options.get(name)) in CHOICES[name]:
+            options[name] = stricter(name, value, logged)
+    with suppress(UserError):  # Without a model, the conversation can still be read.
+        options["model"] = settings.model or shared.default_model()
+    return replace(recipe, options={**options, **recipe.options})

@@ -1,0 +1,51 @@
+"""Knows which logs this user's daemons began, so that one that came with a folder has no say.
+
+A repository can hold the log of a conversation in which everything is allowed. A mark of our own
+logs is in the user's state folder: the number by which the file system knows the file. A moved
+folder keeps it; what is cloned, unpacked, copied or replaced has another.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from oh_daemon.contract.errors import DaemonError
+from oh_daemon.store.log_scan import LOG_NAME
+from oh_daemon.store.private_files import disk_error, private_folder, read_private, replace_file
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLogs:
+    """The marks in `folder`. Without one (a program gives its conversations), all are own."""
+
+    folder: Path | None = None
+
+    def has(self, place: Path) -> bool:
+        """Return whether the log in this folder of a conversation is one of ours."""
+        if self.folder is None or place.parent.parent == self.folder.parent:
+            return True
+        with suppress(OSError, DaemonError), read_private(self.folder / place.name) as file:
+            return file.read(64) == _number_of(place)
+        return False
+
+    def add(self, place: Path) -> None:
+        """Mark a log that was begun here. Raises `ReadOnlyError` or `StorageError`."""
+        if self.folder is None:
+            return
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.folder)
+            replace_file(self.folder / place.name, _number_of(place))
+        except OSError as exc:
+            raise disk_error(self.folder, exc) from exc
+
+    def forget(self, conversation_id: str) -> None:
+        if self.folder is not None:
+            with suppress(OSError):
+                (self.folder / conversation_id).unlink()
+
+
+def _number_of(place: Path) -> bytes:
+    return str((place / LOG_NAME).lstat().st_ino).encode()
