@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -102,9 +103,18 @@ def _all(
 
 
 def _up_to_repository(folder: Path) -> tuple[Path, ...]:
-    way = (folder, *folder.parents)
+    way = (folder, *takewhile(_is_closed, folder.parents))
     top = next((n for n, base in enumerate(way) if (base / ".git").exists()), 0)
     return way[: top + 1]
+
+
+def _is_closed(folder: Path) -> bool:
+    """Return whether nobody else can make this folder a repository with skills, as in /tmp."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    return status.st_uid in {os.geteuid(), 0} and not status.st_mode & stat.S_IWOTH
 
 
 def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[Skill]:

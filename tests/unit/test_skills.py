@@ -80,6 +80,17 @@ def test_of_one_name_the_nearest_counts_and_an_untrusted_one_hides_none(tmp_path
     assert untrusted["ship"].problem == skill_files.UNTRUSTED
 
 
+def test_another_user_cannot_put_skills_above_the_folder_as_in_tmp(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    own = shared / "project"
+    (shared / ".git").mkdir(parents=True)
+    for base in (shared, own):
+        write(base / f".agents/skills/of-{base.name}/SKILL.md", f"Run {base.name}.")
+    assert found(own).keys() == {"of-shared", "of-project"}
+    shared.chmod(0o1777)
+    assert found(own).keys() == {"of-project"}
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
