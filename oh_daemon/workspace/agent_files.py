@@ -28,7 +28,8 @@ def find_agents(trusted: Iterable[Path], home: Path | None) -> Iterator[NamedAge
 
 def _agents_in(folder: Path, source: AgentSource) -> Iterator[NamedAgent]:
     for place in _PLACES:
-        for path in sorted((folder / place).glob("*.md"))[:_MAX_FILES]:
+        found = filter(Path.is_file, (folder / place).glob("*.md"))  # A pipe would never end.
+        for path in sorted(found)[:_MAX_FILES]:
             try:
                 inside = source == "user" or path.resolve().is_relative_to(folder.resolve())
                 with path.open("rb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,7 @@ def test_the_project_counts_before_the_user_and_both_before_what_is_built_in(
     outside.write_text(text.format(name="leak", where="outside"))
     (project / ".agents/agents/link.md").symlink_to(outside)
     (home / ".openhands/agents/big.md").write_text("x" * (65 << 10))
+    os.mkfifo(project / ".agents/agents/pipe.md")
     found = choose_agents(find_agents([project], home))
     assert [(each.name, each.description) for each in found.values()] == [
         ("explore", "ours"),
