@@ -20,6 +20,8 @@ from oh_daemon.tools.ask import question_text
 
 Format = Literal["jsonl", "markdown", "html"]
 ReadBlob = Callable[[str], bytes]
+_CONTROLS = re.compile(r"(?![\n\t])[\x00-\x1f\x7f-\x9f]")
+"""What a terminal that shows the text would obey."""
 MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
 
 
@@ -50,7 +52,7 @@ def render_markdown(state: State, records: Sequence[Json]) -> str:
     parts = [f"# {_one_line(heading(state))}", " · ".join(_one_line(f) for f in facts(state))]
     for kind, told_of in told(records):
         parts += _markdown_item(told_of) if kind == "item" else [f"---\n\n*{ending(told_of)}*"]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return _CONTROLS.sub("\ufffd", "\n\n".join(part for part in parts if part)) + "\n"
 
 
 def heading(state: State) -> str:

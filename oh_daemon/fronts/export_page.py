@@ -6,6 +6,7 @@ images. The page's own content security policy forbids whatever might still slip
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -29,6 +30,14 @@ _BAD = {"failed", "rejected", "cancelled"}
 _DIFF = {"+": "add", "-": "del", "@": "at"}
 # HTML in Markdown stays text. An image would tell its server who reads the page.
 _MARKDOWN = MarkdownIt("js-default", {"html": False}).disable("image")
+
+
+def _is_web(url: str) -> bool:
+    """Return whether a link may lead there: other schemes start programs of the reader."""
+    return re.match(r"(?i)https?://|mailto:|#", url) is not None
+
+
+_MARKDOWN.validateLink = _is_web
 
 
 def render_page(state: State, records: Sequence[Json], read_blob: ReadBlob) -> str:

@@ -410,6 +410,22 @@ def test_what_belongs_to_the_user_is_private(world: World) -> None:
 # log, list, doctor, help
 
 
+def test_a_log_of_a_repository_cannot_speak_to_the_terminal(world: World) -> None:
+    task(world, say("Done."))
+    [log] = logs(world)
+    evil = r"\u001b]0;owned\u0007\u009b2J"
+    text = log.read_text()
+    for known in ("Do it", "openai/fake", "Done."):
+        text = text.replace(f'"{known}"', f'"{known}{evil}"')
+    log.write_text(text)
+    log.with_name("meta.json").unlink()
+    for args in (("list",), ("usage",), ("log", id_of(world)), ("export", id_of(world))):
+        ran = run(world, *args)
+        assert ran.code == 0
+        assert "owned" in ran.out
+        assert not re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", ran.out), args
+
+
 def test_log_renders_what_run_showed_and_takes_the_start_of_an_id(world: World) -> None:
     ran = task(world, call("terminal", command="ls"), with_usage(say("Done."), None))
     shown = run(world, "log", id_of(world)[:6])

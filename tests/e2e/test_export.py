@@ -14,6 +14,7 @@ pytestmark = pytest.mark.one_daemon
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(1)> & \"quoted\" 'too'"
 MARKDOWN = f"""# Done
 - [a link](https://example.org/) and [another](javascript:alert(1))
+- [a program](vscode://file/etc) and [a command](command:evil)
 - ![a picture](https://example.org/spy.png)
 
 `code` and {HOSTILE}

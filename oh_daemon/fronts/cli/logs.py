@@ -18,6 +18,7 @@ from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.bill import Bill
 from oh_daemon.core.forking import fork_records
 from oh_daemon.core.ports import Json
+from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.cli.render import Progress, render_cached
 from oh_daemon.fronts.clock import SystemClock
@@ -88,7 +89,7 @@ def print_list(folder: Path, *, as_json: bool) -> None:
         usage: Json = summary["usage"] or {}
         cost = f"${usage['cost']['amount']:.2f}" if usage.get("cost") else ""
         said = (summary["status"], cost, render_cached(usage), str(summary["title"]))
-        table.add_row(summary["id"][:12], when, *said)
+        table.add_row(*map(display_escaped, (summary["id"][:12], when, *said)))
     Console(highlight=False, markup=False).print(
         table if found else "No conversations in this folder yet."
     )
@@ -115,7 +116,7 @@ def print_usage(folder: Path, since: str, *, as_json: bool) -> None:
     rows = [(row["model"], row["usage"]) for row in found["byModel"]]
     rows += [(row["day"], row["usage"]) for row in found["byDay"]]
     for name, usage in (*rows, ("all", found["usage"])):
-        table.add_row(name, *_cells(usage))
+        table.add_row(display_escaped(name), *_cells(usage))
     Console(highlight=False, markup=False).print(table)
 
 
