@@ -11,6 +11,7 @@ local M = {}
 ---@field shown string[] The history while it is browsed, with the conversation's messages.
 ---@field place integer The entry of `shown` that is in the buffer; one past the end is the draft.
 ---@field draft string
+---@field kept? string[] The lines of a buffer that was deleted.
 
 ---@type table<string, oh.Input>
 local inputs = {}
@@ -26,9 +27,30 @@ function M.buffer(root)
     vim.api.nvim_buf_set_name(input.buf, require("oh.names").free("oh://message"))
     vim.b[input.buf].oh_root = root
     vim.bo[input.buf].bufhidden = "hide"
+    vim.api.nvim_buf_set_lines(input.buf, 0, -1, false, input.kept or {})
+    M.keep(input, input.buf)
     vim.bo[input.buf].filetype = "oh-input"
   end
   return input.buf
+end
+
+--- Keep the draft when its buffer is deleted, for instance by `:%bdelete`.
+---@param input oh.Input
+---@param buf integer
+function M.keep(input, buf)
+  vim.api.nvim_create_autocmd("BufUnload", {
+    buffer = buf,
+    desc = "oh: the draft outlives its buffer",
+    callback = function()
+      input.kept = vim.api.nvim_buf_get_lines(buf, 0, -1, false)
+      -- A buffer that is only unloaded would keep its name, which the next buffer needs.
+      vim.schedule(function()
+        if vim.api.nvim_buf_is_valid(buf) then
+          vim.api.nvim_buf_delete(buf, { force = true })
+        end
+      end)
+    end,
+  })
 end
 
 ---@param buf integer
