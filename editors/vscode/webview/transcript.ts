@@ -41,6 +41,7 @@ export class Transcript {
   private placeTimer = 0;
   /** Items above it get their real height only when drawn; until the user scrolls, this place is kept in view. */
   private held: Place | undefined;
+  private width = 0;
 
   constructor(
     private readonly review: Review,
@@ -63,6 +64,7 @@ export class Transcript {
     });
     const follow = new ResizeObserver(() => {
       if (!isInSight()) return;
+      if (this.width !== this.element.offsetWidth) this.onWidth();
       if (this.held) this.showPlace(this.held);
       else if (this.isFollowing) this.toEnd();
     });
@@ -91,6 +93,12 @@ export class Transcript {
     this.held = place;
     this.isFollowing = false;
     this.element.scrollTop += this.topOf(element) - place.offset;
+  }
+
+  /** Where lines break elsewhere, the browser keeps the line that is read; a place knows only how far its item begins above. */
+  private onWidth(): void {
+    if (this.width > 0) this.release();
+    this.width = this.element.offsetWidth;
   }
 
   private release(): void {

@@ -35,6 +35,7 @@ See [the page](https://example.com/), not [this](javascript:alert(1)), nor ![it]
 add(1, 2)
 ```
 """
+PARAGRAPH = "Words that take more lines in a narrow panel. " * 4
 LONG_PASTE = "".join(f"line {n}\n" for n in range(400))
 RIGHT_OF_TEXT = """(element) => {
   const text = document.createRange();
@@ -144,6 +145,26 @@ async def test_the_first_message_is_shown_while_it_is_on_its_way(vscode: VSCode)
     await vscode.say(f"What is this?\n{LONG_PASTE}")
     await vscode.expect_answers("Hello.", "A log.")
     await expect(vscode.panel.locator(".user").first).to_be_in_viewport()
+
+
+async def test_what_is_read_stays_in_sight_when_the_panel_gets_another_width(
+    vscode: VSCode,
+) -> None:
+    vscode.script(say("\n\n".join([PARAGRAPH] * 60)))
+    await vscode.open()
+    await vscode.say("tell me")
+    answer = vscode.panel.locator(".agent")
+    await expect(answer.locator("p")).to_have_count(60)
+    await vscode.set_width(600)
+    read = answer.locator("p").nth(30)
+    await read.evaluate("(each) => each.scrollIntoView({block: 'start'})")
+    await vscode.expect_kept(str(await answer.get_attribute("data-item")))
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await vscode.panel.get_by_role("button", name="Back", exact=True).click()
+    await expect(read).to_be_in_viewport()
+    for width in (280, 600):
+        await vscode.set_width(width)
+        await expect(read).to_be_in_viewport()
 
 
 async def test_plans_searches_and_what_it_took_are_seen_in_the_panel(vscode: VSCode) -> None:
