@@ -83,7 +83,9 @@ async def test_without_a_key_the_panel_offers_one_or_the_demo(
     secret = vscode.page.locator('.quick-input-widget input[type="password"]')
     await secret.fill("sk-test-abcdefghijklmnop123456")
     await secret.press("Enter")
-    await expect(vscode.panel.locator('select[data-option="model"]')).to_have_value("openai/gpt-5")
+    await expect(vscode.panel.locator('select[data-option="model"]')).to_have_value(
+        "openai/gpt-6.1-sol"
+    )
     # grep copes with files that come and go while the editor runs.
     search = ["grep", "-rlsa", "sk-test-abc", str(server.home)]
     assert subprocess.run(search, check=False, capture_output=True, text=True).stdout == ""

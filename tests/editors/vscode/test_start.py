@@ -167,14 +167,14 @@ async def test_a_key_reaches_the_daemon_without_its_environment_and_again_after_
     await secret.fill(KEY)
     await secret.press("Enter")
     model = vscode.panel.locator('select[data-option="model"]')
-    await expect(model).to_have_value("openai/gpt-5")
+    await expect(model).to_have_value("openai/gpt-6.1-sol")
     before = server.daemons()
     await vscode.run_command("oh: Restart the Daemon")
     await expect_ended(*before)
     # An answer now comes from the next daemon.
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     await expect(vscode.panel.locator(".conversations")).to_have_text("No conversations yet.")
-    await expect(model).to_have_value("openai/gpt-5")
+    await expect(model).to_have_value("openai/gpt-6.1-sol")
     assert server.daemons()
     assert not [p for p in server.daemons() if KEY in str(p.environ())]
 
