@@ -134,6 +134,9 @@ function subjectView({ id, subject, title, editable }: Approval, folders: readon
   }
 }
 
+/** Characters that are not seen but change what is, such as the direction of text. */
+const HIDDEN = /[^\n\t\P{C}]/gu;
+
 /** The folder in which the command runs, unless it is the conversation's own. */
 function place(cwd: string, folders: readonly string[]): string | undefined {
   const home = decodeURIComponent(folders[0] ?? "").replace(/^file:\/\//, "");
@@ -158,5 +161,6 @@ function editableCommand(subject: Extract<Subject, { kind: "command" }>, folders
 }
 
 function exact(text: string): HTMLElement {
-  return h("pre.exact", { tabindex: 0, role: "group", "aria-label": "What is asked" }, text);
+  const shown = text.replace(HIDDEN, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`);
+  return h("pre.exact", { tabindex: 0, role: "group", "aria-label": "What is asked" }, shown);
 }

@@ -16,6 +16,18 @@ export function markdown(text: string): HTMLElement {
 
 /** Redraws from the first changed block on; while text streams in, earlier blocks keep the user's selection. */
 export function updateMarkdown(element: HTMLElement, text: string): HTMLElement {
+  try {
+    draw(element, text);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    // Thousands of quotes or lists in each other: nobody can read that, but what it says must be there.
+    sources.delete(element);
+    element.replaceChildren(h("p", {}, text));
+  }
+  return element;
+}
+
+function draw(element: HTMLElement, text: string): void {
   const tokens = marked.lexer(text).filter(isShown);
   const before = sources.get(element) ?? [];
   const from = tokens.findIndex(({ raw }, i) => raw !== before[i]);
@@ -23,7 +35,6 @@ export function updateMarkdown(element: HTMLElement, text: string): HTMLElement 
   while (element.childNodes.length > nSame) element.lastChild?.remove();
   element.append(...tokens.slice(nSame).map(block));
   sources.set(element, tokens.map(({ raw }) => raw));
-  return element;
 }
 
 /** Checkbox tokens are skipped: the list draws the box of a task. */

@@ -43,6 +43,8 @@ export class Store {
     this.prepend(opened.items ?? []);
     for (const each of opened.pending) this.pending.set(each.id, each);
     for (const each of opened.queue) this.queue.set(each.messageId, each);
+    const title = "The log of this conversation";
+    for (const [n, description] of opened.repaired.entries()) this.notice(`notice-log-${n}`, { severity: "warning", title, description });
   }
 
   get isBusy(): boolean {

@@ -1,13 +1,22 @@
 """Long conversations: the end of a long log is there at once, the rest on demand."""
 
+from pathlib import Path
+
 import pytest
 from fake_llm import call, say
+from long_log import grow
 from playwright.async_api import expect
 from window import VSCode
 
 pytestmark = pytest.mark.one_window
 
 N_EVENTS = 20_000
+
+
+def grow_and_damage(log: Path, n_events: int) -> None:
+    grow(log, n_events)
+    with log.open("a") as file:
+        file.write("no event\n")
 
 
 async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
@@ -20,9 +29,10 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await vscode.choose("mode", "full")
     await vscode.say("begin")
     await vscode.expect_answers("Ready.")
-    await vscode.close_and_grow(vscode.server.daemon(), N_EVENTS)
+    await vscode.close_and_grow(vscode.server.daemon(), N_EVENTS, grow_and_damage)
 
     await vscode.open()
+    await expect(vscode.panel.locator(".notice")).to_contain_text("are no event; left out")
     await expect(vscode.commands).to_have_count(200)
     await expect(vscode.commands.last).to_be_in_viewport()
     await vscode.panel.get_by_role("button", name="Show earlier messages").click()

@@ -25,11 +25,13 @@ def row(vscode: VSCode, name: str) -> Locator:
 async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_switched(
     vscode: VSCode, server: Server
 ) -> None:
-    vscode.script(call("shop__order", item="sun " * 500), call("shop__show"), say("A picture."))
+    vscode.script(
+        call("shop__order", item="sun " * 500 + "\u202e"), call("shop__show"), say("A picture.")
+    )
     await vscode.open()
     await vscode.say("what do they sell?")
     asked = vscode.approval.locator(".exact")
-    await expect(asked).to_contain_text("sun")
+    await expect(asked).to_contain_text(r"sun \u{202e}")
     assert await asked.evaluate("(shown) => shown.scrollHeight <= shown.clientHeight")
     await vscode.choose("mode", "full")
     await vscode.answer("reject")

@@ -98,6 +98,10 @@ async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_ins
     await answer.get_by_role("button", name="Insert").click()
     await vscode.expect_editor("add(1, 2)")
 
+    vscode.script(say(">" * 6000 + " deep"))
+    await vscode.say("how deep?")
+    await expect(answer.last).to_contain_text("> deep")
+
 
 async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reader_left_it(
     vscode: VSCode,
