@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,15 @@ def test_no_model_at_all_exits_5_before_anything_is_done(world: World) -> None:
     assert logs(world) == []
 
 
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """Let children be ended by SIGHUP, even when `nohup` has started the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name
 )

@@ -48,9 +48,11 @@ def test_what_the_output_cannot_show_or_take_is_no_traceback(world: World) -> No
     world.script(say("Fine."))
     assert run(world, "run", "café 😀", PYTHONIOENCODING="ascii").code == 0
     assert "caf? ?" in run(world, "list", PYTHONIOENCODING="ascii").out
-    full = run(world, "list", how=">/dev/full")
     said = "oh-daemon: the output cannot be written: no space left on device\n"
-    assert full == Ran(1, "", said)
+    for unbuffered in ("", "1"):
+        for command in ("list", "--version"):
+            full = run(world, command, how=">/dev/full", PYTHONUNBUFFERED=unbuffered)
+            assert full == Ran(1, "", said)
 
 
 def test_the_name_of_a_folder_cannot_speak_for_the_command(world: World) -> None:

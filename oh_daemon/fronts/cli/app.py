@@ -14,7 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from oh_daemon.contract.errors import DaemonError, InvalidParamsError, ModelError
-from oh_daemon.fronts.cli.streams import read_all, settle_streams, settled
+from oh_daemon.fronts.cli.streams import drop_output, read_all, settle_streams, settled
 
 app = typer.Typer(
     add_completion=False,
@@ -46,6 +46,7 @@ def run() -> None:
     settle_streams()
     try:
         code = app([settled(word) for word in sys.argv[1:]], "oh-daemon", standalone_mode=False)
+        sys.stdout.flush()
     except TyperException as exc:
         context = getattr(exc, "ctx", None)
         command = context.command_path if context else "oh-daemon"
@@ -53,8 +54,12 @@ def run() -> None:
         code = _complain(f"{text}; see `{command} --help`", _USAGE)
     except DaemonError as exc:
         code = _complain(exc.with_hint, _NO_MODEL if isinstance(exc, ModelError) else _USAGE)
+    except BrokenPipeError:
+        code = _FAILED  # Whoever reads, such as `head`, has enough.
+        drop_output()
     except OSError as exc:
         code = _complain(_lost(exc), _FAILED)
+        drop_output()
     except KeyboardInterrupt:
         code = _INTERRUPTED
     raise SystemExit(code)

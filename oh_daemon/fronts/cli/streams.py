@@ -27,6 +27,13 @@ def settle_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
+def drop_output() -> None:
+    """Give up what stdout still has to write; at the exit, Python would fail at it once more."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
 def settled(text: str) -> str:
     """Return an argument of the command line; bytes that are no UTF-8 become `�`."""
     try:
