@@ -22,7 +22,7 @@ from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.content import Part, ResourcePart, TextPart
-from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Delivery
@@ -227,8 +227,9 @@ class Conversation:
         """
         try:
             return self._live.agent.ask(question, CancelToken()).text
-        except Cancelled as exc:
-            raise InvalidStateError("the conversation is closed; open it again") from exc
+        except Cancelled:
+            self._live.conversation.require_open()
+            raise
 
     def pause(self) -> None:
         """Pause the turn after its current step; does not wait. Raises `InvalidStateError`."""

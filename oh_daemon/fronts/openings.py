@@ -22,7 +22,7 @@ from oh_daemon.store.log_scan import TakeRecord
 from oh_daemon.workspace.paths import uri_from_path
 
 
-def replay_own(state: State, record: Json) -> None:
+def _replay(state: State, record: Json) -> None:
     """Apply the next record of a log. Raises `InvalidStateError` if its beginning is missing."""
     if state.seq == 0 and record["event"]["type"] != "conversation.created":
         raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
@@ -32,9 +32,9 @@ def replay_own(state: State, record: Json) -> None:
 def replay_into(state: State, place: Path, folders: Sequence[Path], *, is_own: bool) -> TakeRecord:
     """Return what applies the records of the log at `place`; a foreign one works in `folders`."""
     if is_own:
-        return partial(replay_own, state)
-    here = dict.fromkeys(map(uri_from_path, (place.parents[2], *folders)))
-    return lambda record: replay_own(state, without_authority(record, tuple(here)))
+        return partial(_replay, state)
+    here = tuple(dict.fromkeys(map(uri_from_path, (place.parents[2], *folders))))
+    return lambda record: _replay(state, without_authority(record, here))
 
 
 def recipe_for_foreign(recipe: Recipe, state: State, settings: Settings, shared: Shared) -> Recipe:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from oh_daemon.store.own_logs import OwnLogs
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -20,6 +22,11 @@ class Places:
     def doors(self) -> Path:
         """The folder for sockets of daemons that share their tools."""
         return self.state_folder / "doors"
+
+    @property
+    def own_logs(self) -> OwnLogs:
+        """The marks of the logs that this user's daemons began."""
+        return OwnLogs(self.state_folder / "logs")
 
     @staticmethod
     def of_user(environment: Mapping[str, str]) -> Places:

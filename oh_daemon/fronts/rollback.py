@@ -6,7 +6,7 @@ file whose restoring would lose somebody's change is left alone and reported.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import orjson
 
@@ -140,19 +140,19 @@ def _unkept(live: Live, records: Sequence[Json], later: Sequence[Json]) -> list[
     """Name the folders if commands may have changed them while there were no checkpoints."""
     items: list[Json] = [record["event"].get("item") or {} for record in records]
     reasons = [item["description"] for item in items if item.get("title") == NO_CHECKPOINTS]
-    if not (reasons and any(_may_have_changed(record["event"], later) for record in later)):
+    kept = {record["itemId"] for record in later if _is_checkpoint(record)}
+    if not (reasons and any(_may_have_changed(record["event"], kept) for record in later)):
         return []
     folders = live.workbench.folders.folders
     return [Conflict(uri=uri_from_path(folder), reason=reasons[-1]) for folder in folders]
 
 
-def _may_have_changed(event: Json, later: Sequence[Json]) -> bool:
-    """Return whether a command ran that does more than read, and nobody knows what it changed."""
+def _may_have_changed(event: Json, kept: Container[str]) -> bool:
+    """Return whether a command ran that does more than read, and left no checkpoint."""
     item: Json = event.get("item") or {}
     if event["type"] != "item.completed" or item["kind"] != "command":
         return False
-    is_kept = any(_is_checkpoint(record) and record["itemId"] == item["id"] for record in later)
-    return item.get("risk") != "low" and item["status"] != "rejected" and not is_kept
+    return item.get("risk") != "low" and item["status"] != "rejected" and item["id"] not in kept
 
 
 def _reviewed(

@@ -22,7 +22,6 @@ from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.kept_secrets import KeptSecrets
-from oh_daemon.store.own_logs import OwnLogs
 from oh_daemon.store.user_state import UserState
 from oh_daemon.workspace.spawner import Spawner
 
@@ -53,7 +52,7 @@ def share_for_user(
         default_model=models.require_default,
         trust=trust,
         user_folder=places.state_folder,
-        own_logs=OwnLogs(places.state_folder / "logs"),
+        own_logs=places.own_logs,
         home=Path.home(),
         user_memory=places.settings_file.parent / "memory",
         masker=masker,

@@ -36,6 +36,7 @@ MAX_OUTPUT_BYTES = 64 << 20
 _END_DEADLINE_S = 10.0
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _GIT_KEY, _GIT_VALUE = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
+_LEFT_OUT = re.compile(rf"(?i:{SECRET_NAME.pattern})|^{_GIT_VALUE}")
 _GIT_SECRET = re.compile(r"extraheader|cookie|credential|passw|token|://[^/\s]*@", re.IGNORECASE)
 _QUIET = {
     "PAGER": "cat",
@@ -60,8 +61,8 @@ _WAYS_OUT = {
 
 def clean_env(base: Mapping[str, str]) -> dict[str, str]:
     """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
-    kept = {name: value for name, value in base.items() if not SECRET_NAME.search(name)}
-    return {n: v for n, v in kept.items() if not n.startswith(_GIT_VALUE)} | _QUIET | _git(base)
+    kept = {name: value for name, value in base.items() if not _LEFT_OUT.search(name)}
+    return kept | _QUIET | _git(base)
 
 
 def _git(base: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,11 @@ from world import World, content_of, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon
 
+STUBBORN = call(
+    "terminal", command="trap '' INT TERM; echo ready; sleep 300; sleep 300", timeout_s=600
+)
+"""A shell and a sleep that no gentle signal ends: an interrupt takes a while."""
+
 
 def test_a_message_runs_a_turn_to_its_end(world: World) -> None:
     world.script(call("terminal", command="echo from-the-shell"), say("Done."))
@@ -293,9 +298,7 @@ def test_resume_continues_after_an_interrupted_turn(world: World) -> None:
 
 
 def test_a_message_to_a_turn_that_is_being_interrupted_starts_the_next_one(world: World) -> None:
-    # A shell and a sleep that no gentle signal ends: the interrupt takes a while.
-    stubborn = "trap '' INT TERM; echo ready; sleep 300; sleep 300"
-    world.script(call("terminal", command=stubborn, timeout_s=600), say("Next."))
+    world.script(STUBBORN, say("Next."))
     client = world.daemon()
     conversation = world.start(client)
     named = {"conversationId": conversation}
@@ -364,8 +367,7 @@ def test_close_while_running_needs_a_word_what_to_do(world: World) -> None:
 
 
 def test_requests_wait_until_a_conversation_is_closed_with_its_turn(world: World) -> None:
-    stubborn = "trap '' INT TERM; echo ready; sleep 300; sleep 300"
-    world.script(call("terminal", command=stubborn, timeout_s=600), say("Again."))
+    world.script(STUBBORN, say("Again."))
     client = world.daemon()
     conversation = world.start(client)
     named = {"conversationId": conversation}

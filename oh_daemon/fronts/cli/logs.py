@@ -30,7 +30,6 @@ from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.forks import write_fork
 from oh_daemon.store.log_scan import LOG_NAME, read_log
-from oh_daemon.store.own_logs import OwnLogs
 from oh_daemon.workspace.spawner import Spawner
 
 _AT_WORK = frozenset({"running", "pausing", "interrupting"})
@@ -62,8 +61,7 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
     place, commit = _find(folder, start_of_id), CommitThread()
     params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
     begun = fork_records(read_log(place), params, SystemClock().now())
-    own_logs = OwnLogs(Places.of_user(os.environ).state_folder / "logs")
-    forked_id = write_fork(place, begun, commit, own_logs)
+    forked_id = write_fork(place, begun, commit, Places.of_user(os.environ).own_logs)
     commit.close()
     sys.stdout.write(f"{forked_id}\n")
 

@@ -102,12 +102,7 @@ function Chat:create_buffer()
     callback = function()
       chats[buf] = nil
       self.conversation.on_change = function() end
-      -- A buffer that is only unloaded would keep its name, which the next buffer needs.
-      vim.schedule(function()
-        if vim.api.nvim_buf_is_valid(buf) then
-          vim.api.nvim_buf_delete(buf, { force = true })
-        end
-      end)
+      require("oh.names").give_back(buf)
     end,
   })
   vim.bo[buf].filetype = "oh-chat"

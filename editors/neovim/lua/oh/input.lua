@@ -43,12 +43,7 @@ function M.keep(input, buf)
     desc = "oh: the draft outlives its buffer",
     callback = function()
       input.kept = vim.api.nvim_buf_get_lines(buf, 0, -1, false)
-      -- A buffer that is only unloaded would keep its name, which the next buffer needs.
-      vim.schedule(function()
-        if vim.api.nvim_buf_is_valid(buf) then
-          vim.api.nvim_buf_delete(buf, { force = true })
-        end
-      end)
+      require("oh.names").give_back(buf)
     end,
   })
 end

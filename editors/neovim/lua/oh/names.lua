@@ -13,4 +13,14 @@ function M.free(name)
   return found
 end
 
+--- Delete a buffer that was unloaded: it would keep its name, which the next buffer needs.
+---@param buf integer
+function M.give_back(buf)
+  vim.schedule(function()
+    if vim.api.nvim_buf_is_valid(buf) then
+      vim.api.nvim_buf_delete(buf, { force = true })
+    end
+  end)
+end
+
 return M
