@@ -1,9 +1,12 @@
-"""The servers under test: the base layer alone, and the product as editors start it."""
+"""The servers under test: the base layer alone, and the product as editors start it.
+
+The tests of modules that are marked `one_daemon` share one server of each kind.
+"""
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +33,47 @@ def _spawner(command: tuple[str, ...], home: Path, stack: ExitStack) -> Spawn:
     return spawn
 
 
+class Shared:
+    """Initialized servers that tests use one after the other, by the name of the subject."""
+
+    def __init__(self, home: Path, stack: ExitStack) -> None:
+        self._home = home
+        self._stack = stack
+        self._at_rest: dict[str, RawClient] = {}
+
+    @contextmanager
+    def lend(self, subject: str) -> Generator[RawClient]:
+        """Lend a server. It is lent again if the test has left nothing open, and not ended it."""
+        client = self._at_rest.pop(subject, None) or self._start(subject)
+        with ExitStack() as unless_at_rest:
+            unless_at_rest.callback(client.kill)
+            yield client
+            client.settle()
+            unless_at_rest.pop_all()
+        self._at_rest[subject] = client
+
+    def _start(self, subject: str) -> RawClient:
+        client = _spawner(_subjects()[subject], self._home, self._stack)()
+        client.initialize()
+        return client
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    with ExitStack() as stack:
+        yield Shared(tmp_path_factory.mktemp("home"), stack)
+
+
 @pytest.fixture(params=sorted(_subjects()))
-def spawn(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Spawn]:
+def subject(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def spawn(subject: str, tmp_path: Path) -> Iterator[Spawn]:
     """Start the server under test, not initialized; check and end it after the test."""
     with ExitStack() as stack:
-        yield _spawner(_subjects()[request.param], tmp_path, stack)
+        yield _spawner(_subjects()[subject], tmp_path, stack)
 
 
 @pytest.fixture
@@ -45,16 +84,24 @@ def spawn_echo(tmp_path: Path) -> Iterator[Spawn]:
 
 
 @pytest.fixture
-def client(spawn: Spawn) -> RawClient:
+def client(request: pytest.FixtureRequest, subject: str) -> Iterator[RawClient]:
     """The server under test, initialized."""
-    started = spawn()
-    started.initialize()
-    return started
+    yield from _initialized(request, subject, "spawn")
 
 
 @pytest.fixture
-def echo(spawn_echo: Spawn) -> RawClient:
+def echo(request: pytest.FixtureRequest) -> Iterator[RawClient]:
     """The echo server, initialized."""
-    started = spawn_echo()
-    started.initialize()
-    return started
+    yield from _initialized(request, "echo", "spawn_echo")
+
+
+def _initialized(request: pytest.FixtureRequest, subject: str, own: str) -> Iterator[RawClient]:
+    marker = request.node.get_closest_marker
+    if marker("one_daemon") and not marker("own_daemon"):
+        shared: Shared = request.getfixturevalue("shared")
+        with shared.lend(subject) as client:
+            yield client
+        return
+    client: RawClient = request.getfixturevalue(own)()
+    client.initialize()
+    yield client

@@ -1,7 +1,6 @@
 """Which bytes are a message, and which ids, params and results are allowed."""
 
 import json
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 from raw_client import NoAnswer, RawClient, RpcError, frame
 
-Spawn = Callable[..., RawClient]
+pytestmark = pytest.mark.one_daemon
 
 
 def assert_alive(client: RawClient) -> None:
@@ -134,6 +133,7 @@ def test_a_header_without_a_length_is_answered_and_passed_over(
     assert null_error(client).code == -32700
 
 
+@pytest.mark.own_daemon
 @pytest.mark.parametrize(
     "garbage",
     [
@@ -183,6 +183,7 @@ def test_a_message_above_16_mib_is_skipped_and_answered(
     assert_alive(client)
 
 
+@pytest.mark.own_daemon
 def test_a_lost_message_is_reported_to_whoever_follows_documents(echo: RawClient) -> None:
     echo.expect(None)
     echo.notify("textDocument/didChange", {"textDocument": {"uri": "file:///a"}, "x": "x" * 2**24})
@@ -319,6 +320,7 @@ def test_a_notification_that_breaks_is_not_answered(echo: RawClient) -> None:
     assert [m for m in echo.messages if m.get("id", 0) is None] == []
 
 
+@pytest.mark.own_daemon
 def test_stray_output_does_not_touch_the_stream(echo: RawClient) -> None:
     assert echo.request("test/print") == {"stdin": ""}
     assert_alive(echo)
