@@ -74,6 +74,8 @@ def test_a_daemon_whose_recording_fills_the_disk_goes_on(world: World) -> None:
     client.initialize([world.project])
     for _ in range(20):
         client.request("config/validate", {"settings": {"instructions": "x" * 2_000}})
+    client.wait_for_stderr("nothing more is recorded")
+    assert client.close() == 0
     assert client.stderr.count("nothing more is recorded") == 1
     assert "No space left" in client.stderr
 
