@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
 from fake_llm import Step, say, with_usage
 from noon import where_it_is_noon
 from raw_client import RawClient
 from world import World, items, wait_for_status
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fake_llm import Step, call, say
 from raw_client import RawClient
 from world import World
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 TOUCH = call("terminal", command="touch made-by-agent")

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from editor import Editor, ignore
 from fake_llm import call, say
 from world import World, content_of, items
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 CRLF = b"\xef\xbb\xbfone\r\ntwo\r\n"

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import FakeLLM, Step, call, calls, say
+from fake_llm import Step, call, calls, say
 from raw_client import RawClient
 from world import World, items, text, wait_for_status
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 N_LINES = 500
@@ -63,7 +65,7 @@ class Agent:
 def test_a_kill_at_any_moment_loses_nothing_that_was_shown(world: World, n_rounds: int) -> None:
     source = random.Random(os.environ["OH_TEST_SEED"])
     agent = Agent(world.project)
-    world.llm = world.stack.enter_context(FakeLLM(agent.step))
+    world.llm.play(agent.step)
     conversation = ""
     for _ in range(n_rounds):
         client = world.daemon()
@@ -205,7 +207,7 @@ def test_a_torn_last_line_is_cut_and_reported_and_the_conversation_goes_on(world
 
 def test_a_start_is_repeated_safely_after_the_daemon_died(world: World) -> None:
     world.script(say("Once."))
-    params: Json = {"content": text("go"), "clientRequestId": "start-1"}
+    params: Json = {"content": text("go"), "clientRequestId": "repeated"}
     first = world.daemon()
     started = first.request("conversation/start", params)
     conversation = started["conversation"]["id"]
@@ -231,7 +233,7 @@ def test_a_start_is_repeated_safely_after_the_daemon_died(world: World) -> None:
 
 def test_a_repeated_start_sends_the_message_that_a_kill_cut_off(world: World) -> None:
     world.script(say("Lost."), say("Heard."))
-    params: Json = {"content": text("go"), "clientRequestId": "start-1"}
+    params: Json = {"content": text("go"), "clientRequestId": "cut-off"}
     first = world.daemon()
     conversation = first.request("conversation/start", params)["conversation"]["id"]
     world.turn(first)

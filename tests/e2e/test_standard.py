@@ -132,29 +132,37 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
 
 
 @pytest.mark.parametrize(
-    ("step", "options", "shown"),
+    ("options", "turns"),
     [
-        (say("Hello."), None, [(3, "Hello.")]),
-        (error(401, "no such key"), None, [(1, "no such key")]),
-        # The turn is paused then, and an editor without a plugin shows nothing else of it.
-        (error(429, "too fast"), None, [(1, "too fast")]),
-        (call("think", thought="one"), None, [(3, "The turn ended: maxSteps")]),
-        (say("Hello."), {"ohDaemon": {}}, []),
+        (
+            None,
+            [
+                (say("Hello."), [(3, "Hello.")]),
+                (error(401, "no such key"), [(1, "no such key")]),
+                # The turn is paused then, and an editor without a plugin shows nothing else of it.
+                (error(429, "too fast"), [(1, "too fast")]),
+                (call("think", thought="one"), [(3, "The turn ended: maxSteps")]),
+            ],
+        ),
+        ({"ohDaemon": {}}, [(say("Hello."), [])]),
         # What Lua makes of empty tables.
-        (say("Hello."), {"ohDaemon": {"features": []}}, []),
-        (say("Hello."), [], [(3, "Hello.")]),
+        ({"ohDaemon": {"features": []}}, [(say("Hello."), [])]),
+        ([], [(say("Hello."), [(3, "Hello.")])]),
     ],
 )
 def test_a_client_without_our_block_is_shown_how_a_turn_went(
-    world: World, step: Step, options: Any, shown: list[tuple[int, str]]
+    world: World, options: Any, turns: list[tuple[Step, list[tuple[int, str]]]]
 ) -> None:
     (world.home / "settings.json").write_text('{"llm": {"maxAttempts": 1}}')
-    world.script(step)
     client = world.raw()
     client.initialize([world.project], params={"initializationOptions": options})
-    world.start(client, maxSteps=1)
-    client.wait_for_event(lambda p: p["event"].get("from") == "running")
-    client.request("daemon/status")
-    told = client.notifications("window/showMessage")
-    assert [message["type"] for message in told] == [kind for kind, _ in shown]
-    assert all(words in message["message"] for message, (_, words) in zip(told, shown, strict=True))
+    for step, shown in turns:
+        client.forget()
+        world.script(step)
+        world.start(client, maxSteps=1)
+        client.wait_for_event(lambda p: p["event"].get("from") == "running")
+        client.request("daemon/status")
+        told = client.notifications("window/showMessage")
+        assert [message["type"] for message in told] == [kind for kind, _ in shown]
+        pairs = zip(told, shown, strict=True)
+        assert all(words in message["message"] for message, (_, words) in pairs)

@@ -10,6 +10,8 @@ import pytest
 from fake_llm import FakeLLM, Step, call, say
 from world import World, text
 
+pytestmark = pytest.mark.one_daemon
+
 Json = dict[str, Any]
 GOLDEN = Path(__file__).parents[1] / "golden/v1/plain.jsonl"
 N_STEPS = 8
@@ -116,7 +118,7 @@ def test_a_file_system_without_locks_starts_no_conversation_and_keeps_nothing(
 
 def test_a_start_that_was_killed_before_its_first_event_can_be_repeated(world: World) -> None:
     client = world.daemon()
-    started = {"clientRequestId": "one", "title": "Again"}
+    started = {"clientRequestId": "killed-early", "title": "Again"}
     conversation = client.request("conversation/start", started)["conversation"]["id"]
     client.close()
     log = world.log_of(conversation)

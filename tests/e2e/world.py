@@ -32,24 +32,34 @@ def text(words: str) -> list[Json]:
 
 @dataclass
 class Common:
-    """Daemons for all tests of this process that can share one, since a start takes two seconds.
+    """Daemons for all tests of this process that can share them, since a start takes two seconds.
 
     Settings reach them as a change, so a test of a setting that counts from the start, such as
-    `maxRunningTurns`, is marked `own_daemon`.
+    `maxRunningTurns`, is marked `own_daemon`. A test may end what it was lent, and be lent more;
+    the ids that it chooses, such as a `clientRequestId`, are no other test's.
     """
 
     home: Path
     llm: FakeLLM
     stack: ExitStack
-    clients: dict[str, RawClient] = field(default_factory=dict[str, RawClient])
-    """The clients, by what each said of itself when it was initialized."""
+    clients: dict[RawClient, str] = field(default_factory=dict[RawClient, str])
+    """What each client said of itself when it was initialized; the one lent last is the last."""
 
-    def lend(self, world: World, *, settings: Json | None, params: Json, block: Json) -> RawClient:
+    def lend(
+        self,
+        world: World,
+        *,
+        is_trusted: bool,
+        settings: Json | None,
+        params: Json,
+        block: Json,
+    ) -> RawClient:
         """Lend a daemon with only this project open, as if it had just been initialized for it."""
         client = self._client(world, params, block)
         _change_folders(client, added=[world.project])
-        trust = {"folder": world.project.as_uri(), "trusted": "full"}
-        client.request("workspace/setTrust", trust)
+        if is_trusted:
+            trust = {"folder": world.project.as_uri(), "trusted": "full"}
+            client.request("workspace/setTrust", trust)
         # From here on, the client hears what the settings start.
         client.forget()
         if settings is not None:
@@ -57,16 +67,23 @@ class Common:
         return client
 
     def _client(self, world: World, params: Json, block: Json) -> RawClient:
-        key = json.dumps([params, block])
-        client = self.clients.pop(key, None)
-        if client is None or client.process.poll() is not None:
+        said = json.dumps([params, block])
+        at_rest = [each for each in self.clients if each not in world.daemons]
+        alike = [each for each in at_rest if self.clients[each] == said]
+        client = next((each for each in alike if each.process.poll() is None), None)
+        if client is None:
             started = RawClient.start(PRODUCT, self.home, world.environment)
             client = self.stack.enter_context(started)
             client.initialize([], params=params, **block)
-        self.clients[key] = client
-        if len(self.clients) > N_SHARED:
-            self.clients.pop(next(iter(self.clients))).close()
+            if len(at_rest) >= N_SHARED:
+                self._end(at_rest[0])
+        self.clients.pop(client, None)
+        self.clients[client] = said
         return client
+
+    def _end(self, client: RawClient) -> None:
+        del self.clients[client]
+        client.close()
 
     def take_back(self, world: World, *, has_failed: bool) -> None:
         """Close what the test left open. A daemon that it ended is started again for the next test.
@@ -76,14 +93,14 @@ class Common:
         # Clean last: until then, a turn may ask the model for more and read what is at home.
         with ExitStack() as stack:
             stack.callback(self._clean)
-            for key, client in list(self.clients.items()):
-                if client in world.daemons:
-                    del self.clients[key]
+            for client in world.daemons:
+                if client in self.clients:
+                    said = self.clients.pop(client)
                     unless_at_rest = stack.enter_context(ExitStack())
                     unless_at_rest.callback(client.kill)
                     if client.process.poll() is None and not has_failed:
                         self.llm.ignore(_tidy(client, world.project))
-                        self.clients[key] = client
+                        self.clients[client] = said
                         unless_at_rest.pop_all()
 
     def _clean(self) -> None:
@@ -134,7 +151,7 @@ class World:
     arguments: tuple[str, ...] = ()
     """More arguments for the command line of its daemons."""
     common: Common | None = None
-    """In modules that are marked `one_daemon`, the source of each test's first trusted daemon."""
+    """In modules that are marked `one_daemon`, where most daemons come from."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -168,10 +185,12 @@ class World:
         """Start and initialize a daemon with this project open; `ours` is laid over our block."""
         features = {"approvalRequests": True, **ours.pop("features", {})}
         params: Json = ours.pop("params", {})
-        if self.common is not None and trusted and not (folders or self.variables or self.daemons):
+        if self.common is not None and trusted is not False and not (folders or self.variables):
             settings = ours.pop("settings", None)
             block = {"features": features, **ours}
-            shared = self.common.lend(self, settings=settings, params=params, block=block)
+            shared = self.common.lend(
+                self, is_trusted=bool(trusted), settings=settings, params=params, block=block
+            )
             self.daemons.append(shared)
             return shared
         client = self.raw()
