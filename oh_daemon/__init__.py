@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oh_daemon.contract.profiles import Router
     from oh_daemon.core.ports import ToolResult
-    from oh_daemon.fronts.agent import LLM, Agent, Tool
-    from oh_daemon.fronts.library import Conversation, ConversationStatus
-    from oh_daemon.fronts.workspace import Workspace
+    from oh_daemon.fronts.library.agent import LLM, Agent, Tool
+    from oh_daemon.fronts.library.conversation import Conversation, ConversationStatus
+    from oh_daemon.fronts.library.workspace import Workspace
 
 __all__ = [
     "LLM",
@@ -24,11 +24,11 @@ __all__ = [
     "Workspace",
 ]
 _HOMES = {
-    **dict.fromkeys(("LLM", "Agent", "Tool"), "oh_daemon.fronts.agent"),
-    "Router": "oh_daemon.contract.profiles",
-    "ToolResult": "oh_daemon.core.ports",
-    **dict.fromkeys(("Conversation", "ConversationStatus"), "oh_daemon.fronts.library"),
-    "Workspace": "oh_daemon.fronts.workspace",
+    **dict.fromkeys(("LLM", "Agent", "Tool"), "fronts.library.agent"),
+    "Router": "contract.profiles",
+    "ToolResult": "core.ports",
+    **dict.fromkeys(("Conversation", "ConversationStatus"), "fronts.library.conversation"),
+    "Workspace": "fronts.library.workspace",
 }
 
 
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
         return import_module("importlib.metadata").version("oh-daemon")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -60,7 +60,7 @@ _NO_THREAD = "no more threads can be started here; close some conversations or p
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What a conversation's agent works with, composed once by the wiring."""
+    """What a conversation's agent works with, composed once in `app/live`."""
 
     model_for: Callable[[str], Model]
     tools: Callable[[], Mapping[str, Tool]]

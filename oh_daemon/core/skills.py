@@ -1,6 +1,6 @@
 """Skills: texts with knowledge, and what triggers each of them. All of this is pure.
 
-`workspace/skill_files` finds the files; `fronts/skills` runs what they start.
+`workspace/skill_files` finds the files; `app/skills` runs what they start.
 Invariant: what the model or the user adds is inserted last, so it never becomes a command.
 """
 

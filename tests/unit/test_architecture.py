@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from oh_daemon.app import images
 from oh_daemon.contract import composing, content, messages, protocol
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
-from oh_daemon.fronts import images
 from oh_daemon.fronts.lsp import rpc, stdio, sync
 from oh_daemon.workspace import output
 
@@ -33,21 +33,25 @@ LAYERS: dict[str, set[str]] = {
     "workspace": {"contract", "core"},
     "tools": {"contract", "core", "workspace"},
     "mcp_servers": {"contract", "core", "workspace"},
-    "fronts": {"contract", "core", *ADAPTERS},
-    "": {"contract", "core", *ADAPTERS, "fronts"},
+    "app": {"contract", "core", *ADAPTERS},
+    "fronts": {"contract", "core", *ADAPTERS, "app"},
+    "": {"contract", "core", *ADAPTERS, "app", "fronts"},
 }
 """Folder -> the lower folders that it may import; "" is the package's top level."""
+FRONTS = {"cli": {"lsp"}, "lsp": set[str](), "library": set[str]()}
+"""Front -> the other fronts that it may import: the command line speaks with the daemon."""
+CYCLES = [{"app/conversations", "app/sub_agents"}]
+"""Modules that need each other: a sub-agent is a conversation too."""
 
 PROCESSES = ("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell")
 OWNERS: dict[str, tuple[str, ...]] = {
     "litellm": ("model/client",),
     "mcp": ("mcp_servers/",),
-    "pygls": ("fronts/lsp/",),
+    "pygls": ("fronts/lsp/positions",),
     "lsprotocol": ("fronts/lsp/",),
-    "acp": ("fronts/acp/",),
     "typer": ("fronts/cli/",),
-    "rich": ("fronts/cli/",),
-    "markdown_it": ("fronts/export_page",),
+    "rich": ("fronts/cli/", "app/event_lines"),
+    "markdown_it": ("app/export_page",),
     "yaml": ("core/front_matter", "workspace/skill_files"),
     "tree_sitter": ("core/risk",),
     "tree_sitter_bash": ("core/risk",),
@@ -161,6 +165,43 @@ def test_imports_go_down_only() -> None:
                     f"{target}/; move the shared part down, or take it as a port of core/ports"
                 )
     _check(problems)
+
+
+def test_fronts_do_not_know_each_other() -> None:
+    problems: list[str] = []
+    for module in _modules():
+        here = _front_of(f"{PACKAGE}.{module.name.replace('/', '.')}")
+        for name, line in module.imports() if here else ():
+            other = _front_of(name)
+            if other not in {"", here, *FRONTS.get(here, ())}:
+                problems.append(
+                    f"{module.name}.py:{line} imports {name}: fronts/{here} may not know "
+                    f"fronts/{other}; move what both need to app/"
+                )
+    _check(problems)
+
+
+def _front_of(name: str) -> str:
+    """Return the front that a dotted name points into, "" if none."""
+    return f"{name}...".split(".")[2] if name.startswith(f"{PACKAGE}.fronts.") else ""
+
+
+def test_no_modules_need_each_other() -> None:
+    names = {module.name for module in _modules()}
+    needs = {module.name: _needed_by(module, names) for module in _modules()}
+    while free := [name for name, needed in needs.items() if not needed & needs.keys()]:
+        needs = {name: needed for name, needed in needs.items() if name not in free}
+    # What is left is in a cycle, or needs one.
+    while over := needs.keys() - set[str]().union(*needs.values()):
+        needs = {name: needed for name, needed in needs.items() if name not in over}
+    if needs.keys() - set[str]().union(*CYCLES):
+        pytest.fail(f"these need each other: {sorted(needs)}; move what they share down")
+
+
+def _needed_by(module: Module, names: set[str]) -> set[str]:
+    """Return the modules that it imports: each dotted name is a module, or something in one."""
+    paths = [name.removeprefix(f"{PACKAGE}.").replace(".", "/") for name, _ in module.imports()]
+    return {path if path in names else path.rpartition("/")[0] for path in paths} & names
 
 
 def test_every_folder_of_the_package_has_a_layer() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
+from oh_daemon.app.event_lines import Progress, render_cached
 from oh_daemon.core.bill import Bill
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.cli.render import Progress, render_cached
 
 
 def took(ts: str, model: str, tokens: int, cost: float | None = 1.0, **more: Any) -> Json:

@@ -7,11 +7,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NoReturn
 
+from oh_daemon.app.following import Followed
+from oh_daemon.app.shared import Shared
+from oh_daemon.app.trust import TrustBook
 from oh_daemon.contract.settings import Merged, Settings
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.following import Followed
-from oh_daemon.fronts.trust import TrustBook
-from oh_daemon.fronts.wiring import Shared
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop

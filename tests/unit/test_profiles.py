@@ -11,6 +11,7 @@ import pytest
 from fake_llm import FakeLLM, Step, error, say, with_usage
 from model_calls import HELLO, complete
 
+from oh_daemon.app.models import Models
 from oh_daemon.contract.errors import (
     ContextWindowExceededError,
     ModelUnavailableError,
@@ -18,7 +19,6 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.contract.settings import Layer, Settings, merge_settings
 from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Retry
-from oh_daemon.fronts.models import Models
 
 OVERFLOW = error(400, "This model's maximum context length is 10 tokens")
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from oh_daemon.app.models import PROVIDERS
 from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.fronts.models import PROVIDERS
 from oh_daemon.model.capabilities import find_entry
 from oh_daemon.model.client import load_litellm
 

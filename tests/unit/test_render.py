@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 from rich.console import Console
 
+from oh_daemon.app.event_lines import Progress
 from oh_daemon.contract.items import PauseReason, StopReason
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.cli.render import Progress
 
 
 def printed(*records: Json) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from oh_daemon.app.models import Models
+from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import ModelUnavailableError
-from oh_daemon.fronts.models import Models
-from oh_daemon.fronts.sources import SettingsSources
 
 
 def test_what_is_wrong_with_a_settings_file_is_told_once(tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from oh_daemon.app.event_lines import Progress, render_usage
+from oh_daemon.app.models import Models
+from oh_daemon.app.places import Places
+from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.demo_editor import DemoEditor
-from oh_daemon.fronts.cli.render import Progress, render_usage
-from oh_daemon.fronts.models import Models
-from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.sources import SettingsSources
 from oh_daemon.workspace.spawner import Spawner
 
 _TASK = (

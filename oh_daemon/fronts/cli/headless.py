@@ -20,6 +20,14 @@ import orjson
 from rich.console import Console
 from rich.prompt import Prompt
 
+from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.daemon_log import log_quietly_to
+from oh_daemon.app.event_lines import Progress, print_lines
+from oh_daemon.app.for_user import share_for_user
+from oh_daemon.app.live import Live
+from oh_daemon.app.places import Places
+from oh_daemon.app.shared import Recipe
+from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
@@ -32,13 +40,6 @@ from oh_daemon.core.ports import Json, Question
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.fronts.cli.logs import find_id
-from oh_daemon.fronts.cli.render import Progress, print_lines
-from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.diary import keep_quiet_diary
-from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.sharing import share_for_user
-from oh_daemon.fronts.sources import SettingsSources
-from oh_daemon.fronts.wiring import Live, Recipe
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
@@ -130,7 +131,7 @@ def _compose(
         listeners=(watcher,),
     )
     merged = shared.settings(request.workspace)
-    keep_quiet_diary(places.log_file, merged.settings.log_level, shared.masker)
+    log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
     for problem in merged.problems:
         if request.settings_file is not None or problem.startswith(("command line", "environment")):
             raise InvalidParamsError(problem)

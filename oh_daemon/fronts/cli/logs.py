@@ -13,6 +13,11 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from oh_daemon.app.clock import SystemClock
+from oh_daemon.app.event_lines import Progress, render_cached
+from oh_daemon.app.export import Format, render_export
+from oh_daemon.app.places import Places
+from oh_daemon.app.sources import secret_values
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.bill import Bill
@@ -20,11 +25,6 @@ from oh_daemon.core.forking import fork_records
 from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.cli.render import Progress, render_cached
-from oh_daemon.fronts.clock import SystemClock
-from oh_daemon.fronts.export import Format, render_export
-from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.sources import secret_values
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread

@@ -11,14 +11,14 @@ import stat
 import threading
 from pathlib import Path
 
+from oh_daemon.app.for_user import share_for_user
+from oh_daemon.app.places import Places
+from oh_daemon.app.served_tools import ServedTools
+from oh_daemon.app.sources import SettingsSources
+from oh_daemon.app.tool_socket import knock
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.fronts.door import knock
 from oh_daemon.fronts.lsp.stdio import claim_stdio
-from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.served_tools import ServedTools
-from oh_daemon.fronts.sharing import share_for_user
-from oh_daemon.fronts.sources import SettingsSources
 from oh_daemon.mcp_servers.serving import serve_descriptors
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.private_files import write_all

@@ -12,6 +12,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.export_words import text_of
+from oh_daemon.app.for_user import share_for_user
+from oh_daemon.app.live import Live
+from oh_daemon.app.places import Places
+from oh_daemon.app.rollback import rollback
+from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.branches import RollbackParams, RollbackResult
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.delivery import MAX_TITLE
@@ -19,13 +26,6 @@ from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.fronts.cli.logs import find_id
-from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.export import text_of
-from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.rollback import rollback
-from oh_daemon.fronts.sharing import share_for_user
-from oh_daemon.fronts.sources import SettingsSources
-from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import path_from_uri
 
 DONE, LEFT_SOME = 0, 1

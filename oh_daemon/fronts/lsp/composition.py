@@ -13,11 +13,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.daemon_log import log_to
+from oh_daemon.app.for_user import share_for_user
+from oh_daemon.app.places import Places
+from oh_daemon.app.shared import Shared
+from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.protocol import REQUESTS
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.diary import keep_diary
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.client_tools import ClientTools
@@ -31,10 +35,6 @@ from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
 from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
 from oh_daemon.fronts.lsp.sync import Documents
-from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.sharing import share_for_user
-from oh_daemon.fronts.sources import SettingsSources
-from oh_daemon.fronts.wiring import Shared
 from oh_daemon.workspace.paths import path_from_uri
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
     shared, models = share_for_user(sources, places, trusted)
-    keep_diary(places.log_file, sources.merged().settings.log_level, shared.masker)
+    log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
     client_tools = ClientTools(server.client)
     shared = replace(
         shared,
@@ -99,7 +99,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
 
 def _open_door(places: Places, shared: Shared, documents: Documents) -> Callable[[], None]:
     """Let the user's other agents use our tools; the returned function ends that."""
-    from oh_daemon.fronts.door import Door  # noqa: PLC0415 - needed only to share tools.
+    from oh_daemon.app.tool_socket import Door  # noqa: PLC0415 - needed only to share tools.
 
     door = Door(places.doors, shared, documents.folders)
     try:

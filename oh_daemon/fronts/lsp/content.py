@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from oh_daemon.app.images import require_sight, stored_images
+from oh_daemon.app.live import Live
 from oh_daemon.contract.content import ImagePart, Part
 from oh_daemon.core.condensation import render_transcript
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import EventLog
-from oh_daemon.fronts.images import require_sight, stored_images
 from oh_daemon.fronts.lsp.daemon import Daemon
-from oh_daemon.fronts.wiring import Live
 
 _MAX_TRANSCRIPT_CHARS = 32 << 10
 
@@ -40,7 +40,7 @@ def prepared(
         require_sight(content, daemon.shared.model_for(name))
         return resolved(daemon, content, folders, live.conversation.log)
 
-    return daemon.in_turn.run(live.id, work, act)
+    return daemon.serial.run(live.id, work, act)
 
 
 def _refers(part: Part) -> bool:

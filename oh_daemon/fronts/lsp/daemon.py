@@ -1,7 +1,7 @@
 """What the handlers of one connection work with, and how they reach a conversation.
 
 Everything that touches the disk runs on `workers`. Requests about a conversation that is still
-being opened wait for it (`in_turn`), so that a client may send them without waiting itself.
+being opened wait for it (`serial`), so that a client may send them without waiting itself.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.following import Followed
+from oh_daemon.app.images import Attachments
+from oh_daemon.app.live import Live
+from oh_daemon.app.models import Models
+from oh_daemon.app.shared import Shared
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.following import Followed
-from oh_daemon.fronts.images import Attachments
 from oh_daemon.fronts.lsp.client_tools import ClientTools
-from oh_daemon.fronts.lsp.in_turn import InTurn
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.lsp.serial import Serial
 from oh_daemon.fronts.lsp.sync import Documents as SyncedDocuments
-from oh_daemon.fronts.models import Models
-from oh_daemon.fronts.wiring import Live, Shared
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.names import FileNames
 from oh_daemon.workspace.paths import path_from_uri
@@ -46,12 +47,12 @@ class Daemon:
     client_tools: ClientTools
     attachments: Attachments = field(default_factory=Attachments)
     workers: ThreadPoolExecutor = field(default_factory=lambda: _started_pool(4))
-    in_turn: InTurn = field(init=False)
+    serial: Serial = field(init=False)
     file_names: FileNames = field(init=False)
     started_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.in_turn = InTurn(self.workers)
+        self.serial = Serial(self.workers)
         self.file_names = FileNames(self.shared.spawner)
 
     def folders(self, named: tuple[str, ...] | None = None) -> list[Path]:
@@ -115,7 +116,7 @@ def on_open(
             live = daemon.conversations.live(params.conversation_id)
             return handler(daemon, live, params, context)
 
-        waiting = daemon.in_turn.wait(params.conversation_id, on_live)
+        waiting = daemon.serial.wait(params.conversation_id, on_live)
         return on_live() if waiting is None else waiting
 
     return call

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from oh_daemon.app import branches, rollback
+from oh_daemon.app.description import describe
+from oh_daemon.app.live import Live
 from oh_daemon.contract import branches as m
 from oh_daemon.contract.errors import PayloadTooLargeError
 from oh_daemon.contract.messages import ConversationResult
-from oh_daemon.fronts import branches, rollback
-from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.wiring import Live
 
 _MAX_EXPORT_CHARS = 32 << 20
 """A client holds the whole answer in memory, in several copies while it parses it."""
@@ -44,7 +44,7 @@ def _on_files(act: Callable[[Live, Any], Any]) -> Handler:
     @on_open
     def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
         context.hold(live.id)
-        return daemon.in_turn.run(live.id, lambda: act(live, params))
+        return daemon.serial.run(live.id, lambda: act(live, params))
 
     return call
 

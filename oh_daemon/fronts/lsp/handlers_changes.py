@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
+from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.contract.events import ChangesReviewed
@@ -19,7 +20,6 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.fronts.lsp.daemon import Handler, documents_of, on_open_worker
-from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.review import hunks_of, merged
 from oh_daemon.workspace.text_changes import applied, with_newlines

@@ -16,6 +16,9 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, cast
 
+from oh_daemon.app.description import describe
+from oh_daemon.app.following import Followed
+from oh_daemon.app.live import Live
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.base import Contract
@@ -30,13 +33,10 @@ from oh_daemon.core.approval import check_options
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.description import describe
-from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.lsp.content import prepared, resolved
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable
-from oh_daemon.fronts.lsp.in_turn import settle, then
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.wiring import Live
+from oh_daemon.fronts.lsp.serial import settle, then
 from oh_daemon.store.memory_log import MemoryLog
 
 _INTERRUPT_ANSWER_S = 10.0
@@ -88,7 +88,7 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         options = conversations.options_of(live.conversation)
         return {"conversation": describe(live.conversation), "options": options}
 
-    return daemon.in_turn.run(conversation_id, make, begun)
+    return daemon.serial.run(conversation_id, make, begun)
 
 
 def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestContext) -> Any:
@@ -110,7 +110,7 @@ def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestCo
         daemon.publisher.unsubscribe(live.conversation)
         return {}
 
-    return daemon.in_turn.run(live.id, work)
+    return daemon.serial.run(live.id, work)
 
 
 def _leave(
@@ -128,7 +128,7 @@ def update(daemon: Daemon, params: m.UpdateParams, context: RequestContext) -> A
     def work() -> m.ConversationResult:
         return m.ConversationResult(conversation=daemon.conversations.update(params, folders))
 
-    return daemon.in_turn.run(params.conversation_id, work)
+    return daemon.serial.run(params.conversation_id, work)
 
 
 def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> Any:
@@ -142,7 +142,7 @@ def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> 
             daemon.publisher.on_deleted(gone)
         return {}
 
-    return daemon.in_turn.run(conversation_id, work)
+    return daemon.serial.run(conversation_id, work)
 
 
 @on_open

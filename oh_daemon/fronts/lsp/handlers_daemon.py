@@ -8,6 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from oh_daemon.app.description import describe
+from oh_daemon.app.live import Live
+from oh_daemon.app.shared import Recipe, Shared
+from oh_daemon.app.sub_agents import agents_in, sub_agents_of
+from oh_daemon.app.toolbox import render_tool_info
+from oh_daemon.app.workbench import Workbench
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.errors import (
@@ -20,7 +26,6 @@ from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.ports import Json
 from oh_daemon.core.rules import check_rules
-from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp.asker import chosen_option
 from oh_daemon.fronts.lsp.daemon import (
     Daemon,
@@ -30,9 +35,6 @@ from oh_daemon.fronts.lsp.daemon import (
     parse_folder,
 )
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.sub_agents import agents_in, sub_agents_of
-from oh_daemon.fronts.toolbox import render_tool_info
-from oh_daemon.fronts.wiring import Live, Recipe, Shared, Workbench
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
 

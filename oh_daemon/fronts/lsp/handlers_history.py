@@ -16,20 +16,20 @@ from typing import Any
 
 import orjson
 
+from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.description import describe, describe_closed, describe_state
+from oh_daemon.app.following import Followed
+from oh_daemon.app.live import Live
+from oh_daemon.app.sub_agents import sub_agents_of
 from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import CursorInvalidError
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
-from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.description import describe, describe_closed, describe_state
-from oh_daemon.fronts.following import Followed
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_worker, parse_folder
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.lsp.stdio import encode
-from oh_daemon.fronts.sub_agents import sub_agents_of
-from oh_daemon.fronts.wiring import Live
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.workspace.paths import uri_from_path
 
@@ -60,14 +60,14 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
             return encode(result)
 
     def over(followed: Followed) -> None:
-        daemon.in_turn.run(conversation_id, lambda: closed_elsewhere(followed))
+        daemon.serial.run(conversation_id, lambda: closed_elsewhere(followed))
 
     def closed_elsewhere(followed: Followed) -> None:
         # This daemon may have opened it meanwhile.
         if conversations.find_live(conversation_id) is None:
             publisher.on_over(followed)
 
-    return daemon.in_turn.run(
+    return daemon.serial.run(
         conversation_id,
         lambda: conversations.open_or_follow(conversation_id, folders, over),
         opened,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
 
+from oh_daemon.app.live import Live
 from oh_daemon.contract import asking as a
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidStateError, RequestCancelledError
@@ -13,9 +14,8 @@ from oh_daemon.core.bill import Bill
 from oh_daemon.core.cancel import Cancelled
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
-from oh_daemon.fronts.lsp.in_turn import on_own_thread
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.wiring import Live
+from oh_daemon.fronts.lsp.serial import on_own_thread
 
 
 def model_list(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from oh_daemon.app.skills import skills_in
+from oh_daemon.app.sub_agents import agents_in
 from oh_daemon.contract import skills as m
 from oh_daemon.contract.agents import AgentListParams, AgentListResult, AgentSummary
 from oh_daemon.contract.composing import CommandInfo, CommandListParams, CommandListResult
 from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.skills import Skill
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker, parse_folder
-from oh_daemon.fronts.skills import skills_in
-from oh_daemon.fronts.sub_agents import agents_in
 
 
 def skills_for(

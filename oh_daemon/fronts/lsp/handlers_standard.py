@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, unquote, urlsplit
 
+from oh_daemon.app.description import describe
+from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.language import ChangesShown, ChosenAction, CodeActionParams
 from oh_daemon.contract.protocol import COMMANDS, OWN_COMMANDS
 from oh_daemon.contract.to_client import OpenDiffParams
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.description import describe
 from oh_daemon.fronts.lsp import handlers_changes
 from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, newest
 from oh_daemon.fronts.lsp.rpc import Method, RequestContext
-from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.paths import path_from_uri, shown, uri_from_path
 
 _ACTIONS = (("fix", "Fix with agent"), ("explain", "Explain"), ("test", "Write a test"))
@@ -158,7 +158,7 @@ def _text(daemon: Daemon, uri: str) -> str:
 
 def _log_text(daemon: Daemon, conversation_id: str) -> str:
     # rich takes a tenth of a second to import.
-    from oh_daemon.fronts.cli.render import render_record  # noqa: PLC0415
+    from oh_daemon.app.event_lines import render_record  # noqa: PLC0415
 
     _, records, _ = daemon.conversations.read(conversation_id, daemon.folders())
     text = "\n".join(text.plain for record in records for text in render_record(record))
@@ -251,7 +251,7 @@ def _ask_again(daemon: Daemon) -> None:
 
 def _newest(daemon: Daemon) -> Json:
     """Name the conversation that changed last; one that is being opened counts as that."""
-    if opening := daemon.in_turn.ids():
+    if opening := daemon.serial.ids():
         return {"conversationId": opening[-1]}
     found = newest(daemon.conversations.all_live())
     return {"conversationId": found.id} if found else {}

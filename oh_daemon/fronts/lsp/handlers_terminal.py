@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
+from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.messages import Empty
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_open_worker
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.shell import Shells
 
 
@@ -17,7 +17,7 @@ def list_(
     daemon: Daemon, params: m.TerminalListParams, context: RequestContext
 ) -> Future[m.TerminalListResult] | m.TerminalListResult:
     conversation_id = params.conversation_id
-    is_opening = conversation_id in daemon.in_turn.ids()
+    is_opening = conversation_id in daemon.serial.ids()
     if is_opening or daemon.conversations.find_live(conversation_id):
         return _listed(daemon, params, context)
     return m.TerminalListResult(terminals=())

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import orjson
 
+from oh_daemon.app.description import describe, describe_state
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.turns import ErrorInfo
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.description import describe, describe_state
 from oh_daemon.fronts.lsp.asker import Asker
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts

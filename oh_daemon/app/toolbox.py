@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import Literal, get_args
 
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.core.ports import Json, Tool, ToolSpec
+
+BuiltinName = Literal[
+    "terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish", "delegate"
+]
+BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
 
 
 def choose_tools(

@@ -12,12 +12,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.contract.errors import InvalidStateError, UserError
 from oh_daemon.contract.settings import CHOICES, Settings, stricter
 from oh_daemon.core.foreign import without_authority
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, apply
-from oh_daemon.fronts.wiring import Recipe, Shared
 from oh_daemon.store.log_scan import TakeRecord
 from oh_daemon.workspace.paths import uri_from_path
 

@@ -17,6 +17,13 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import ValidationError
 
+from oh_daemon.app import rollback
+from oh_daemon.app.branches import export, fork
+from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.export import Format
+from oh_daemon.app.live import Live
+from oh_daemon.app.shared import Recipe, Shared
+from oh_daemon.app.trust import TrustBook
 from oh_daemon.contract import branches as b
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
@@ -33,15 +40,9 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts import rollback
-from oh_daemon.fronts.agent import Agent, models_of, recipe_of, settings_of
-from oh_daemon.fronts.branches import export, fork
-from oh_daemon.fronts.callbacks import Callbacks, EventCallback, plain
-from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.export import Format
-from oh_daemon.fronts.trust import TrustBook
-from oh_daemon.fronts.wiring import Live, Recipe, Shared
-from oh_daemon.fronts.workspace import Workspace
+from oh_daemon.fronts.library.agent import Agent, models_of, recipe_of, settings_of
+from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, plain
+from oh_daemon.fronts.library.workspace import Workspace
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop

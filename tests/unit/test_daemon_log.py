@@ -5,15 +5,15 @@ import os
 import stat
 from pathlib import Path
 
+from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.diary import keep_quiet_diary
 
 
 def test_the_file_is_for_this_user_only_also_when_it_is_full_and_begun_anew(tmp_path: Path) -> None:
     root = logging.getLogger("oh_daemon")
     before, level, umask = {*root.handlers}, root.level, os.umask(0)
     try:
-        keep_quiet_diary(tmp_path / "log" / "daemon.log", "INFO", Masker())
+        log_quietly_to(tmp_path / "log" / "daemon.log", "INFO", Masker())
         for _ in range(16):
             root.info("x" * (1 << 20))
     finally:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.export import Format, ReadBlob, render_export
+from oh_daemon.app.live import Live
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import ConversationNotFoundError, InvalidStateError
 from oh_daemon.core.forking import fork_records
-from oh_daemon.fronts.conversations import Conversations
-from oh_daemon.fronts.export import Format, ReadBlob, render_export
-from oh_daemon.fronts.wiring import Live
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.forks import write_fork
 

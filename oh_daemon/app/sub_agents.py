@@ -14,6 +14,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal
 
+from oh_daemon.app.live import Live
+from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.content import TextPart
@@ -34,13 +36,12 @@ from oh_daemon.core.endings import rest_before_step
 from oh_daemon.core.journal import Journal, Listener, new_id
 from oh_daemon.core.ports import Json, ToolContext
 from oh_daemon.core.state import State
-from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
 from oh_daemon.workspace.agent_files import find_agents
 
 if TYPE_CHECKING:
-    from oh_daemon.fronts.conversations import Conversations
+    from oh_daemon.app.conversations import Conversations
 
 MAX_AT_ONCE = 4
 _HEARD = frozenset(

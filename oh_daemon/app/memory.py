@@ -13,7 +13,7 @@ from oh_daemon.store.notes import Notes
 from oh_daemon.tools.memory import MemoryTool
 
 if TYPE_CHECKING:
-    from oh_daemon.fronts.wiring import Shared
+    from oh_daemon.app.shared import Shared
 
 _PROJECT = Path(".openhands") / "memory"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from oh_daemon.app.following import Followed
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
-from oh_daemon.fronts.following import Followed
 from oh_daemon.store.catalog import Catalog, summary_of
 
 

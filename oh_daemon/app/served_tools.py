@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from oh_daemon.app.shared import Shared
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.actions import observed, plan, run_tool
 from oh_daemon.core.calls import parse_call
@@ -26,7 +27,6 @@ from oh_daemon.core.ports import (
     ToolSpec,
 )
 from oh_daemon.core.rules import ruling_of
-from oh_daemon.fronts.wiring import Shared
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.tools.language import Problems, language_tools, unwatched

@@ -29,14 +29,14 @@ class MaskedFormatter(logging.Formatter):
         return self._masker.mask(super().format(record))
 
 
-def keep_diary(path: Path, level: str, masker: Masker) -> None:
+def log_to(path: Path, level: str, masker: Masker) -> None:
     """Log to `path`, readable by its owner only, and errors to stderr as well."""
-    _log_to([_on_stderr(), *_in_file(path)], level, masker)
+    _attach([_on_stderr(), *_in_file(path)], level, masker)
 
 
-def keep_quiet_diary(path: Path, level: str, masker: Masker) -> None:
+def log_quietly_to(path: Path, level: str, masker: Masker) -> None:
     """Log to `path`, for a command that tells people itself what matters; else errors to stderr."""
-    _log_to(_in_file(path) or [_on_stderr()], level, masker)
+    _attach(_in_file(path) or [_on_stderr()], level, masker)
 
 
 def _on_stderr() -> logging.Handler:
@@ -68,7 +68,7 @@ def _rotate(full: str, old: str) -> None:
     _make_private(Path(full))
 
 
-def _log_to(handlers: list[logging.Handler], level: str, masker: Masker) -> None:
+def _attach(handlers: list[logging.Handler], level: str, masker: Masker) -> None:
     root = logging.getLogger("oh_daemon")
     root.setLevel(level)
     for handler in handlers:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from pydantic import SecretStr, ValidationError
 
+from oh_daemon.app.sources import llm_settings
 from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.daemon_messages import ModelInfo
 from oh_daemon.contract.errors import AuthRequiredError, ModelUnavailableError
@@ -20,7 +21,6 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.ports import Model
-from oh_daemon.fronts.sources import llm_settings
 from oh_daemon.model.capabilities import input_price
 from oh_daemon.model.demo import DemoModel
 from oh_daemon.model.fallback import WithFallbacks

@@ -6,15 +6,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from oh_daemon.fronts.lsp.in_turn import InTurn
+from oh_daemon.fronts.lsp.serial import Serial
 
 WITHIN_S = 30
 
 
 @pytest.fixture
-def in_turn() -> Iterator[InTurn]:
+def serial() -> Iterator[Serial]:
     with ThreadPoolExecutor(4) as workers:
-        yield InTurn(workers)
+        yield Serial(workers)
 
 
 def waited(answer: Future[object] | None) -> Future[object]:
@@ -22,7 +22,7 @@ def waited(answer: Future[object] | None) -> Future[object]:
     return answer
 
 
-def test_a_request_does_not_overtake_what_follows_from_the_one_before(in_turn: InTurn) -> None:
+def test_a_request_does_not_overtake_what_follows_from_the_one_before(serial: Serial) -> None:
     heard: list[str] = []
     is_acting, may_go_on = threading.Event(), threading.Event()
 
@@ -31,47 +31,47 @@ def test_a_request_does_not_overtake_what_follows_from_the_one_before(in_turn: I
         assert may_go_on.wait(WITHIN_S)
         heard.append("image")
 
-    first = in_turn.run("c", lambda: None, send_with_an_image)
+    first = serial.run("c", lambda: None, send_with_an_image)
     assert is_acting.wait(WITHIN_S)
-    second = waited(in_turn.wait("c", lambda _failure: heard.append("words")))
+    second = waited(serial.wait("c", lambda _failure: heard.append("words")))
     may_go_on.set()
     first.result(WITHIN_S)
     second.result(WITHIN_S)
     assert heard == ["image", "words"]
 
 
-def test_what_an_act_starts_comes_before_all_that_waits(in_turn: InTurn) -> None:
+def test_what_an_act_starts_comes_before_all_that_waits(serial: Serial) -> None:
     heard: list[str] = []
     is_open = threading.Event()
-    opening = in_turn.run("c", lambda: is_open.wait(WITHIN_S))
-    image = waited(in_turn.wait("c", lambda _: in_turn.run("c", lambda: "image", heard.append)))
-    words = waited(in_turn.wait("c", lambda _: heard.append("words")))
+    opening = serial.run("c", lambda: is_open.wait(WITHIN_S))
+    image = waited(serial.wait("c", lambda _: serial.run("c", lambda: "image", heard.append)))
+    words = waited(serial.wait("c", lambda _: heard.append("words")))
     is_open.set()
     for each in (opening, image, words):
         each.result(WITHIN_S)
     assert heard == ["image", "words"]
 
 
-def test_a_failure_is_told_to_what_waits_and_nothing_stays_under_way(in_turn: InTurn) -> None:
+def test_a_failure_is_told_to_what_waits_and_nothing_stays_under_way(serial: Serial) -> None:
     is_asked = threading.Event()
 
     def fail() -> None:
         assert is_asked.wait(WITHIN_S)
         raise ValueError("no log")
 
-    opening = in_turn.run("c", fail)
-    told = waited(in_turn.wait("c", repr))
-    assert in_turn.ids() == ["c"]
+    opening = serial.run("c", fail)
+    told = waited(serial.wait("c", repr))
+    assert serial.ids() == ["c"]
     is_asked.set()
     with pytest.raises(ValueError, match="no log"):
         opening.result(WITHIN_S)
     assert told.result(WITHIN_S) == "ValueError('no log')"
-    in_turn.run("c", lambda: "again").result(WITHIN_S)
+    serial.run("c", lambda: "again").result(WITHIN_S)
 
 
-def test_conversations_do_not_wait_for_each_other(in_turn: InTurn) -> None:
+def test_conversations_do_not_wait_for_each_other(serial: Serial) -> None:
     gate = threading.Event()
-    one = in_turn.run("c", lambda: gate.wait(WITHIN_S))
-    assert in_turn.run("d", lambda: "d").result(WITHIN_S) == "d"
+    one = serial.run("c", lambda: gate.wait(WITHIN_S))
+    assert serial.run("d", lambda: "d").result(WITHIN_S) == "d"
     gate.set()
     assert one.result(WITHIN_S)

@@ -1,6 +1,6 @@
 """Futures of one connection: chained, run on their own thread, or run in turn by conversation.
 
-Invariant of `InTurn`: work on a conversation as a whole, and each request that arrives meanwhile,
+Invariant of `Serial`: work on a conversation as a whole, and each request that arrives meanwhile,
 runs in the order of arrival.
 """
 
@@ -26,7 +26,7 @@ class _Step:
     done: Future[Any] = field(default_factory=Future[Any])
 
 
-class InTurn:
+class Serial:
     """Thread-safe."""
 
     def __init__(self, workers: Executor) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,9 @@ from pydantic import (
     model_validator,
 )
 
+from oh_daemon.app.models import Models
+from oh_daemon.app.shared import Recipe
+from oh_daemon.app.toolbox import BuiltinName
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
@@ -32,19 +35,13 @@ from oh_daemon.contract.settings import Condenser, Layer, Settings, merge_settin
 from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.ports import ApprovalPolicy, RiskAnalyzer, ToolSpec
 from oh_daemon.core.rules import check_rules
-from oh_daemon.fronts.callbacks import plain
-from oh_daemon.fronts.models import Models
-from oh_daemon.fronts.wiring import Recipe
+from oh_daemon.fronts.library.callbacks import plain
 from oh_daemon.mcp_servers.offer import tool_name
 from oh_daemon.tools.function import FunctionTool
 
-BuiltinName = Literal[
-    "terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish", "delegate"
-]
 _OWN = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
 """Fields of an agent that are settings."""
 _MORE = ("mode", "rules", "hooks", "titles", "logCompletions", "maxCostUsdPerConversation")
-BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
 
 
 class LLM(LLMSettings):
@@ -215,7 +212,7 @@ def settings_of(agent: Agent) -> Settings:
 
 
 def recipe_of(agent: Agent) -> Recipe:
-    """Return the agent in the form that `fronts.wiring` uses."""
+    """Return the agent in the form that `app/live` uses."""
     own = [tool.bound() for tool in agent.tools if isinstance(tool, Tool)]
     builtin = [name for name in agent.tools if isinstance(name, str)]
     of_servers = [f"{tool_name(server, '')}*" for server in agent.mcp_servers]

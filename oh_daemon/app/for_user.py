@@ -10,14 +10,14 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from oh_daemon.app.models import Models
+from oh_daemon.app.places import Places
+from oh_daemon.app.shared import Shared
+from oh_daemon.app.sources import SettingsSources, secret_values
+from oh_daemon.app.trust import TrustBook
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
-from oh_daemon.fronts.models import Models
-from oh_daemon.fronts.places import Places
-from oh_daemon.fronts.sources import SettingsSources, secret_values
-from oh_daemon.fronts.trust import TrustBook
-from oh_daemon.fronts.wiring import Shared
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop

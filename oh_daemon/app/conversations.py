@@ -13,6 +13,13 @@ from pathlib import Path
 
 import orjson
 
+from oh_daemon.app.description import describe, describe_state, plan_update, summarize
+from oh_daemon.app.following import Followed
+from oh_daemon.app.images import require_sight
+from oh_daemon.app.live import Live
+from oh_daemon.app.openings import recipe_for_foreign, replay_into
+from oh_daemon.app.shared import Recipe, Shared
+from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import (
@@ -33,12 +40,6 @@ from oh_daemon.core.foreign import FOREIGN
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
 from oh_daemon.core.state import State, fold
-from oh_daemon.fronts.description import describe, describe_state, plan_update, summarize
-from oh_daemon.fronts.following import Followed
-from oh_daemon.fronts.images import require_sight
-from oh_daemon.fronts.openings import recipe_for_foreign, replay_into
-from oh_daemon.fronts.sub_agents import equipped
-from oh_daemon.fronts.wiring import Live, Recipe, Shared
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log

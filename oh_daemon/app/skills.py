@@ -38,7 +38,7 @@ from oh_daemon.workspace.skill_commands import output_of
 from oh_daemon.workspace.skill_files import find_skills
 
 if TYPE_CHECKING:
-    from oh_daemon.fronts.wiring import Shared
+    from oh_daemon.app.shared import Shared
 
 _NOT_TRUSTED = "not run, because the folder is not trusted"
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oh_daemon.app.trust import TrustBook
 from oh_daemon.contract.approvals import SaveDocumentsSubject, TrustSubject
 from oh_daemon.contract.items import Scope
 from oh_daemon.core.approval import Gate
@@ -17,13 +18,12 @@ from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import Hooks
 from oh_daemon.core.ports import Intent, ToolSpec
-from oh_daemon.fronts.trust import TrustBook
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hook_process import HookProcesses
 from oh_daemon.workspace.paths import shown, uri_from_path
 
 if TYPE_CHECKING:
-    from oh_daemon.fronts.wiring import Recipe, Shared
+    from oh_daemon.app.shared import Recipe, Shared
 
 
 def policy_of(

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 
+from oh_daemon.app import export_words as words
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.context import IMAGE_TYPES
 from oh_daemon.core.ports import Json
 from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.state import State
 from oh_daemon.core.timeline import told
-from oh_daemon.fronts import export
-from oh_daemon.fronts.export import ReadBlob
 
+ReadBlob = Callable[[str], bytes]
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _ICONS = {"command": "$", "fileChange": "±", "plan": "☰"}
 _BAD = {"failed", "rejected", "cancelled"}
@@ -42,9 +42,9 @@ _MARKDOWN.validateLink = _is_web
 
 def render_page(state: State, records: Sequence[Json], read_blob: ReadBlob) -> str:
     """Return the page; `read_blob` returns the images that are kept beside the log."""
-    title = escape(export.heading(state))
+    title = escape(words.heading(state))
     style = Path(__file__).with_suffix(".css").read_text("utf-8")
-    chips = "".join(f"<li>{escape(fact)}</li>" for fact in export.facts(state))
+    chips = "".join(f"<li>{escape(fact)}</li>" for fact in words.facts(state))
     body = "\n".join(_told(records, read_blob))
     return f"""<!doctype html>
 <html lang="en">
@@ -76,7 +76,7 @@ def _told(records: Sequence[Json], read_blob: ReadBlob) -> Iterator[str]:
     for kind, told_of in told(records):
         if kind == "turn":
             bad = " bad" if told_of["status"] == "failed" else ""
-            yield f'<p class="turn{bad}"><span>{escape(export.ending(told_of))}</span></p>'
+            yield f'<p class="turn{bad}"><span>{escape(words.ending(told_of))}</span></p>'
         else:
             yield _item(told_of, read_blob)
 
@@ -86,22 +86,22 @@ def _item(item: Json, read_blob: ReadBlob) -> str:
     if kind == "userMessage":
         said = "".join(_part(part, read_blob) for part in item["content"])
         return f'<section class="you"><h2>You</h2>{said}</section>'
-    if kind == "agentMessage" or export.is_spoken(item):
-        text = item.get("text") or export.text_of(item.get("content", ()))
+    if kind == "agentMessage" or words.is_spoken(item):
+        text = item.get("text") or words.text_of(item.get("content", ()))
         return f'<section class="agent">{_MARKDOWN.render(text)}</section>' if text else ""
-    if export.is_question(item):
+    if words.is_question(item):
         return _question(item)
     if kind == "reasoning":
         return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
     if kind == "notice":
-        return f'<p class="note">{escape(export.notice_of(item))}</p>'
+        return f'<p class="note">{escape(words.notice_of(item))}</p>'
     if kind == "condensation":
         return _condensation(item)
-    return _call(item) if export.is_tool(item) else ""
+    return _call(item) if words.is_tool(item) else ""
 
 
 def _question(item: Json) -> str:
-    asked, answer, why_none = export.question_and_answer(item)
+    asked, answer, why_none = words.question_and_answer(item)
     said = f'<section class="agent">{_MARKDOWN.render(asked)}</section>'
     if answer:
         said += f'<section class="you"><h2>You</h2><p class="typed">{escape(answer)}</p></section>'
@@ -120,7 +120,7 @@ def _part(part: Json, read_blob: ReadBlob) -> str:
         return f'<p class="typed">{escape(part["text"])}</p>'
     if part["type"] == "image" and (source := _source(part, read_blob)):
         return f'<img alt="an image of this message" src="{source}">'
-    name, text = export.told_part(part)
+    name, text = words.told_part(part)
     chip = f'<span class="chip">{_safe(name)}</span>'
     return f"<details><summary>{chip}</summary>{_pre(text)}</details>" if text else chip
 
@@ -138,20 +138,18 @@ def _source(part: Json, read_blob: ReadBlob) -> str | None:
 
 
 def _call(item: Json) -> str:
-    kind, patch = item["kind"], export.patches(item)
-    said = _pre(export.text_of(item.get("content", ())))
-    inside = _changes(export.changes_made(item)) if patch else said
+    kind, patch = item["kind"], words.patches(item)
+    said = _pre(words.text_of(item.get("content", ())))
+    inside = _changes(words.changes_made(item)) if patch else said
     if kind == "plan" and item["status"] == "completed":
         inside = _plan(item)
     elif kind == "command" and "\n" in item["command"].strip():
         inside = _pre(item["command"]) + inside
-    title = export.title_of_call(item).strip().partition("\n")[0]
+    title = words.title_of_call(item).strip().partition("\n")[0]
     has_failed = item["status"] in _BAD or item.get("exitCode")
     look = " ".join(filter(None, (kind, "bad" if has_failed else "")))
     is_open = bool(patch) or kind == "plan"
-    return _folded(
-        _ICONS.get(kind, "›"), title, export.outcome(item), inside, look, is_open=is_open
-    )
+    return _folded(_ICONS.get(kind, "›"), title, words.outcome(item), inside, look, is_open=is_open)
 
 
 def _folded(

@@ -10,6 +10,9 @@ from collections.abc import Container, Sequence
 
 import orjson
 
+from oh_daemon.app.description import describe
+from oh_daemon.app.file_history import Past, pasts_of, restore
+from oh_daemon.app.live import Live
 from oh_daemon.contract import branches as m
 from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
@@ -23,9 +26,6 @@ from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json
 from oh_daemon.core.recovery import closing_events, stopping_events, withdrawn
 from oh_daemon.core.timeline import begin_of_item, begin_of_message, standing
-from oh_daemon.fronts.description import describe
-from oh_daemon.fronts.file_history import Past, pasts_of, restore
-from oh_daemon.fronts.wiring import Live
 from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path

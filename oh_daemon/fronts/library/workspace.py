@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from oh_daemon.app.toolbox import BUILTIN, BuiltinName
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.lent_secrets import SecretSource
-from oh_daemon.fronts.agent import BUILTIN, BuiltinName
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 

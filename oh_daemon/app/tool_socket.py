@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from oh_daemon.app.served_tools import ServedTools
+from oh_daemon.app.shared import Shared
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.fronts.served_tools import ServedTools
-from oh_daemon.fronts.wiring import Shared
 from oh_daemon.mcp_servers.serving import serve
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.private_files import open_private, private_folder

@@ -1,0 +1,87 @@
+"""Renders a conversation as Markdown for a note or an issue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from oh_daemon.app import export_words as words
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import State
+from oh_daemon.core.timeline import told
+
+_CONTROLS = re.compile(r"(?![\n\t])[\x00-\x1f\x7f-\x9f]")
+"""What a terminal that shows the text would obey."""
+_MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
+
+
+def render_markdown(state: State, records: Sequence[Json]) -> str:
+    """Render for a note or an issue; output of tools stands in fences that it cannot close."""
+    facts = " · ".join(map(_one_line, words.facts(state)))
+    parts = [f"# {_one_line(words.heading(state))}", facts]
+    for kind, it in told(records):
+        parts += _markdown_item(it) if kind == "item" else [f"---\n\n*{words.ending(it)}*"]
+    return _CONTROLS.sub("\ufffd", "\n\n".join(part for part in parts if part)) + "\n"
+
+
+def _markdown_item(item: Json) -> list[str]:
+    kind = item["kind"]
+    if kind == "userMessage":
+        return ["## You", *_quoted(item["content"])]
+    if kind == "agentMessage":
+        return ["## Agent", item.get("text", "")]
+    if kind == "condensation":
+        return (
+            [f"*Older steps were condensed.*\n\n{item['summary']}"] if item.get("summary") else []
+        )
+    if kind == "notice":
+        return [f"> **{_one_line(words.notice_of(item))}**"]
+    if kind == "plan":
+        return [
+            "\n".join(f"- [{_MARKS[e['status']]}] {_one_line(e['text'])}" for e in item["entries"])
+        ]
+    if words.is_spoken(item):
+        return ["## Agent", words.text_of(item["content"])]
+    if words.is_question(item):
+        asked, answer, why_none = words.question_and_answer(item)
+        said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
+        return ["## Agent", asked, *said, f"*{why_none}*" if why_none else ""]
+    return _markdown_call(item) if words.is_tool(item) else []
+
+
+def _quoted(parts: Iterable[Json]) -> Iterator[str]:
+    for part in parts:
+        if part["type"] == "text":
+            yield "\n".join(f"> {line}" for line in part["text"].splitlines())
+            continue
+        name, text = words.told_part(part)
+        yield f"> `{_one_line(name)}`"
+        if text:
+            yield fenced(text)
+
+
+def _markdown_call(item: Json) -> list[str]:
+    patch, said = words.patches(item), words.text_of(item.get("content", ()))
+    how = _one_line(words.outcome(item))
+    lead = f"**{how}**" if how else ""
+    if item["kind"] == "command":
+        return [fenced(item["command"], "sh"), lead, fenced(said)]
+    lead = f"{_code(words.title_of_call(item))} {lead}".rstrip()
+    return [lead, fenced(patch, "diff") if patch else fenced(said)]
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A fenced block that the text cannot close; empty for empty text."""
+    if not text.strip():
+        return ""
+    longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _code(text: str) -> str:
+    return f"`{_one_line(text).replace('`', chr(0x2019))}`"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

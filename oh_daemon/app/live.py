@@ -1,0 +1,182 @@
+"""A conversation at work: its log, its workbench and the agent that works there.
+
+Nothing else connects adapters with the core.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from oh_daemon.app.budget import Budget
+from oh_daemon.app.policy import policy_of
+from oh_daemon.app.shared import Recipe, Shared
+from oh_daemon.app.toolbox import render_tool_info
+from oh_daemon.app.workbench import Workbench
+from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import InvalidStateError
+from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.context import NOTHING
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.ports import (
+    Json,
+    Model,
+    Tool,
+)
+from oh_daemon.core.prompt import render_system_prompt
+from oh_daemon.core.recovery import restart_events
+from oh_daemon.mcp_servers.servers import tools_of, unusable_of
+from oh_daemon.store.completions import Completions
+from oh_daemon.store.event_log import LogFile
+from oh_daemon.tools import patch
+from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
+from oh_daemon.workspace.joint_edit import cut_short
+
+
+class Live:
+    """A conversation at work in this process."""
+
+    def __init__(
+        self, shared: Shared, recipe: Recipe, conversation: Conversation, folders: Sequence[Path]
+    ) -> None:
+        if recipe.result_schema is None:
+            recipe = replace(recipe, result_schema=conversation.state.result_schema)
+        self._shared = shared
+        self._recipe = recipe
+        home = folders[0] if folders else None
+        self._settings = shared.settings(home).settings
+        self.conversation = conversation
+        self.workbench = Workbench(
+            shared, conversation.log, folders, recipe, cancel=lambda: conversation.cancel
+        )
+        self.budget = Budget(lambda: shared.settings(home).settings, shared.spend)
+        conversation.listeners.append(self.budget)
+        self.repaired: tuple[str, ...] = ()
+        conversation.skill_kinds = self.workbench.skills.kinds
+        if folders:
+            conversation.seen_in_editor = lambda: {
+                **shared.seen_in_editor(self.workbench.folders),
+                "secrets": ", ".join(f"${name}" for name in sorted(shared.lent)) or NOTHING,
+            }
+
+    @property
+    def id(self) -> str:
+        return self.conversation.id
+
+    @cached_property
+    def agent(self) -> Agent:
+        """The worker. Its prompt comes from the log, so the conversation must have begun."""
+        runtime = Runtime(
+            model_for=self._model_finder(),
+            tools=lambda: self.workbench.tools,
+            policy=policy_of(
+                self._shared, self._recipe, self.conversation, self.workbench.documents
+            ),
+            slots=self._shared.slots,
+            tool_choice=self._recipe.tool_choice,
+            condenser=self._settings.condenser,
+            titles=self._settings.titles and self._recipe.parent is None,
+            context_for=self.workbench.context_for,
+            over_budget=self.budget.rest_before_step,
+            before_step=self.refresh_tools,
+            watch_files=self.workbench.watch_files,
+        )
+        return Agent(self.conversation, runtime)
+
+    def _model_finder(self) -> Callable[[str], Model]:
+        find, log = self._shared.model_for, self.conversation.log
+        if not (self._settings.log_completions and isinstance(log, LogFile)):
+            return find
+        kept = Completions(log.folder, self._shared.masker, self._shared.clock)
+        return lambda name: kept.of(find(name))
+
+    def agent_info(self, model: str, earlier: Json | None = None) -> e.AgentInfo:
+        """Describe the agent for the log; the prompt of `earlier` is kept byte for byte."""
+        if earlier is None:
+            self._offer(model)
+        told = earlier if earlier and earlier["systemPrompt"] else self._new_prompt()
+        return e.AgentInfo(
+            model=model,
+            label=self._shared.model_for(model).label,
+            system_prompt=told["systemPrompt"],
+            context_files=told.get("contextFiles"),
+            tools=tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values()),
+        )
+
+    def _new_prompt(self) -> Json:
+        bench = self.workbench
+        files = bench.context_files.of_roots()
+        sections = [*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools)]
+        if patch.NAME in bench.tools:
+            sections.append(patch.PROMPT_SECTION)
+        prompt = render_system_prompt(
+            [str(folder) for folder in bench.folders.folders],
+            platform=sys.platform,
+            context_files=files,
+            sections=sections,
+            instructions=self._recipe.instructions,
+        )
+        return {"systemPrompt": prompt, "contextFiles": tuple(file.name for file in files) or None}
+
+    def take_up(self) -> None:
+        """Close what a crash left open, and log what is new about the agent."""
+        conversation = self.conversation
+        state = conversation.state
+        self.workbench.learn(state)
+        found = cut_short(self.workbench.documents, state.items)
+        if closing := restart_events(state, conversation.clock.now(), found):
+            conversation.append(*closing)
+        wanted = self._recipe.options.items()
+        if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
+            conversation.append(e.OptionsChanged(values=changed))
+        self._offer(state.options_now["model"])
+        self._log_agent()
+
+    def refresh_tools(self, cancel: CancelToken) -> None:
+        """Offer what MCP servers have now, log a new model, and warn of whatever is unusable."""
+        state = self.conversation.state
+        if state.agent["model"] != state.options["model"]:
+            self._log_agent()
+        skills = self.workbench.skills
+        skills.use_asked_for(self.conversation, cancel)
+        skills.warn_of_broken(self.agent.warn)
+        self.budget.warn_of_unknown(state, self.agent.warn)
+        skills.servers.begin()
+        # The user's own servers come last, so that no skill's tool can replace one of theirs.
+        sources = (skills.servers, self._shared.mcp)
+        if self._offer(state.options_now["model"], tools_of(sources, cancel)):
+            self._log_agent()
+        skills.tell_of_new(self.conversation, self.workbench.tools)
+        for title, reason in unusable_of(sources):
+            self.agent.warn(title, reason)
+        store = self.workbench.checkpoints
+        if store is not None and store.is_off:
+            self.agent.warn(NO_CHECKPOINTS, store.problem)
+
+    def _offer(self, model: str, others: Sequence[Tool] = ()) -> bool:
+        """Offer these tools, the client's and our own to this model; return whether any changed."""
+        parent = self._recipe.parent
+        parent_id = parent.id if parent else self.conversation.state.parent_id
+        others = (*others, *self._shared.client_tools(parent_id or self.id))
+        by_patch = self._shared.model_for(model).edits_by_patch
+        return self.workbench.offer_tools(others, by_patch=by_patch)
+
+    def _log_agent(self) -> None:
+        """Log what is new, but keep the prompt, which the provider may have cached."""
+        conversation = self.conversation
+        state = conversation.state
+        agent = self.agent_info(state.options["model"], state.agent)
+        if agent.model_dump(mode="json", exclude_none=True) != state.agent:
+            conversation.append(e.AgentChanged(agent=agent))
+
+    def close(self, deadline_s: float = 1.0) -> None:
+        """End the worker, the shells and the log, in this order; log what was interrupted."""
+        self.agent.close(deadline_s)
+        self.workbench.shells.close()
+        self.conversation.log.close()
+        closed = "the conversation was closed; open it again"
+        self.conversation.abandon_waiters(InvalidStateError(closed))

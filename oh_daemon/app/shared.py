@@ -1,0 +1,98 @@
+"""What all conversations of a process share, and what one of them is made of.
+
+Fronts fill both in; nothing here acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.app.clock import SystemClock
+from oh_daemon.app.trust import TrustBook
+from oh_daemon.contract.messages import ToolFilter
+from oh_daemon.contract.settings import Merged
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.editor_ports import Editor, LanguageServers
+from oh_daemon.core.journal import Listener
+from oh_daemon.core.lent_secrets import SecretSource
+from oh_daemon.core.ports import (
+    ApprovalPolicy,
+    Json,
+    Model,
+    Question,
+    RiskAnalyzer,
+    Tool,
+)
+from oh_daemon.core.secrets import Masker
+from oh_daemon.core.slots import Slots
+from oh_daemon.mcp_servers.servers import McpServers
+from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.own_logs import OwnLogs
+from oh_daemon.workspace.path_locks import PathLocks
+from oh_daemon.workspace.paths import Folders
+from oh_daemon.workspace.spawner import Spawner
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all conversations of a process have in common."""
+
+    settings: Callable[[Path | None], Merged]
+    """The settings in force in a folder."""
+    model_for: Callable[[str], Model]
+    default_model: Callable[[], str]
+    trust: TrustBook
+    user_folder: Path
+    """Where conversations without a folder are stored."""
+    mcp: McpServers
+    home: Path | None = None
+    """The user's home folder, with agents and skills; None if it must not be used."""
+    user_memory: Path | None = None
+    """The folder with the user's notes; None if there is no long-term memory."""
+    client_name: str = ""
+    own_logs: OwnLogs = field(default_factory=OwnLogs)
+    commit: CommitThread = field(default_factory=CommitThread)
+    spawner: Spawner = field(default_factory=Spawner)
+    masker: Masker = field(default_factory=Masker)
+    locks: PathLocks = field(default_factory=PathLocks)
+    slots: Slots = field(default_factory=Slots)
+    clock: SystemClock = field(default_factory=SystemClock)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The environment of the agent's shells; variables with secret-looking names are removed."""
+    editor: Editor | None = None
+    servers: LanguageServers | None = None
+    seen_in_editor: Callable[[Folders], dict[str, str]] = lambda _folders: {}
+    """What the user is looking at in these folders, in the words for the model."""
+    client_tools: Callable[[str], Sequence[Tool]] = lambda _conversation_id: ()
+    """The tools that the client itself runs for a conversation."""
+    lent: dict[str, SecretSource] = field(default_factory=dict[str, SecretSource])
+    """Secrets by variable; an agent's command gets those that it names."""
+    is_watched: Callable[[str], bool] = lambda _conversation_id: False
+    """Whether a client has opened this conversation by its id."""
+    can_ask: Callable[[], bool] = lambda: False
+    can_answer: Callable[[Question], bool] = lambda _question: False
+    is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
+    save_grant: Callable[[Path, str], None] = lambda _folder, _key: None
+    spend: Callable[[float], float] = lambda _usd: 0.0
+    """Adds to what the user spent today, and returns the sum."""
+    listeners: Sequence[Listener] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a conversation's agent is made of, beyond its log."""
+
+    instructions: str = ""
+    tool_filter: ToolFilter = field(default_factory=ToolFilter)
+    more_tools: Sequence[Tool] = ()
+    tool_choice: Literal["auto", "required"] = "auto"
+    result_schema: Json | None = None
+    risk_analyzer: RiskAnalyzer | None = None
+    approval_policy: ApprovalPolicy | None = None
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Options that override the logged ones when a conversation is reopened."""
+    parent: Conversation | None = None
+    """For a sub-agent, the conversation that it works for and whose grants it inherits."""

@@ -1,0 +1,159 @@
+"""The folders, documents, shells and tools of one conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from oh_daemon.app.memory import Memory
+from oh_daemon.app.shared import Recipe, Shared
+from oh_daemon.app.skills import Skills
+from oh_daemon.app.toolbox import choose_tools
+from oh_daemon.contract import events as e
+from oh_daemon.contract.items import FileChange, Location
+from oh_daemon.core.actions import no_watch
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.lent_secrets import LentSecrets
+from oh_daemon.core.ports import (
+    EventLog,
+    Json,
+    Tool,
+    ToolContext,
+)
+from oh_daemon.core.prompt import ContextFile
+from oh_daemon.core.risk import rate_command
+from oh_daemon.core.state import State
+from oh_daemon.store.event_log import LogFile
+from oh_daemon.tools import patch
+from oh_daemon.tools.ask import AskTool
+from oh_daemon.tools.edit import VIEW_SPEC, EditTool
+from oh_daemon.tools.finish import FinishTool
+from oh_daemon.tools.language import Problems, language_tools, unwatched
+from oh_daemon.tools.rename import RenameTool
+from oh_daemon.tools.search import search_tools
+from oh_daemon.tools.terminal import TerminalTool
+from oh_daemon.tools.think import ThinkTool
+from oh_daemon.tools.todo import TodoTool
+from oh_daemon.workspace.checkpoints import Checkpoints
+from oh_daemon.workspace.context_files import ContextFiles
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.paths import Folders, paths_from_uris, real_path, shown
+from oh_daemon.workspace.shell import Shells
+
+
+class Workbench:
+    """The folders, documents, shells and tools of one conversation."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        log: EventLog,
+        folders: Sequence[Path],
+        recipe: Recipe,
+        cancel: Callable[[], CancelToken] = CancelToken,
+    ) -> None:
+        self._cancel = cancel
+        self.folders = Folders(tuple(folders))
+        """If there are none, there are no tools for files and commands either."""
+        history = EditHistory(self.folders, log)
+        self.documents = Documents(self.folders, shared.editor, history, shared.locks)
+        self.context_files = ContextFiles(self.documents)
+        cwd = folders[0] if folders else Path.home()
+        self.shells = Shells(shared.spawner, cwd, shared.environment, shared.masker)
+        self.checkpoints: Checkpoints | None = None
+        self._patching: Sequence[Tool] = ()
+        tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool()]
+        tools.append(FinishTool(recipe.result_schema))
+        if folders:
+            tools = [*self._workspace_tools(shared, log), *tools]
+        self.skills = Skills(shared, self.folders.roots)
+        self.memory = Memory(shared, folders)
+        self._wanted = recipe.tool_filter
+        self._own_tools, self._more_tools = tools, recipe.more_tools
+        self.tools: Mapping[str, Tool] = {}
+        self.offer_tools((), by_patch=False)
+
+    def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
+        """Offer these tools and our own, some of which need trust; return whether any changed."""
+        noted = [*self.skills.tools(), *self.memory.tools()]
+        tools = (*others, *self._own_tools, *noted, *self._more_tools)
+        found = choose_tools(tools, self._patching if by_patch else (), self._wanted)
+        if found == self.tools:
+            return False
+        self.tools = found
+        return True
+
+    def _workspace_tools(self, shared: Shared, log: EventLog) -> list[Tool]:
+        folders, documents = self.folders, self.documents
+        # In a store that came with the folder, git would obey the settings of whoever made it.
+        if isinstance(log, LogFile) and shared.own_logs.has(log.folder):
+            store = log.folder / "checkpoints"
+            note_saves = shared.editor.note_saves if shared.editor else None
+            self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
+        terminal = TerminalTool(
+            self.shells,
+            rate=lambda command, cwd: rate_command(command, folders.roots, cwd),
+            put_blob_file=log.put_blob_file,
+            secrets=LentSecrets(shared.masker, shared.lent),
+            before_run=self._unsaved_note,
+            blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
+        )
+        servers = shared.servers
+        watch = Problems(documents, servers).watch if servers and servers.can_report else unwatched
+        tools: list[Tool] = [terminal, EditTool(documents, watch)]
+        self._patching = (patch.PatchTool(documents, watch), EditTool(documents, watch, VIEW_SPEC))
+        tools += search_tools(documents, folders, shared.spawner)
+        if servers is not None:
+            tools += language_tools(documents, servers)
+        if servers is not None and servers.can_look_up:
+            tools.append(RenameTool(documents, servers, self._cancel, watch))
+        return tools
+
+    def _unsaved_note(self, _context: ToolContext) -> str | None:
+        paths = self.documents.unsaved_agent_edits()
+        if not paths:
+            return None
+        names = ", ".join(shown(path.name) for path in paths)
+        return f"Your edits of {names} are not saved: commands still see the older text on disk."
+
+    def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
+        """Return the project's texts about these places that the agent has not been given yet."""
+        paths = paths_from_uris(location.uri for location in locations)
+        skills = self.skills.on_the_way(map(real_path, paths), self._cancel())
+        return (*self.context_files.on_the_way(paths), *skills)
+
+    def watch_files(self, cancel: CancelToken) -> Callable[[], e.CheckpointCreated | None]:
+        """See `core.actions.WatchFiles`."""
+        return (self.checkpoints.watch if self.checkpoints else no_watch)(cancel)
+
+    def learn_again(self, state: State) -> None:
+        """Forget what was rolled back: it counts as unseen, and the agent cannot undo it."""
+        self.documents.forget()
+        self.context_files.forget()
+        self.learn(state)
+
+    def learn(self, state: State) -> None:
+        """Learn what an earlier run saw and changed, so that it can be edited and undone."""
+        self.skills.remember(state.items)
+        self.context_files.remember(state.agent.get("contextFiles", ()))
+        for item in state.items:
+            meta: Json = item.get("meta") or {}
+            if names := meta.get("contextFiles"):
+                self.context_files.remember(names)
+            is_edit = item.get("tool") in {"edit", "apply_patch", "rename"}
+            if is_edit and item["status"] == "completed":
+                self._learn_edit(item)
+            elif is_edit and item["status"] == "running":
+                for path in _paths_of(item):
+                    self.documents.sweep(path)
+
+    def _learn_edit(self, item: Json) -> None:
+        for path in _paths_of(item):
+            self.documents.remember(path)
+        for change in item.get("changes", ()):
+            self.documents.history.remember(FileChange.model_validate(change))
+
+
+def _paths_of(item: Json) -> list[Path]:
+    return paths_from_uris(location["uri"] for location in item["locations"])
