@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, Location
+from oh_daemon.core.calls import plan
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
 from oh_daemon.core.conversation import Conversation
@@ -169,7 +170,11 @@ class Actions:
         return ready
 
     def _consented(self, item: Json, tool: Tool, intent: Intent) -> list[_Ready]:
-        answer = self._consent.settle(item, tool, intent)
+        try:
+            answer = self._consent.settle(item, tool, intent)
+        except ToolError as exc:
+            self._finish(item, observed(exc))
+            return []
         if isinstance(answer, Rejection):
             self._finish(item, ToolResult.of(answer.text, is_error=True), status="rejected")
             return []
@@ -265,17 +270,6 @@ class Actions:
 def _may_touch_any_file(intent: Intent) -> bool:
     """Return whether to watch the folders; a change of known files keeps their texts itself."""
     return intent.footprint.writes and intent.footprint.paths is None
-
-
-def plan(tool: Tool, args: Json) -> Intent:
-    """Ask the tool what it would do. Raises `ToolError`, for the model, whatever breaks there."""
-    try:
-        return tool.plan(args)
-    except ToolError:
-        raise
-    except Exception as exc:
-        logger.exception("tool %s could not plan", tool.spec.name)
-        raise ToolError(f"{tool.spec.name} broke before it ran: {exc!r}. Nothing changed.") from exc
 
 
 def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:

@@ -16,10 +16,9 @@ from pydantic.alias_generators import to_camel
 from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, ToolError
-from oh_daemon.core.actions import plan
 from oh_daemon.core.approval import highest_risk
 from oh_daemon.core.bill import billed
-from oh_daemon.core.calls import ParsedCall, parse_call
+from oh_daemon.core.calls import ParsedCall, parse_call, plan
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id

@@ -1,22 +1,26 @@
-"""Turns what the model wrote into arguments that fit a tool's schema. Pure; it never guesses.
+"""Turns what the model wrote into arguments that fit a tool, and these into what it would do.
 
-Repairs change form only (control characters, JSON inside a string, a known other name of a tool).
-What cannot be repaired becomes an error that tells the model what to write instead.
+It never guesses. Repairs change form only (control characters, JSON inside a string, a known other
+name of a tool). What cannot be repaired becomes an error that tells the model what to write.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, cast
 
+from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.dialects import WORDS_ABOUT_A_CALL, in_our_words, own_name, strict_json
-from oh_daemon.core.plain_text import is_deep, well_formed
-from oh_daemon.core.ports import Json, Tool, ToolCall, ToolSpec
+from oh_daemon.core.plain_text import is_deep, well_formed_data
+from oh_daemon.core.ports import Intent, Json, Tool, ToolCall, ToolSpec
+
+logger = logging.getLogger(__name__)
 
 _MAX_REFERENCES = 5_000
 _LEFT_OUT = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
@@ -107,7 +111,7 @@ def _parse_arguments(text: str) -> tuple[Json | None, str]:
         return None, "The arguments are nested too deeply; send flatter ones."
     if "\\u" in text:
         # Half of a surrogate pair cannot be written to a log, to a file or in a command.
-        args = json.loads(well_formed(json.dumps(args, ensure_ascii=False)))
+        args = well_formed_data(args)
     return dict(args), ""
 
 
@@ -163,6 +167,17 @@ def schema_problem(spec: ToolSpec, args: Json) -> str | None:
     is_name = any(error.validator in {"required", "additionalProperties"} for error in errors)
     names = f" It takes: {known}." if is_name and known else ""
     return f"The arguments of {spec.name} do not fit its schema: {shown}.{names}"
+
+
+def plan(tool: Tool, args: Json) -> Intent:
+    """Ask the tool what it would do. Raises `ToolError`, for the model, whatever breaks there."""
+    try:
+        return tool.plan(args)
+    except ToolError:
+        raise
+    except Exception as exc:
+        logger.exception("tool %s could not plan", tool.spec.name)
+        raise ToolError(f"{tool.spec.name} broke before it ran: {exc!r}. Nothing changed.") from exc
 
 
 def schema_flaw(schema: Json) -> str | None:

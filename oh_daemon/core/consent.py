@@ -28,6 +28,7 @@ from oh_daemon.core.approval import (
     digest_of,
     grant_key,
 )
+from oh_daemon.core.calls import plan
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hook_points import HookPoints
 from oh_daemon.core.hooks import Hooks
@@ -91,7 +92,10 @@ class Consent:
         self.hooks = HookPoints(conversation, policy.hooks)
 
     def settle(self, item: Json, tool: Tool, intent: Intent) -> Intent | Rejection | None:
-        """Return the intent to run (perhaps edited by the user), a rejection, or None to wait."""
+        """Return the intent to run (perhaps edited by the user), a rejection, or None to wait.
+
+        Raises `ToolError` when the user's own version of the action cannot run.
+        """
         if intent.question is not None:
             return self._question(item, intent, intent.question)
         answers = self._answers(item)
@@ -272,7 +276,7 @@ class Consent:
         """Take the user's own version; when it is riskier than what was shown, ask again."""
         part = EDITABLE[edited["kind"]]
         args = {**item["args"], part: edited[part]}
-        intent = self._analyzed(tool.spec, tool.plan(args))
+        intent = self._analyzed(tool.spec, plan(tool, args))
         digest = digest_of(intent.subject, intent.digest_material)
         updated = e.ItemUpdated(
             status="awaitingApproval",

@@ -14,7 +14,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.hooks import HookEvent
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.core.approval import Ruling
-from oh_daemon.core.calls import schema_problem
+from oh_daemon.core.calls import plan, schema_problem
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.endings import Rest
@@ -110,7 +110,7 @@ class HookPoints:
         args = rewritten(item["args"], updated, list(tool.spec.input_schema["properties"]))
         problem = schema_problem(tool.spec, args)
         try:
-            intent = None if problem else tool.plan(args)
+            intent = None if problem else plan(tool, args)
         except ToolError as exc:
             intent, problem = None, str(exc)
         if intent is None:

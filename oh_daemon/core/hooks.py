@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 from oh_daemon.contract.hooks import HookCommand, HookEvent, HookTable
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.plain_text import well_formed_data
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 
@@ -145,7 +146,7 @@ def read_outcome(event: HookEvent, run: HookRun) -> Outcome:
         is_context = event in {"SessionStart", "UserPromptSubmit"}
         return Outcome(context=text if is_context else "")
     try:
-        return _read_answer(json.loads(text))
+        return _read_answer(well_formed_data(json.loads(text)))
     except (ValueError, TypeError, AttributeError, RecursionError) as exc:
         return Outcome(warnings=(f"The {event} hook {run.command!r} gave no valid JSON: {exc}",))
 
@@ -189,6 +190,9 @@ def rewritten(args: Json, updated: Json, known: Sequence[str]) -> Json:
     shown = tool_input(args)
     result: dict[str, Any] = {key: updated[key] for key in known if key in updated}
     for ours, theirs in _CLAUDE_FIELDS.items():
-        if ours in known and theirs in updated and updated[theirs] != shown.get(theirs):
+        if ours not in known or theirs not in updated:
+            continue
+        # A hook that gives both names has changed the one that differs from what it was told.
+        if ours not in updated or updated[theirs] != shown.get(theirs):
             result[ours] = updated[theirs]
     return result

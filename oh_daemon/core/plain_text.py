@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -31,6 +32,11 @@ def clipped(line: str, limit: int) -> str:
 def well_formed(text: str) -> str:
     """Return the text with U+FFFD for each lone surrogate, which is not valid Unicode."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def well_formed_data(data: Any) -> Any:
+    """Return the JSON data with all its texts well formed."""
+    return json.loads(well_formed(json.dumps(data, ensure_ascii=False)))
 
 
 def is_deep(data: object) -> bool:

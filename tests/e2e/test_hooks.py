@@ -85,6 +85,22 @@ def test_a_denied_call_asks_nobody_and_a_rewritten_one_is_what_is_asked(world: W
     assert Path(payload["transcript_path"]).is_file()
 
 
+def test_half_a_character_that_a_hook_writes_into_a_call_breaks_no_turn(world: World) -> None:
+    written = {"command": "create", "file_path": "\ud800.txt", "content": "x"}
+    hooks = [
+        *hook(script(world, "write", answer(updatedInput=written)), "Write"),
+        *hook(script(world, "run", answer(updatedInput={"command": "echo \ud800"})), "Bash"),
+    ]
+    edit = call("edit", command="create", path="a.txt", text="x")
+    world.script(edit, call("terminal", command="true"), say("Done."))
+    client = world.daemon(settings={"hooks": {"PreToolUse": hooks}})
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Done."
+    assert (world.project / "\N{REPLACEMENT CHARACTER}.txt").read_text() == "x"
+    [command] = items(client, "command")
+    assert content_of(command).startswith("\N{REPLACEMENT CHARACTER}\n")
+
+
 def test_a_finish_that_a_hook_denies_ends_nothing_so_what_comes_after_it_runs(world: World) -> None:
     deny = script(world, "deny", "echo 'Show the notes first.' >&2\nexit 2")
     world.script(

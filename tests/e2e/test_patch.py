@@ -148,3 +148,37 @@ def test_a_kill_in_the_middle_leaves_each_file_old_or_new_and_says_which(world: 
     told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
     assert "outcome is unknown" in told[-1]
     assert "Of 4 files these are as the edit wanted them: a.py." in told[-1]
+
+
+def test_a_choice_of_hunks_that_no_longer_fits_is_told_to_the_model(world: World) -> None:
+    """The text changes after the patch was planned again and before the chosen part is."""
+    first, second = (world.project / name for name in ("a.py", "b.py"))
+    for path in (first, second):
+        path.write_bytes(b"one\ntwo\n")
+    editor = Editor(world)
+    editor.open(first)
+    editor.open(second)
+    hunks = "".join(f"*** Update File: {name}\n@@\n-one\n+1\n" for name in ("a.py", "b.py"))
+    patch = f"*** Begin Patch\n{hunks}*** End Patch"
+    world.script(*view("a.py", "b.py"), call("apply_patch", input=patch), say("I look again."))
+    client = editor.client
+    world.start(client, options=GPT)
+    approval = client.wait_for_event("approval.requested")["event"]["approval"]
+
+    def type_first(_params: Json) -> Json:
+        editor.type(first, "typed\n")
+        return {"text": "one\ntwo\n", "version": 2, "dirty": False}
+
+    # A change that cannot be read: from now on the daemon asks for the text of the second file.
+    client.answer("editor/readDocument", type_first)
+    named = {"uri": second.as_uri(), "version": 2}
+    broken = {"textDocument": named, "contentChanges": [{"range": {}, "text": ""}]}
+    client.notify("textDocument/didChange", broken)
+    chosen = {**approval["subject"], "hunks": approval["subject"]["hunks"][:1]}
+    answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": "allow-once"}
+    client.request("approval/respond", {**answer, "editedSubject": chosen})
+    assert world.turn(client)["finalText"] == "I look again."
+    [failed] = items(client, "toolCall")[2:] + items(client, "fileChange")
+    assert failed["status"] == "failed"
+    assert "typed" in content_of(failed)
+    assert second.read_bytes() == b"one\ntwo\n"

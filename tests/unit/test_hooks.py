@@ -109,6 +109,7 @@ def test_input_may_be_rewritten_under_either_name():
     assert rewritten(args, {**shown, "file_path": "/w/b"}, known) == {**args, "path": "/w/b"}
     assert rewritten(args, {**shown, "new_text": "z"}, known) == {**args, "new_text": "z"}
     assert rewritten(args, {"file_path": "/w/b"}, known) == {"path": "/w/b"}
+    assert rewritten(args, {"file_path": "/w/a"}, known) == {"path": "/w/a"}
 
 
 def test_hooks_that_cannot_be_read_are_named_and_unknown_events_passed_over():
