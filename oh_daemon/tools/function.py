@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.tools.forms import harmless
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,13 @@ class FunctionTool:
     call: Callable[..., object]
 
     def plan(self, args: Json) -> Intent:
-        """Rate the call as low risk that may touch anything: the host program's code is trusted."""
-        name, footprint = self.spec.name, Footprint(writes=not self.spec.read_only)
-        return harmless(name, args, name, footprint=footprint)
+        """Rate the call as low risk if the tool only reads, else as medium, as for MCP tools."""
+        return Intent(
+            self.spec.name,
+            ToolSubject(tool=self.spec.name, args=args),
+            "low" if self.spec.read_only else "medium",
+            footprint=Footprint(writes=not self.spec.read_only),
+        )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         return to_result(self.call(**args))

@@ -459,6 +459,36 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.parametrize(
+    ("approval", "read_only", "asks"),
+    [
+        ("askAlways", True, "low"),
+        ("askAlways", False, "medium"),
+        ("askRisky", True, None),
+        ("askRisky", False, "medium"),
+        ("askNever", True, None),
+        ("askNever", False, None),
+    ],
+)
+def test_a_tool_of_the_program_is_asked_about_as_one_of_an_mcp_server(
+    fake: FakeLLM, llm: LLM, approval: Any, read_only: bool, asks: str | None
+) -> None:
+    fake.add(call("probe"), say("done"))
+    asked: list[str] = []
+    agent = Agent(llm=llm, approval=approval, tools=(tool(read_only=read_only),))
+    with Conversation(agent) as conversation:
+
+        def answer(record: Any) -> None:
+            if record.event.type == "approval.requested":
+                asked.append(record.event.approval.risk)
+                conversation.respond(record.event.approval, allow=False)
+
+        conversation.register_callback(answer)
+        conversation.run("go", timeout_s=120)
+    assert asked == ([asks] if asks else [])
+    assert ("rejected" in results(fake)[0]) == bool(asks)
+
+
 # Workspaces and reopening
 
 

@@ -24,7 +24,7 @@ def _broken(*_given: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("policy", "risk"), [(Policy(analyzer=_broken), "high"), (Policy(decides=_broken), "low")]
+    ("policy", "risk"), [(Policy(analyzer=_broken), "high"), (Policy(decides=_broken), "medium")]
 )
 def test_what_breaks_is_asked_about(policy: Policy, risk: str):
     options = {"mode": "ask", "approval": "askRisky", "model": "fake"}

@@ -117,7 +117,8 @@ class Tool(_Loadable):
     argument, `value`."""
     callback: Callback
     read_only: bool = False
-    """The tool changes nothing, so it needs no approval and may run beside other calls."""
+    """The tool changes nothing: its calls are of low risk rather than medium, run in mode `plan`
+    too, and may run beside other calls."""
 
     def bound(self) -> FunctionTool:
         """Return the tool in the form that the agent's core uses."""
