@@ -71,6 +71,7 @@ CORE_HAS_NO = {
 
 LAST_RESORTS = {
     "core/actions": "a tool call: whatever a tool does wrong is an observation",
+    "core/calls": "a tool's plan: whatever breaks there is told to the model",
     "core/agent": "the turn loop: a bug ends the turn, not the daemon",
     "core/consent": "judgement of a program: what breaks there is asked about",
     "core/lent_secrets": "a program's function: what it raises may hold the secret",
