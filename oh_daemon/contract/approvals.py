@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.items import FileChange, Hunk, NamedHunk, Risk, Scope
+from oh_daemon.contract.items import FileChange, NamedHunk, Risk, Scope
 
 
 class CommandSubject(Contract):
@@ -19,7 +19,7 @@ class CommandSubject(Contract):
 class FileChangeSubject(Contract):
     kind: Literal["fileChange"] = "fileChange"
     changes: tuple[FileChange, ...]
-    hunks: tuple[NamedHunk | Hunk, ...] | None = None
+    hunks: tuple[NamedHunk, ...] | None = None
     """If `editable`, all hunks of the edit. An `editedSubject` has those that the user keeps."""
 
 

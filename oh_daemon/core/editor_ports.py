@@ -40,6 +40,10 @@ class EditOutcome:
     failure: str | None = None
 
 
+MAX_LABEL_CHARS = 40
+"""Of an edit's label: Neovim prints it, and a longer one makes it ask for Enter."""
+
+
 class Editor(Protocol):
     """The client's open documents; absent in headless runs. Calls block: not for the main loop."""
 

@@ -6,23 +6,20 @@ It turns arguments into a change and results into text; `workspace/documents` do
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-from oh_daemon.contract.approvals import FileChangeSubject, PathSubject, ToolSubject
+from oh_daemon.contract.approvals import PathSubject, ToolSubject
 from oh_daemon.contract.base import Position, Range
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import Hunk, Location
+from oh_daemon.contract.items import Location
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.file_changes import FileChanges, Step, checked_text
 from oh_daemon.tools.forms import LINE, PATH, takes
 from oh_daemon.tools.language import Watch, unwatched
-from oh_daemon.workspace.documents import Documents, EditDone, TextView
-from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.documents import Documents, TextView
 from oh_daemon.workspace.paths import shown, uri_from_path
-from oh_daemon.workspace.review import Part, hunks_of
 from oh_daemon.workspace.text_changes import (
     MAX_SHOWN_BYTES,
     Change,
@@ -31,20 +28,11 @@ from oh_daemon.workspace.text_changes import (
     Replace,
     Replacement,
     Undo,
-    capped,
-    unified,
     with_newlines,
 )
 
 _MAX_LINE_CHARS = 2000
-_MAX_INSERT_SHOWN = 20
-MAX_LABEL_CHARS = 40  # Neovim prints the label, and a longer one makes it ask for Enter.
-LEFT_OUT = "The user left this out of your edit; do not do it again unless asked:"
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
-# Writing direction controls, invisible spaces and tags; the joiner of emoji (U+200D) is allowed.
-_HIDDEN = re.compile(
-    "[\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
-)
 
 _DESCRIPTION = """View and edit text files; text that the user has not saved counts.
 view: lines with their numbers and a tab, which are not part of the file; start_line and end_line \
@@ -102,49 +90,25 @@ class EditTool:
     ) -> None:
         self.spec = spec
         self._documents = documents
-        self._watch = watch
+        self._changes = FileChanges(documents, watch)
         self._folders = documents.folders
         self._name = self._folders.name
 
     def plan(self, args: Json) -> Intent:
         if args["command"] == "view":
             return self._plan_view(args)
-        path = self._folders.resolve(args["path"], writing=True)
-        planned = self._documents.plan(path, _wanted(args))
-        before, after = planned.before, planned.after
-        hunks = _choosable(args, before, after)
-        change = self._documents.history.describe(path, before, after)
-        protected = self._folders.is_protected(args["path"])
-        reasons = tuple(filter(None, (protected, hidden_reason(before, after))))
-        return Intent(
-            title=f"{_VERBS[args['command']]} {self._name(path)}",
-            subject=FileChangeSubject(changes=(change,), hunks=hunks),
-            editable=hunks is not None,
-            risk="high" if reasons else "medium",
-            reasons=reasons,
-            footprint=Footprint(writes=True, paths=frozenset({str(path)})),
-            digest_material=(str(path), "" if before is None else sha256_of(before)),
-            locations=(Location(uri=change.uri),),
-            item_fields={"kind": "fileChange", "tool_kind": "edit", "changes": (change,)},
-            outside_floor=protected is not None,
-        )
+        return self._changes.intent(_VERBS[args["command"]], [self._step(args)], args)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if args["command"] == "view":
             path = self._folders.resolve(args["path"], writing=False)
             return ToolResult.of(_render_view(self._read(path), args))
-        path = self._folders.resolve(args["path"], writing=True)
-        label = f"oh: {args['command']} {shown(path.name)}"[:MAX_LABEL_CHARS]
-        news = self._watch([path], context.cancel)
-        left_out = self._left_out(path, args)
-        done = self._documents.edit(path, _wanted(args), label=label, cancel=context.cancel)
-        told = self._render_done(done, args["command"], path)
-        return ToolResult.of(
-            "\n".join(filter(None, (told, left_out, news()))),
-            changes=(done.change,),
-            route=done.route,
-            undo_label=label,
-        )
+        step = self._step(args)
+        label = f"{args['command']} {shown(step.path.name)}"
+        return self._changes.make(label, [step], args, context)
+
+    def _step(self, args: Json) -> Step:
+        return self._changes.step(args["path"], _change(args))
 
     def _read(self, path: Path) -> TextView:
         """Return the newest text. The error for a path without a file suggests what to do."""
@@ -183,24 +147,6 @@ class EditTool:
             outside_floor=secret is not None,
         )
 
-    def _left_out(self, path: Path, args: Json) -> str | None:
-        """Return what to tell the model about hunks that the user left out."""
-        wanted = _wanted(args)
-        if not isinstance(wanted, Part):
-            return None
-        whole, part = (self._documents.plan(path, each) for each in (wanted.change, wanted))
-        patch, _, _ = unified(part.after or "", whole.after or "", path.name)
-        return f"{LEFT_OUT}\n{patch}" if patch else None
-
-    def _render_done(self, done: EditDone, command: str, path: Path) -> str:
-        change = done.change
-        verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
-        text = f"{verb} {self._name(path)}: {change.added} lines added, {change.removed} removed."
-        # A line number is easily off by one; the lines around the inserted text reveal that.
-        is_shown = command == "undo" or (command == "insert" and change.added <= _MAX_INSERT_SHOWN)
-        patch = change.patch if is_shown else None
-        return capped("\n".join(filter(None, (text, done.note, patch))), "this")
-
 
 def _lines(args: Json) -> Range | None:
     first, last = args.get("start_line"), args.get("end_line")
@@ -208,22 +154,6 @@ def _lines(args: Json) -> Range | None:
         return None
     start, end = (Position(line=line, character=0) for line in (first - 1, last))
     return Range(start=start, end=end)
-
-
-def _wanted(args: Json) -> Change | Part:
-    """Return the change, or only those of its hunks that the user allowed."""
-    change = _change(args)
-    if "hunks" not in args or not isinstance(change, Replace | Insert):
-        return change
-    return Part(change, tuple(Hunk.model_validate(hunk) for hunk in args["hunks"]))
-
-
-def _choosable(args: Json, before: str | None, after: str | None) -> tuple[Hunk, ...] | None:
-    """Return the hunks that the user may choose from; None when there is no choice."""
-    if args["command"] not in {"replace", "insert"} or "hunks" in args:
-        return None
-    found = tuple(hunks_of(with_newlines(before or ""), with_newlines(after or "")))
-    return found if len(found) > 1 else None
 
 
 def _change(args: Json) -> Change:
@@ -252,24 +182,6 @@ def _replace(args: Json) -> Replace:
             for r in replacements
         )
     )
-
-
-def checked_text(args: Json, name: str) -> str:
-    text: Any = args.get(name)
-    if not isinstance(text, str):
-        raise ToolError(f"{name} is missing; give the text")
-    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text if char > "\x7f"):
-        raise ToolError(f"{name} holds characters that no text file can have (NUL or surrogates)")
-    return text
-
-
-def hidden_reason(before: str | None, after: str | None) -> str | None:
-    """Return a reason to look twice before approving: hidden characters that the change adds."""
-    found = set(_HIDDEN.findall(after or "")) - set(_HIDDEN.findall(before or ""))
-    if not found:
-        return None
-    names = ", ".join(f"U+{ord(char):04X}" for char in sorted(found))
-    return f"adds hidden characters ({names}), which can make code read otherwise than it runs"
 
 
 def _render_view(view: TextView, args: Json) -> str:

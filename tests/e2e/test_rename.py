@@ -80,7 +80,7 @@ def test_a_rename_is_asked_about_once_and_changes_all_files_and_can_be_undone(wo
         ["modify"] * 3,
     )
     assert (*project.texts()[:3], project.texts()[3]) == (*AFTER, USES)
-    assert "src/uses.py: 3 lines." in content_of(renamed)
+    assert "Edited src/uses.py: +3 -3 lines." in content_of(renamed)
     assert sum("method" in request for request in project.server.requests) == 1
     listed = project.editor.client.request("changes/list", {"conversationId": conversation})
     assert [file["state"] for file in listed["files"]] == ["pending"] * 3

@@ -1,6 +1,6 @@
 /** The user's choice in a pending edit: any of its hunks can be left out before it is written. */
 
-import type { Approval, ApprovalOption, FileChange, Hunk, NamedHunk, Subject } from "./protocol";
+import type { Approval, ApprovalOption, FileChange, NamedHunk, Subject } from "./protocol";
 
 const MAX_REMEMBERED = 20;
 
@@ -10,7 +10,7 @@ export type LeftOut = readonly number[];
 /** A line of a patch, and the hunk that it belongs to; context lines and headers belong to none. */
 export interface Row { line: string; sign: "" | " " | "-" | "+"; hunk?: number | undefined }
 
-export interface Proposal { changes: readonly FileChange[]; hunks: readonly (Hunk | NamedHunk)[] }
+export interface Proposal { changes: readonly FileChange[]; hunks: readonly NamedHunk[] }
 
 /** Returns undefined when the edit can only be decided as a whole. */
 export function proposalOf({ editable, subject }: Approval): Proposal | undefined {
@@ -57,11 +57,6 @@ export function changeWithout(change: FileChange, { hunks }: Proposal, leftOut: 
   return { ...change, patch: lines.join("\n") };
 }
 
-/** In an edit of several files each hunk names its file. */
-export function isOf(hunk: Hunk | NamedHunk, change: FileChange): boolean {
-  return !("uri" in hunk) || hunk.uri === change.uri;
-}
-
 export interface Cursor { change: FileChange; line: number; side: "before" | "after" }
 
 /** Returns the hunk at the line, or the nearest one, in the file as it is or as it would be. */
@@ -69,7 +64,7 @@ export function hunkNear({ change, line, side }: Cursor, { hunks }: Proposal, le
   let moved = 0;
   let nearest: { hunk: number; distance: number } | undefined;
   for (const [hunk, each] of hunks.entries()) {
-    if (!isOf(each, change)) continue;
+    if (each.uri !== change.uri) continue;
     const { oldStart, oldLines, newLines } = each;
     const n = side === "before" || leftOut.includes(hunk) ? oldLines : newLines;
     const start = oldStart + moved;
@@ -87,7 +82,7 @@ export function rowsOf(change: FileChange, hunks: Proposal["hunks"]): Row[] {
   const hunkAt = (side: "old" | "new", line: number) => {
     const found = hunks.findIndex((hunk) => {
       const start = hunk[`${side}Start`];
-      return isOf(hunk, change) && line >= start && line < start + hunk[`${side}Lines`];
+      return hunk.uri === change.uri && line >= start && line < start + hunk[`${side}Lines`];
     });
     return found < 0 ? undefined : found;
   };

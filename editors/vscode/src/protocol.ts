@@ -333,7 +333,7 @@ export interface CommandSubject {
 export interface FileChangeSubject {
   kind: "fileChange";
   changes: readonly FileChange[];
-  hunks?: readonly (NamedHunk | Hunk)[];
+  hunks?: readonly NamedHunk[];
 }
 
 /** One file before and after a change; the texts themselves are stored as blobs, by hash. */
@@ -363,14 +363,6 @@ export interface NamedHunk {
   newStart: number;
   newLines: number;
   uri: string;
-}
-
-/** Lines that differ, counted from 0; `old` is the accepted text, `new` the agent's. */
-export interface Hunk {
-  oldStart: number;
-  oldLines: number;
-  newStart: number;
-  newLines: number;
 }
 
 export interface ToolSubject {
@@ -1444,6 +1436,14 @@ export interface ChangesDiffResult {
   newText?: string;
   patch: string;
   hunks: readonly Hunk[];
+}
+
+/** Lines that differ, counted from 0; `old` is the accepted text, `new` the agent's. */
+export interface Hunk {
+  oldStart: number;
+  oldLines: number;
+  newStart: number;
+  newLines: number;
 }
 
 /** The files that were accepted or reverted, and those left unchanged, with the reason. */

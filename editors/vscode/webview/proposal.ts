@@ -1,6 +1,6 @@
 /** A pending edit, change by change: each can be left out before anything is written. */
 
-import { changeWithout, isOf, type LeftOut, type Proposal, type Row, rowsOf } from "../src/proposal";
+import { changeWithout, type LeftOut, type Proposal, type Row, rowsOf } from "../src/proposal";
 import type { FileChange } from "../src/protocol";
 import { formatCount } from "../src/words";
 import { CONTEXT_LINES, fileDiff, fileName } from "./diff";
@@ -42,7 +42,7 @@ interface Part { hunk: number; title: string; element: HTMLElement; toggle: HTML
 function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: number) => void): Part[] {
   const rows = rowsOf(change, hunks);
   return hunks.flatMap((each, hunk) => {
-    if (!isOf(each, change)) return [];
+    if (each.uri !== change.uri) return [];
     const title = `change ${hunk + 1} of ${hunks.length} in ${fileName(change.uri)}`;
     const toggle = h("button.quiet", { onclick: () => onChoose(hunk) });
     const lines = around(rows, hunk);

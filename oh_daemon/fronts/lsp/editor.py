@@ -13,14 +13,13 @@ from typing import Any, cast
 
 from oh_daemon.contract.to_client import ReadDocumentResult
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.editor_ports import EditOutcome, OpenDocument, TextEdit
+from oh_daemon.core.editor_ports import MAX_LABEL_CHARS, EditOutcome, OpenDocument, TextEdit
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import Documents
 
 EDIT_DEADLINE_S = 10.0
 READ_DEADLINE_S = 5.0
-_MAX_LABEL_CHARS = 40
 _FAILURES = {"deadline": "timeout", "gone": "gone", "refused": "rejected"}
 
 Json = dict[str, Any]
@@ -114,7 +113,7 @@ class ClientEditor:
             # A client without versioned edits would apply them to whatever is there now.
             return EditOutcome(applied=False, failure="missing" if current is None else "stale")
         params: Json = {
-            "label": label[:_MAX_LABEL_CHARS],
+            "label": label[:MAX_LABEL_CHARS],
             "edit": self._workspace_edit(document, edits),
         }
         if self._has_own_edit:

@@ -66,7 +66,7 @@ end
 function M.sides(approval, uri, before, whole)
   local hunks, verdicts = offered(approval)
   local mine = vim.iter(ipairs(hunks)):filter(function(_, hunk)
-    return hunk.uri == nil or hunk.uri == uri
+    return hunk.uri == uri
   end)
   local after, placed, at = {}, {}, 1
   for index, hunk in mine do

@@ -296,7 +296,7 @@
 ---@class (exact) oh.protocol.FileChangeSubject
 ---@field kind "fileChange"
 ---@field changes oh.protocol.FileChange[]
----@field hunks? (oh.protocol.NamedHunk | oh.protocol.Hunk)[]
+---@field hunks? oh.protocol.NamedHunk[]
 
 --- One file before and after a change; the texts themselves are stored as blobs, by hash.
 ---@class (exact) oh.protocol.FileChange
@@ -323,13 +323,6 @@
 ---@field newStart integer
 ---@field newLines integer
 ---@field uri string
-
---- Lines that differ, counted from 0; `old` is the accepted text, `new` the agent's.
----@class (exact) oh.protocol.Hunk
----@field oldStart integer
----@field oldLines integer
----@field newStart integer
----@field newLines integer
 
 ---@class (exact) oh.protocol.ToolSubject
 ---@field kind "tool"
@@ -1267,6 +1260,13 @@
 ---@field newText? string
 ---@field patch string
 ---@field hunks oh.protocol.Hunk[]
+
+--- Lines that differ, counted from 0; `old` is the accepted text, `new` the agent's.
+---@class (exact) oh.protocol.Hunk
+---@field oldStart integer
+---@field oldLines integer
+---@field newStart integer
+---@field newLines integer
 
 --- The files that were accepted or reverted, and those left unchanged, with the reason.
 ---@class (exact) oh.protocol.ReviewResult

@@ -1,0 +1,203 @@
+"""What tools that change files share: what is asked of the user, the choice of hunks, the writing.
+
+A tool turns its arguments into steps, one for each file; either all of them are made or none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.contract.approvals import FileChangeSubject
+from oh_daemon.contract.errors import StaleDocumentError, ToolError
+from oh_daemon.contract.items import FileChange, Location, NamedHunk
+from oh_daemon.core.editor_ports import MAX_LABEL_CHARS
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult
+from oh_daemon.tools.language import Watch
+from oh_daemon.workspace.documents import Documents, EditDone
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.joint_edit import change_all
+from oh_daemon.workspace.patch import Hunks
+from oh_daemon.workspace.paths import uri_from_path
+from oh_daemon.workspace.review import Part, Rewrite, Wanted, hunks_of
+from oh_daemon.workspace.text_changes import (
+    Insert,
+    Replace,
+    Undo,
+    capped,
+    unified,
+    with_newlines,
+)
+
+_MAX_INSERT_SHOWN = 20
+_LEFT_OUT = "The user left this out of your edit; do not do it again unless asked:"
+# Writing direction controls, invisible spaces and tags; the joiner of emoji (U+200D) is allowed.
+_HIDDEN = re.compile(
+    "[\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A file that gets another name; both steps of it, the new file and the deletion, have this."""
+
+    old: str
+    new: str
+    text: str
+    """Before the move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of one file."""
+
+    path: Path
+    change: Wanted
+    before: str | None
+    after: str | None
+    protected: str | None
+    """Why this file is asked about in any case, if it is."""
+    moved: Move | None = None
+
+
+class FileChanges:
+    """Plans and makes the changes of one tool."""
+
+    def __init__(self, documents: Documents, watch: Watch) -> None:
+        self._documents = documents
+        self._folders = documents.folders
+        self._watch = watch
+
+    def step(self, path: str, change: Wanted) -> Step:
+        """Plan the change of a file as it is now. Raises what `Documents.plan` raises."""
+        real = self._folders.resolve(path, writing=True)
+        planned = self._documents.plan(real, change)
+        protected = self._folders.is_protected(path)
+        return Step(real, change, planned.before, planned.after, protected)
+
+    def named(self, steps: Sequence[Step]) -> str:
+        n = len(steps)
+        return self._folders.name(steps[0].path) if n == 1 else f"{n} files"
+
+    def intent(self, words: str, asked: Sequence[Step], args: Json) -> Intent:
+        """Return what the user is asked; once he has chosen hunks, he is not offered them again."""
+        steps = self._chosen(asked, args)
+        hunks = () if "hunks" in args else tuple(h for step in steps for h in self._hunks(step))
+        describe = self._documents.history.describe
+        changes = tuple(_shown(s, describe(s.path, s.before, s.after)) for s in steps)
+        protected = [step.protected for step in steps]
+        reasons = tuple(dict.fromkeys(filter(None, (*protected, *map(_hidden_reason, steps)))))
+        return Intent(
+            title=f"{words} {self.named(steps)}",
+            subject=FileChangeSubject(changes=changes, hunks=hunks if len(hunks) > 1 else None),
+            editable=len(hunks) > 1,
+            risk="high" if reasons else "medium",
+            reasons=reasons,
+            footprint=Footprint(writes=True, paths=frozenset(str(step.path) for step in steps)),
+            digest_material=tuple(
+                f"{step.path} {'' if step.before is None else sha256_of(step.before)}"
+                for step in steps
+            ),
+            locations=tuple(Location(uri=change.uri) for change in changes),
+            item_fields={"kind": "fileChange", "tool_kind": "edit", "changes": changes},
+            outside_floor=any(protected),
+        )
+
+    def make(
+        self, label: str, asked: Sequence[Step], args: Json, context: ToolContext
+    ) -> ToolResult:
+        """Make those of the changes that the user chose; `label` names them in the editor."""
+        steps = {step.path: step for step in self._chosen(asked, args)}
+        label = f"oh: {label}"[:MAX_LABEL_CHARS]
+        news = self._watch([*steps], context.cancel)
+        wanted = {path: step.change for path, step in steps.items()}
+        done = change_all(self._documents, wanted, label=label, cancel=context.cancel)
+        changes = tuple(_shown(steps[path], each.change) for path, each in done.items())
+        rows = [self._told(steps[path], each) for path, each in done.items()]
+        told = (capped("\n".join(rows), "this"), _left_out(asked, steps), news())
+        routes = [each.route for each in done.values()]
+        return ToolResult.of(
+            "\n".join(filter(None, told)),
+            changes=changes,
+            route=routes[0] if len(routes) == 1 else None,
+            undo_label=label,
+        )
+
+    def _chosen(self, steps: Sequence[Step], args: Json) -> list[Step]:
+        """Return the steps with only those hunks that the user chose."""
+        if "hunks" not in args:
+            return list(steps)
+        chosen = [NamedHunk.model_validate(hunk) for hunk in args["hunks"]]
+        offered = {step.path: self._hunks(step) for step in steps}
+        if not all(any(hunk in hunks for hunks in offered.values()) for hunk in chosen):
+            raise StaleDocumentError("a text changed since the user chose from this edit")
+        taken: list[Step] = []
+        for step in steps:
+            hunks = [hunk for hunk in offered[step.path] if hunk in chosen]
+            if hunks == offered[step.path]:
+                taken.append(step)
+            elif hunks and isinstance(step.change, Replace | Insert | Hunks):
+                part = Part(step.change, tuple(hunk.hunk for hunk in hunks))
+                after = self._documents.plan(step.path, part).after
+                taken.append(replace(step, change=part, after=after))
+        return taken
+
+    def _told(self, step: Step, done: EditDone) -> str:
+        change = _shown(step, done.change)
+        verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
+        row = f"{verb} {self._folders.name(step.path)}: +{change.added} -{change.removed} lines."
+        # A line number is easily off by one; the lines around the inserted text reveal that.
+        is_short_insert = isinstance(step.change, Insert) and change.added <= _MAX_INSERT_SHOWN
+        patch = change.patch if is_short_insert or isinstance(step.change, Undo) else None
+        return "\n".join(filter(None, (row, done.note, patch)))
+
+    def _hunks(self, step: Step) -> list[NamedHunk]:
+        """Return the hunks that the user may choose from, if this file can be changed in part."""
+        if step.moved is not None or isinstance(step.change, Undo | Rewrite):
+            return []
+        uri = uri_from_path(self._folders.as_opened(step.path))
+        found = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
+        return [NamedHunk.model_validate({**hunk.model_dump(), "uri": uri}) for hunk in found]
+
+
+def checked_text(args: Json, name: str) -> str:
+    text: Any = args.get(name)
+    if not isinstance(text, str):
+        raise ToolError(f"{name} is missing; give the text")
+    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text if char > "\x7f"):
+        raise ToolError(f"{name} holds characters that no text file can have (NUL or surrogates)")
+    return text
+
+
+def _hidden_reason(step: Step) -> str | None:
+    """Return a reason to look twice before approving: hidden characters that the change adds."""
+    before = step.moved.text if step.moved else step.before
+    found = set(_HIDDEN.findall(step.after or "")) - set(_HIDDEN.findall(before or ""))
+    if not found:
+        return None
+    names = ", ".join(f"U+{ord(char):04X}" for char in sorted(found))
+    return f"adds hidden characters ({names}), which can make code read otherwise than it runs"
+
+
+def _shown(step: Step, change: FileChange) -> FileChange:
+    """For a moved file, reduce the patch to what differs, in git's form."""
+    if step.moved is None:
+        return change
+    head = f"rename from {step.moved.old}\nrename to {step.moved.new}\n"
+    if step.after is None:
+        return change.model_copy(update={"patch": head, "removed": 0})
+    patch, added, removed = unified(step.moved.text, step.after, step.moved.new)
+    update = {"patch": head + patch, "added": added, "removed": removed}
+    return change.model_copy(update=update)
+
+
+def _left_out(asked: Sequence[Step], taken: Mapping[Path, Step]) -> str | None:
+    """Return what to tell the model about hunks that the user left out."""
+    patches: list[str] = []
+    for step in asked:
+        after = taken[step.path].after if step.path in taken else step.before
+        patches.append(unified(after or "", step.after or "", step.path.name)[0])
+    return "\n".join((_LEFT_OUT, *filter(None, patches))) if any(patches) else None
