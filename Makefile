@@ -27,7 +27,10 @@ export PATH := $(CURDIR)/.venv/node:$(PATH)
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
 PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
 # The programs that the tests start, each with the Debian package that has it.
-PROGRAMS := bash:bash chattr:e2fsprogs git:git less:less luacheck:lua-check rg:ripgrep strace:strace tmux:tmux vi:vim-tiny
+BASIC := bash:bash git:git rg:ripgrep
+PROGRAMS := $(BASIC) chattr:e2fsprogs less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny
+# These may install Debian packages, if that needs no password; all others name what is missing and stop.
+demo test test-full system: export OH_INSTALL := 1
 TEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -50,19 +53,19 @@ MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_server
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-demo: $(READY) ## fix a small project with the built-in script; needs no key
+demo: $(READY) ## the agent fixes a small project; a real model if a key is set, else a script
 	@.venv/bin/oh-daemon demo
 
-test: check editors mcp-servers ## the gate, then all tests but the long loops
+test: system check editors mcp-servers ## the gate, then all tests but the long loops; installs Debian packages
 	$(PYTEST) $(TEST_ARGS)
 
-test-full: check editors mcp-servers ## the gate, then all tests with the long loops
+test-full: system check editors mcp-servers ## the gate, then all tests with the long loops
 	$(PYTEST) --full $(TEST_ARGS)
 
 test-live: $(DEV) ## what a person would try, with a real model: needs a key, costs money
 	.venv/bin/pytest -v -rP --live tests/live $(TEST_ARGS)
 
-check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architecture, generated documents
+check: $(DEV) $(MODULES) $(LUA_FORMAT) ## format, lint, types, architecture, generated documents
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/pyright --pythonpath .venv/bin/python
@@ -71,19 +74,21 @@ check: $(DEV) system $(MODULES) $(LUA_FORMAT) ## format, lint, types, architectu
 	npm --prefix $(EXTENSION) run --silent check
 	node .ci/lua/format.mjs editors/neovim
 
-vsix: system $(EXTENSION)/oh.vsix ## the VS Code extension with the daemon in it, editors/vscode/oh.vsix
+vsix: $(EXTENSION)/oh.vsix ## the VS Code extension with the daemon in it, editors/vscode/oh.vsix
 	@ls $(EXTENSION)/oh.vsix
 
-coverage: $(DEV) system ## 90 % of the branches of core
+coverage: $(DEV) ## 90 % of the branches of core
+	@.ci/system-packages $(BASIC)
 	$(PYTEST) --cov --cov-report term-missing:skip-covered --cov-fail-under 90 tests/unit
 
 bench: $(DEV) ## what is fast, in one run
+	@.ci/system-packages $(BASIC)
 	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/neovim .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
 
 bench-vscode: $(DEV) editors ## how fast the panel is in a real VS Code
 	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/vscode .venv/bin/python benchmarks/vscode.py
 
-fix: $(DEV) system $(LUA_FORMAT) ## format and repair what a machine can
+fix: $(DEV) $(LUA_FORMAT) ## format and repair what a machine can
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 	node .ci/lua/format.mjs --fix editors/neovim
@@ -112,11 +117,11 @@ build_wheel = $(UV) build --quiet --wheel --python .venv/bin/python --no-build-i
 
 setup: $(DEV) ## only make the development environment
 
-system: $(DEV)
+system: ## install the Debian packages that the tests need
 	@.ci/system-packages $(PROGRAMS)
 
 # Servers from npm that the tests of MCP call; the one from PyPI is in requirements-dev.lock.
-mcp-servers: system $(MCP_SERVERS)
+mcp-servers: $(MCP_SERVERS)
 
 # What the tests of the panel drive: a VS Code with the extension, and a browser to show it.
 editors: system browser $(HOST) $(EXTENSION)/oh.vsix
@@ -127,7 +132,7 @@ browser: $(DEV)
 	@.venv/bin/playwright --version >/dev/null 2>&1 || .ci/system-packages --need libatomic1
 	@command -v $(BROWSERS) >/dev/null || \
 		.ci/system-packages chromium-headless-shell:chromium-headless-shell || \
-		{ echo "the panel's tests need one of $(BROWSERS) on the PATH" >&2; [ -z "$${CI:-}" ]; }
+		{ echo "the panel's tests need one of $(BROWSERS) on the PATH" >&2; [ "$${OH_INSTALL:-}" ] && [ -z "$${CI:-}" ]; }
 
 $(EXTENSION)/oh.vsix: $(DEV) $(MODULES) $(VSIX_SOURCES) $(DAEMON_SOURCES)
 	@cp LICENSE $(EXTENSION)/LICENSE

@@ -54,6 +54,16 @@ def test_the_demo_fixes_the_bug_by_the_unsaved_rule_and_shows_how(tmp_path: Path
         assert said in replayed.out
 
 
+def test_the_demo_says_before_it_starts_which_model_it_uses_and_that_it_approves_everything(
+    tmp_path: Path,
+) -> None:
+    ran, project = demo(tmp_path)
+    head = ran.out[: ran.out.index("Plan\n")]
+    assert f"Project: {project}, a new folder\n" in head
+    assert "Model: demo model: a script, no AI." in head
+    assert "Approvals: the demo answers yes to each one" in head
+
+
 def test_the_demo_ends_badly_when_the_test_is_not_green(tmp_path: Path) -> None:
     with FakeLLM([say("I would rather not.")]) as llm:
         model = "openai/fake"
@@ -61,7 +71,9 @@ def test_the_demo_ends_badly_when_the_test_is_not_green(tmp_path: Path) -> None:
             tmp_path, OH_DAEMON_MODEL=model, OH_DAEMON_API_KEY="sk-x", OH_DAEMON_BASE_URL=llm.url
         )
     assert ran.code == 1
-    assert "costs money" in ran.out
+    head = ran.out[: ran.out.index("I would rather not.")]
+    assert "Model: openai/fake, since it is set up on this machine. This run costs money" in head
+    assert "Approvals: the demo answers yes" in head
     assert "✗ the test is green" in ran.out
     assert "✓ RULES.md still has your unsaved change" in ran.out
 

@@ -1,7 +1,7 @@
 """`oh-daemon demo`: the real agent at work on a small project with a failing test.
 
-All of it is what an editor's user gets: a daemon on stdio, open buffers, real commands. Only if no
-model is set up does a script answer in its place, and then every surface says so.
+All of it is what an editor's user gets: a daemon on stdio, open buffers, real commands. If no
+model is set up, a script answers in its place, and every surface says so.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _play(folder: Path, spawner: Spawner, console: Console) -> int:
     sources = SettingsSources(environment, Places.of_user(environment).settings_file)
     model = Models(lambda: sources.merged().settings, environment).default_name() or "demo"
     editor = DemoEditor(folder, spawner, environment)
-    editor.start()
     _introduce(console, folder, model)
+    editor.start()
     code = editor.open(folder / "prices.py")
     rules = folder / "RULES.md"
     unsaved = rules.read_text("utf-8").replace(_OLD_RULE, _NEW_RULE)
@@ -85,17 +85,26 @@ def _play(folder: Path, spawner: Spawner, console: Console) -> int:
 
 
 def _introduce(console: Console, folder: Path, model: str) -> None:
+    wraps = not console.is_terminal
     console.print(Text("oh-daemon demo", "bold"))
-    console.print(f"Project: {folder}", markup=False, soft_wrap=True)
+    console.print(f"Project: {folder}, a new folder", markup=False, soft_wrap=True)
     if model == "demo":
         console.print("Model: demo model: a script, no AI. Everything else is real.")
     else:
-        console.print(f"Model: {model}. This run costs money; the sum is shown at the end.")
+        console.print(
+            f"Model: {model}, since it is set up on this machine. This run costs money; the sum is "
+            "shown at the end. For the script without AI: OH_DAEMON_MODEL=demo oh-daemon demo",
+            markup=False,
+            soft_wrap=wraps,
+        )
+    console.print(
+        "Approvals: the demo answers yes to each one, and commands run with your permissions.",
+        soft_wrap=wraps,
+    )
     console.print(
         f"Your editor has prices.py open, and RULES.md with a change that is not saved: the rule "
-        f"now says {_NEW_RULE}, on disk it says {_OLD_RULE}. Where your editor would ask you, the "
-        "demo says yes.",
-        soft_wrap=not console.is_terminal,
+        f"now says {_NEW_RULE}, on disk it says {_OLD_RULE}.",
+        soft_wrap=wraps,
     )
 
 
