@@ -2,7 +2,7 @@
 
 bash reads commands from a socket, so typed text only reaches the foreground program; each command
 is a file to source. A command has ended when its status arrives on a second socket and a secret
-mark on the terminal, which output cannot forge. One thread reads both; nothing polls.
+mark on the terminal, which output cannot forge. One thread reads both.
 """
 
 from __future__ import annotations

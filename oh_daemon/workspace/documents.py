@@ -119,7 +119,7 @@ class Documents:
         """Return what `change` would do to the newest text.
 
         Raises `StaleDocumentError` with that text when the agent has not seen it; if it has read an
-        older one, a change of text that is still there just once is allowed (decision 26). Raises
+        older one, a change of text that is still there just once is allowed. Raises
         `EditRejectedError` when a file to be created exists already.
         """
         state = self.look(path)

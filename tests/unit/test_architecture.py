@@ -4,6 +4,7 @@ Imports are read from the syntax tree, so lazy imports and those for type checke
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -68,6 +69,12 @@ CORE_HAS_NO = {
     *("httpx", "requests"),
 }
 """Libraries that do I/O; core gets its I/O through its ports."""
+
+STARTS_THREADS = {
+    *("threading.Thread", "Thread", "threading.Timer", "Timer", "ThreadPoolExecutor"),
+    *("asyncio.to_thread", "start_thread", "on_own_thread"),
+}
+"""What is called to start a thread; the last two are helpers of ours."""
 
 LAST_RESORTS = {
     "core/actions": "a tool call: whatever a tool does wrong is an observation",
@@ -300,6 +307,35 @@ def _swallows_everything(handler: ast.ExceptHandler) -> bool:
     raises_again = isinstance(handler.body[-1], ast.Raise) and handler.body[-1].exc is None
     hands_on = any(".set_exception(" in ast.unparse(statement) for statement in handler.body)
     return caught in {"Exception", "BaseException"} and not raises_again and not hands_on
+
+
+def test_every_thread_is_in_the_table_of_threads() -> None:
+    page = (ROOT.parent / "docs/architecture.md").read_text("utf-8")
+    table = page.partition("| Thread |")[2].partition("\n\n")[0]
+    names: dict[str, list[str]] = {}
+    for row in table.splitlines():
+        threads, places = (re.findall(r"`([^`]+)`", cell) for cell in f"{row}||".split("|")[1:3])
+        for place in places:
+            names[place] = names.get(place, []) + [name.partition("<")[0] for name in threads]
+    starting = {module.name: module.source for module in _modules() if _starts_threads(module)}
+    assert names.keys() - starting.keys() == set()
+    _check(
+        f"{name}.py starts a thread that is not in the table of docs/architecture.md"
+        for name in starting
+        if name not in names
+    )
+    _check(
+        f"{place}.py names no thread {name!r}, as the table of docs/architecture.md says"
+        for place, listed in names.items()
+        for name in listed
+        if f'"{name}' not in starting[place] and name != "asyncio_"
+    )
+
+
+def _starts_threads(module: Module) -> bool:
+    calls = (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
+    is_helper = module.name == "fronts/lsp/serial"  # Its callers give the name.
+    return not is_helper and any(ast.unparse(call.func) in STARTS_THREADS for call in calls)
 
 
 def test_no_module_reaches_the_limit_of_lines() -> None:

@@ -266,6 +266,23 @@ def test_every_function_that_a_document_links_to_is_in_that_file() -> None:
     assert missing == []
 
 
+def test_every_decision_that_is_referred_to_exists_and_is_in_the_index() -> None:
+    page = _documents()["docs/decisions.md"]
+    headings = re.findall(r"^## (\d+)\. (.+)$", page, re.MULTILINE)
+    assert [int(number) for number, _ in headings] == list(range(1, len(headings) + 1))
+    index = re.findall(r"^\| \[(\d+)\]\(#([^)]+)\) \| (.+?) \|", page, re.MULTILINE)
+    assert [(number, title) for number, _, title in index] == headings
+    assert all(anchor.startswith(f"{number}-") for number, anchor, _ in index)
+    numbers = {number for number, _ in headings}
+    wrong = [
+        f"{name}: {said}"
+        for name, text in _texts().items()
+        for said, more in re.findall(r"[Dd]ecisions? (\d+)(?:,? (?:and|to) (\d+))?", text)
+        if not {said, more or said} <= numbers
+    ]
+    assert wrong == []
+
+
 def test_the_code_map_has_all_modules_and_no_other() -> None:
     mapped, folder = set[str](), ""
     for line in re.findall(r"^\|(.*)\|$", _documents()["docs/architecture.md"], re.MULTILINE):

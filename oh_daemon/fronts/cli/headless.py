@@ -101,7 +101,8 @@ def run_headless(request: Request) -> int:
 
 def _interrupt(live: Live) -> None:
     # On a thread of its own: when the signal came, this one may have held the conversation's lock.
-    threading.Thread(target=live.conversation.interrupt, daemon=True).start()
+    act = live.conversation.interrupt
+    threading.Thread(target=act, name="interrupt", daemon=True).start()
 
 
 def _compose(

@@ -63,6 +63,6 @@ def _pass_on(peer: socket.socket, inbound: int, outbound: int) -> None:
             peer.sendall(data)
         peer.shutdown(socket.SHUT_WR)
 
-    threading.Thread(target=send, daemon=True).start()
+    threading.Thread(target=send, name="pass-on", daemon=True).start()
     while data := peer.recv(_AT_ONCE):
         write_all(outbound, data)

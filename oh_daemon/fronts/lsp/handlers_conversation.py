@@ -240,7 +240,7 @@ def interrupt(
 
     unfinished = {"turnId": turn_id, "status": "interrupting"}
     late = threading.Timer(_INTERRUPT_ANSWER_S, settle_if_first, (lambda: unfinished,))
-    late.daemon = True
+    late.name, late.daemon = "late-answer", True
     late.start()
 
     def on_ended(ended: Future[Json]) -> None:

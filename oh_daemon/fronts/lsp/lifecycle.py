@@ -105,7 +105,8 @@ class Server:
         """Serve until the end; return the exit code, with which the caller exits at once."""
         # With Python's default of 5 ms, eight busy threads delay an answer by 0.25 s.
         sys.setswitchinterval(0.0005)
-        threading.Thread(target=self._await_signal, args=(_signals(),), daemon=True).start()
+        args = (_signals(),)
+        threading.Thread(target=self._await_signal, args=args, name="signals", daemon=True).start()
         threading.Thread(target=self._read_frames, name="reader", daemon=True).start()
         while not isinstance(entry := self._inbox.get(), _Stop):
             if isinstance(entry, TooLarge) and self._service is not None:
@@ -194,7 +195,7 @@ class Server:
         self._has_stopped.set()
         deadline = time.monotonic() + _STOP_DEADLINE_S
         last_resort = threading.Timer(_STOP_DEADLINE_S, os._exit, (stop.exit_code,))
-        last_resort.daemon = True
+        last_resort.name, last_resort.daemon = "last-resort", True
         last_resort.start()
         try:
             if self._service is not None:
