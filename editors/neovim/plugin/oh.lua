@@ -12,6 +12,7 @@ vim.api.nvim_create_user_command("Oh", function(call)
   require("oh.command").run(call)
 end, {
   nargs = "*",
+  bang = true,
   range = true,
   desc = "Talk to the agent: :Oh {message} or :Oh {sub-command}",
   complete = function(_, line, column)

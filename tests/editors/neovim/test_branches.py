@@ -53,7 +53,7 @@ def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(d
     editor.wait_for_chat("Bye.")
     first = editor.lua("return require('oh').conversation().id")
     cursor_on(editor, "It subtracts.")
-    editor.command("Oh fork The other way")
+    editor.command("Oh! fork The other way")
     editor.wait("require('oh').conversation().title == 'The other way'")
     editor.wait_for_chat("It subtracts.")
     assert "never mind" not in editor.chat()
@@ -184,7 +184,7 @@ def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("Done.")
     before = editor.chat()
-    editor.command("Oh ask why?")
+    editor.command("Oh! ask why?")
     assert "the sign" in editor.wait(_FLOAT)
     assert editor.chat() == before
 
@@ -211,7 +211,7 @@ def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:
     for n, words in enumerate(("first", "second"), start=1):
         editor.command(f"Oh {words}")
         editor.wait_for_event("TurnFinished", nth=n)
-    editor.command("Oh condense the numbers")
+    editor.command("Oh! condense the numbers")
     editor.wait_for_chat("✓ Summarized what came before")
     assert "The user counts." in editor.chat()
     assert "the numbers" in desk.prompts()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from desk import Desk
-from fake_llm import say
+from fake_llm import call, say
 
 
 def test_commands_and_files_are_offered_while_a_message_is_written(desk: Desk) -> None:
@@ -85,3 +85,35 @@ def test_an_earlier_conversation_is_mentioned_by_its_title(desk: Desk) -> None:
     editor.wait_for_event("TurnFinished", nth=2)
     assert "as in @greet_the_world, please" in desk.prompts()
     assert "oh-log:/" in desk.prompts()
+
+
+def test_a_sentence_that_begins_like_a_sub_command_is_a_message(desk: Desk) -> None:
+    sentences = (
+        "model the data as a tree",
+        "mode of transport is a column",
+        "approve only names in ASCII",
+        "reject empty names",
+        "answer in French",
+        "queue the jobs",
+        "fork the repository into two",
+        "condense this function",
+        "resume the work on the parser",
+    )
+    desk.script(*(say(f"Answer {n}.") for n in range(len(sentences))))
+    editor = desk.start()
+    editor.edit(desk.file)
+    for n, sentence in enumerate(sentences):
+        editor.command(f"Oh {sentence}")
+        editor.wait_for_chat(f"Answer {n}.")
+        editor.wait_for_status("idle")
+        assert sentence in desk.prompts()
+    assert "that was a message; `:Oh! resume {message}` is the sub-command" in editor.messages()
+
+    desk.script(call("ask", question="Which port?"), say("Thank you."))
+    editor.command("Oh! send stop")
+    editor.wait_for_event("InputRequested")
+    assert "'stop'" in desk.prompts()
+    editor.command("Oh answer in French, 8080")
+    editor.wait_for_chat("Thank you.")
+    assert "answer in French, 8080" not in desk.prompts(), "now it is the answer"
+    assert "in French, 8080" in desk.prompts()

@@ -89,6 +89,10 @@ def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(desk: De
         ("Oh mode bogus", "`:Oh mode` takes one of: plan, ask, autoEdit, full"),
         ("Oh trust me", "`:Oh trust` takes one of: full, readOnly, none"),
         ("Oh export pdf", "`:Oh export` takes one of: markdown, html, jsonl"),
+        ("Oh approve user", "`:Oh approve` takes one of: once, conversation, folder, ?"),
+        ("Oh! export as pdf", "`:Oh export` takes one of: markdown, html, jsonl"),
+        ("Oh! stop it now", "`:Oh stop` takes no words"),
+        ("Oh! paint it", 'there is no sub-command "paint"'),
     ):
         editor.command(line)
         assert words in editor.messages()
@@ -96,7 +100,15 @@ def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(desk: De
     editor.command("Oh trust")
     assert "what may the agent do here?" in editor.messages()
     editor.command("Oh secret TWO WORDS")
-    assert "is no name of a variable" in editor.messages()
+    assert "is no name of a variable" in editor.messages(), "it is never sent: it may be secret"
+
+
+def test_only_values_that_fit_are_completed(desk: Desk) -> None:
+    complete = "return require('oh.command').complete(...)"
+    editor = desk.start()
+    assert editor.lua(complete, "Oh approve ") == ["?", "conversation", "folder", "once"]
+    assert editor.lua(complete, "'<,'>Oh! approve co") == ["conversation"]
+    assert editor.lua(complete, "Oh model the ") == []
 
 
 def test_enabled_as_a_language_server_it_starts_with_the_first_file(desk: Desk) -> None:

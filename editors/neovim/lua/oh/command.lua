@@ -1,4 +1,5 @@
 --- `:Oh`: its sub-commands and their completion. Anything else is a message.
+--- Words after a sub-command are its own only if they fit, so that plain sentences stay messages.
 local tell = require("oh.tell")
 
 local M = {}
@@ -9,7 +10,8 @@ local M = {}
 ---@field last? integer
 
 ---@class oh.Command
----@field takes? string What may follow the name. Without it, further words make it a message.
+---@field takes? string What may follow the name.
+---@field fits? fun(words: string): boolean Whether words after the name belong to it without `!`.
 ---@field choices? fun(): string[]
 ---@field is_closed? boolean What follows must be one of the choices.
 ---@field run fun(call: oh.Call)
@@ -38,11 +40,25 @@ local function with_daemon(act)
   end
 end
 
+---@param words string
+---@return boolean
+local function is_one_word(words)
+  return not words:find("%s")
+end
+
 --- The text after the name, or nil if there is none.
 ---@param call oh.Call
 ---@return string?
 local function given(call)
   return call.args ~= "" and call.args or nil
+end
+
+--- Whether the agent waits for an answer of this kind.
+---@param kind "approvals"|"questions"
+---@return boolean
+local function is_asked(kind)
+  local conversation = require("oh").conversation()
+  return conversation ~= nil and #conversation[kind] > 0
 end
 
 ---@param delivery "auto"|"queue"|"interrupt"
@@ -58,6 +74,7 @@ end
 local function option(id)
   return {
     takes = "value",
+    fits = is_one_word,
     is_closed = id ~= "model",
     choices = function()
       return require("oh.options").values(id)
@@ -115,8 +132,10 @@ local commands = {
   },
   approve = {
     takes = "scope",
+    fits = is_one_word,
+    is_closed = true,
     choices = function()
-      return { "once", "turn", "conversation", "folder", "user", "?" }
+      return { "once", "conversation", "folder", "?" }
     end,
     run = with_conversation(function(conversation, call)
       if require("oh.questions").meant(conversation) then
@@ -128,6 +147,9 @@ local commands = {
   },
   reject = {
     takes = "note",
+    fits = function()
+      return is_asked("approvals") or is_asked("questions")
+    end,
     run = with_conversation(function(conversation, call)
       local question = require("oh.questions").meant(conversation)
       if question then
@@ -139,6 +161,9 @@ local commands = {
   },
   answer = {
     takes = "text",
+    fits = function()
+      return is_asked("questions")
+    end,
     run = with_conversation(function(conversation, call)
       require("oh.questions").answer(conversation, call.args)
     end),
@@ -184,17 +209,18 @@ local commands = {
   },
   conversations = {
     takes = "query",
+    fits = is_one_word,
     run = with_daemon(function(daemon, call)
       require("oh.conversations").pick(daemon, call.args, false)
     end),
   },
   archived = {
     takes = "query",
+    fits = is_one_word,
     run = with_daemon(function(daemon, call)
       require("oh.conversations").pick(daemon, call.args, true)
     end),
   },
-  -- Asks for the title: with further words it is a message, such as "rename foo to bar".
   rename = {
     run = with_conversation(function(conversation)
       require("oh.conversations").rename(conversation)
@@ -234,6 +260,7 @@ local commands = {
   },
   export = {
     takes = "format",
+    fits = is_one_word,
     is_closed = true,
     choices = function()
       return { "markdown", "html", "jsonl" }
@@ -265,6 +292,10 @@ local commands = {
   },
   secret = {
     takes = "variable",
+    -- What follows may be the secret itself, which is never sent to the model.
+    fits = function()
+      return true
+    end,
     run = with_daemon(function(daemon, call)
       require("oh.secrets").lend(daemon, call.args)
     end),
@@ -279,6 +310,7 @@ local commands = {
   },
   trust = {
     takes = "level",
+    fits = is_one_word,
     is_closed = true,
     choices = function()
       return { "full", "readOnly", "none" }
@@ -335,13 +367,31 @@ function M.run(call)
   end
   local name, rest = text:match("^(%S+)%s*(.*)$")
   local command = commands[name]
-  local choices = command and command.is_closed and command.choices() or { rest }
-  if rest ~= "" and not vim.list_contains(choices, rest) then
-    tell.warning(("`:Oh %s` takes one of: %s"):format(name, table.concat(choices, ", ")))
-  elseif command and (command.takes or rest == "") then
-    command.run(vim.tbl_extend("error", { args = rest }, range))
+  local is_own = rest == "" or call.bang or (command and command.fits and command.fits(rest))
+  if command and is_own then
+    M.run_command(name, vim.tbl_extend("error", { args = rest }, range))
+  elseif call.bang then
+    tell.warning(("there is no sub-command %q"):format(name))
   else
     M.send(vim.tbl_extend("error", { args = text }, range), "auto")
+    if command and command.takes then
+      local usage = ("`:Oh! %s {%s}`"):format(name, command.takes)
+      tell.message(("that was a message; %s is the sub-command"):format(usage))
+    end
+  end
+end
+
+---@param name string
+---@param call oh.Call
+function M.run_command(name, call)
+  local command = commands[name]
+  local choices = command.is_closed and command.choices() or { call.args }
+  if call.args ~= "" and not command.takes then
+    tell.warning(("`:Oh %s` takes no words"):format(name))
+  elseif call.args ~= "" and not vim.list_contains(choices, call.args) then
+    tell.warning(("`:Oh %s` takes one of: %s"):format(name, table.concat(choices, ", ")))
+  else
+    command.run(call)
   end
 end
 
@@ -371,7 +421,7 @@ end
 ---@param line string Up to the cursor.
 ---@return string[]
 function M.complete(line)
-  local words = line:match("Oh%s+(.*)$") or ""
+  local words = line:match("Oh!?%s+(.*)$") or ""
   local name, prefix = words:match("^(%S+)%s+(%S*)$")
   local candidates = vim.tbl_keys(commands)
   if name then
