@@ -115,7 +115,7 @@ export class Agent implements Disposable {
       this.enter({
         kind: "failed",
         message: "The agent's daemon is not installed.",
-        details: "Install it here, or into this window's Python (`pip install oh-daemon`), or name its program in the setting `oh.daemon.command`.",
+        details: "Install it here, or build its wheel with `make wheel` and install that into this window's Python, or name its program in the setting `oh.daemon.command`.",
         canInstall: true,
       });
       return;
