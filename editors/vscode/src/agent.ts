@@ -3,8 +3,15 @@
 import { createInterface } from "node:readline";
 import { type Disposable, EventEmitter, type ExtensionContext, type LogOutputChannel, window, workspace } from "vscode";
 import {
-  type ClientCapabilities, CloseAction, ErrorAction, LanguageClient, type LanguageClientOptions, RevealOutputChannelOn, State,
-  type StaticFeature, TransportKind,
+  type ClientCapabilities,
+  CloseAction,
+  ErrorAction,
+  LanguageClient,
+  type LanguageClientOptions,
+  RevealOutputChannelOn,
+  State,
+  type StaticFeature,
+  TransportKind,
 } from "vscode-languageclient/node";
 import { findDaemon, pythonsOfWindow } from "./command";
 import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments } from "./editor";
@@ -18,10 +25,22 @@ import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 const MAX_RESTARTS = 3;
 const RESTART_WINDOW_MS = 60_000;
 const LAST_ERROR_LINES = 12;
-const NOTIFICATIONS = ["conversation/event", "conversation/delta", "conversation/changed", "conversation/gap", "mcp/statusChanged"] as const;
+const NOTIFICATIONS = [
+  "conversation/event",
+  "conversation/delta",
+  "conversation/changed",
+  "conversation/gap",
+  "mcp/statusChanged",
+] as const;
 const FEATURES = {
-  applyEdit2: true, saveDocument: true, readDocument: true, approvalRequests: true, inputRequests: true,
-  diagnostics: true, languageRequests: true, openDiff: true,
+  applyEdit2: true,
+  saveDocument: true,
+  readDocument: true,
+  approvalRequests: true,
+  inputRequests: true,
+  diagnostics: true,
+  languageRequests: true,
+  openDiff: true,
 };
 
 export class Agent implements Disposable {
@@ -115,7 +134,8 @@ export class Agent implements Disposable {
       this.enter({
         kind: "failed",
         message: "The agent's daemon is not installed.",
-        details: "Install it here, or build its wheel with `make wheel` and install that into this window's Python, or name its program in the setting `oh.daemon.command`.",
+        details:
+          "Install it here, or build its wheel with `make wheel` and install that into this window's Python, or name its program in the setting `oh.daemon.command`.",
         canInstall: true,
       });
       return;
@@ -123,7 +143,12 @@ export class Agent implements Disposable {
     this.log.info(`starting ${[daemon.command, ...daemon.args].join(" ")}`);
     const folder = workspace.workspaceFolders?.[0]?.uri;
     const options = folder?.scheme === "file" ? { cwd: folder.fsPath } : {};
-    const client = new QuietClient("oh", "oh", { ...daemon, options, transport: TransportKind.stdio }, this.clientOptions(era));
+    const client = new QuietClient(
+      "oh",
+      "oh",
+      { ...daemon, options, transport: TransportKind.stdio },
+      this.clientOptions(era),
+    );
     this.client = client;
     client.registerFeature(new WithoutProgress());
     this.listen(client);
@@ -134,7 +159,8 @@ export class Agent implements Disposable {
 
   /** Installs this version's daemon without asking if the user has agreed to an earlier version's. */
   private async renewed() {
-    if (!(await this.managed.wasInstalled()) || !(await this.managed.install(await pythonsOfWindow()))) return undefined;
+    if (!(await this.managed.wasInstalled()) || !(await this.managed.install(await pythonsOfWindow())))
+      return undefined;
     return this.managed.command();
   }
 
@@ -142,7 +168,8 @@ export class Agent implements Disposable {
     for (const method of NOTIFICATIONS) {
       // Data enters here: the daemon's contract defines the params of this method.
       client.onNotification(method, (params: unknown) =>
-        this.notificationEmitter.fire({ method, params } as Notification));
+        this.notificationEmitter.fire({ method, params } as Notification),
+      );
     }
     client.onNotification("daemon/statusChanged", (params: { kind: string; message: string }) => {
       if (params.kind === "error") void window.showErrorMessage(`oh: ${params.message}`);
@@ -154,7 +181,8 @@ export class Agent implements Disposable {
     client.onRequest("editor/openDiff", openDiff);
     client.onRequest("editor/diagnostics", (params: { uris?: string[] }) => readDiagnostics(client, params));
     client.onRequest("editor/languageRequest", (params: { method: string; params: unknown }) =>
-      answerLanguageRequest(client, params));
+      answerLanguageRequest(client, params),
+    );
     // The user's answer is sent by approval/respond or input/respond, which also work after a reload. This
     // request stays open until the daemon withdraws it; it only shows that the user is being asked.
     for (const method of ["approval/request", "input/request"]) {
@@ -209,7 +237,7 @@ export class Agent implements Disposable {
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
-        closed: () => era === this.era ? this.afterClose() : { action: CloseAction.DoNotRestart, handled: true },
+        closed: () => (era === this.era ? this.afterClose() : { action: CloseAction.DoNotRestart, handled: true }),
       },
       stdioOptions: {
         stdout: () => undefined,

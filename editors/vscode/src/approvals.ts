@@ -49,7 +49,10 @@ export class Approvals implements Disposable {
     if (!canAnswer(option, proposalOf(shown), leftOut)) return this.review(shown);
     const edited = effect === "allow" && editedSubject(shown, leftOut);
     await this.agent.request("approval/respond", {
-      approvalId: shown.id, digest: shown.digest, optionId: option.id, ...(edited && { editedSubject: edited }),
+      approvalId: shown.id,
+      digest: shown.digest,
+      optionId: option.id,
+      ...(edited && { editedSubject: edited }),
     });
   }
 

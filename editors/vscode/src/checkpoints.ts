@@ -7,12 +7,16 @@ import { formatAgo, formatCount } from "./words";
 
 const SAID_MS = 5000;
 
-interface Row extends QuickPickItem { checkpoint: Checkpoint }
+interface Row extends QuickPickItem {
+  checkpoint: Checkpoint;
+}
 
 export async function restoreCheckpoint(agent: Agent, conversationId: string): Promise<void> {
   const { checkpoints, problem } = await agent.request("checkpoint/list", { conversationId });
   if (checkpoints.length === 0) {
-    void window.showInformationMessage(["The agent has changed no files in this conversation.", problem].filter(Boolean).join(" "));
+    void window.showInformationMessage(
+      ["The agent has changed no files in this conversation.", problem].filter(Boolean).join(" "),
+    );
     return;
   }
   const chosen = await window.showQuickPick([...checkpoints].reverse().map(row), {
@@ -42,7 +46,10 @@ async function isAgreed({ title }: Checkpoint, { restored, conflicts }: RestoreR
   const detail = [
     ["The agent's changes since then are undone in:", ...restored.map(nameOf)],
     stays.length > 0 ? ["This stays as it is:", ...stays] : [],
-  ].map((lines) => lines.join("\n")).filter(Boolean).join("\n\n");
+  ]
+    .map((lines) => lines.join("\n"))
+    .filter(Boolean)
+    .join("\n\n");
   const action = `Put Back ${formatCount(restored.length, "File")}`;
   const answer = await window.showWarningMessage(`Go back to before “${title}”?`, { modal: true, detail }, action);
   return answer === action;

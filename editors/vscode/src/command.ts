@@ -7,7 +7,10 @@ import type { ManagedDaemon } from "./managed";
 
 const run = promisify(execFile);
 
-export interface DaemonCommand { command: string; args: string[] }
+export interface DaemonCommand {
+  command: string;
+  args: string[];
+}
 
 export async function findDaemon(managed: ManagedDaemon): Promise<DaemonCommand | undefined> {
   const [command, ...args] = workspace.getConfiguration("oh").get<string[]>("daemon.command", []);
@@ -19,7 +22,9 @@ export async function findDaemon(managed: ManagedDaemon): Promise<DaemonCommand 
   return managed.command();
 }
 
-interface PythonApi { environments?: { getActiveEnvironmentPath(resource?: unknown): { path: string } } }
+interface PythonApi {
+  environments?: { getActiveEnvironmentPath(resource?: unknown): { path: string } };
+}
 
 /** The interpreters that the user has chosen here. One that an untrusted folder names is not started. */
 export async function pythonsOfWindow(): Promise<string[]> {
@@ -32,5 +37,8 @@ export async function pythonsOfWindow(): Promise<string[]> {
 }
 
 async function succeeds(command: string, args: string[]): Promise<boolean> {
-  return run(command, args, { timeout: 20_000 }).then(() => true, () => false);
+  return run(command, args, { timeout: 20_000 }).then(
+    () => true,
+    () => false,
+  );
 }

@@ -46,8 +46,8 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.export": () => ofPanel(parts, (conversationId) => exportConversation(agent, conversationId)),
     "oh.restoreCheckpoint": () => ofPanel(parts, (conversationId) => restoreCheckpoint(agent, conversationId)),
     "oh.mcp": () => showMcpServers(agent),
-    "oh.showChanges": () => ofPanel(parts, async (conversationId) =>
-      commands.executeCommand("ohDaemon.showChanges", { conversationId })),
+    "oh.showChanges": () =>
+      ofPanel(parts, async (conversationId) => commands.executeCommand("ohDaemon.showChanges", { conversationId })),
     "oh.addSelection": () => attach([editors.part]),
     "oh.addFile": (clicked?: Uri, chosen?: Uri[]) => attach((chosen ?? [clicked]).map((uri) => uri && fileLink(uri))),
     "oh.addTerminalSelection": async () => attach([await terminalText("selection")]),

@@ -1,6 +1,15 @@
 /** What the user is looking at: the editor they used last, its selection and problems, and the open files. */
 
-import { Disposable, DiagnosticSeverity, languages, TabInputText, type TextEditor, type Uri, window, workspace } from "vscode";
+import {
+  Disposable,
+  DiagnosticSeverity,
+  languages,
+  TabInputText,
+  type TextEditor,
+  type Uri,
+  window,
+  workspace,
+} from "vscode";
 import type { Agent } from "./agent";
 import { toRange } from "./editor";
 import type { ContextChangedParams, Part } from "./protocol";
@@ -43,7 +52,13 @@ export class EditorContext implements Disposable {
     const { document, selection } = this.editor;
     const uri = document.uri.toString();
     if (selection.isEmpty) return fileLink(document.uri);
-    return { type: "selection", uri, range: toRange(selection), text: document.getText(selection), version: document.version };
+    return {
+      type: "selection",
+      uri,
+      range: toRange(selection),
+      text: document.getText(selection),
+      version: document.version,
+    };
   }
 
   dispose(): void {
@@ -97,7 +112,9 @@ export function fileLink(uri: Uri): Part {
 
 function openUris(): string[] {
   const inputs = window.tabGroups.all.flatMap((group) => group.tabs.map((tab) => tab.input));
-  const uris = inputs.flatMap((input) => (input instanceof TabInputText && input.uri.scheme === "file" ? input.uri.toString() : []));
+  const uris = inputs.flatMap((input) =>
+    input instanceof TabInputText && input.uri.scheme === "file" ? input.uri.toString() : [],
+  );
   return [...new Set(uris)];
 }
 

@@ -2,7 +2,17 @@
  * The log keeps the texts before and after by their hash, so a tab can show them after a reload too. */
 
 import { createHash } from "node:crypto";
-import { commands, type Disposable, EventEmitter, type Tab, TabInputTextDiff, type TextDocumentContentProvider, Uri, window, workspace } from "vscode";
+import {
+  commands,
+  type Disposable,
+  EventEmitter,
+  type Tab,
+  TabInputTextDiff,
+  type TextDocumentContentProvider,
+  Uri,
+  window,
+  workspace,
+} from "vscode";
 import type { Agent } from "./agent";
 import { patched } from "./patch";
 import type { FileChange } from "./protocol";
@@ -10,7 +20,10 @@ import type { FileChange } from "./protocol";
 /** Not `oh-diff`: the daemon's own documents have that scheme. */
 export const DIFF_SCHEME = "oh-change";
 
-interface Stored { conversationId: string; sha256?: string }
+interface Stored {
+  conversationId: string;
+  sha256?: string;
+}
 
 export class Diffs implements TextDocumentContentProvider, Disposable {
   private readonly proposals = new Map<string, string>();
@@ -42,7 +55,9 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     const file = Uri.parse(change.uri);
     const name = workspace.asRelativePath(file);
     if (!proposed) {
-      void window.showInformationMessage(`${name} has changed since, or the change is too long: see the diff in the panel.`);
+      void window.showInformationMessage(
+        `${name} has changed since, or the change is too long: see the diff in the panel.`,
+      );
       return;
     }
     // A file that is to be added does not exist yet, so there is none to show.
@@ -65,7 +80,11 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
   async openTurn(conversationId: string, changes: readonly FileChange[]): Promise<void> {
     const rows = changes.map(async (change) => {
       const [before, after] = await this.sides(conversationId, change);
-      return [Uri.parse(change.uri), change.op === "add" ? undefined : before, change.op === "delete" ? undefined : after];
+      return [
+        Uri.parse(change.uri),
+        change.op === "add" ? undefined : before,
+        change.op === "delete" ? undefined : after,
+      ];
     });
     await commands.executeCommand("vscode.changes", "Changes of this turn", await Promise.all(rows));
   }

@@ -3,7 +3,10 @@
 import { commands, Range as CodeRange, type TextDocument, Uri, WorkspaceEdit, workspace } from "vscode";
 import type { ApplyEditResult, ApplyEditParams as Params, OpenDiffParams, Range } from "./protocol";
 
-interface TextEdit { range: Range; newText: string }
+interface TextEdit {
+  range: Range;
+  newText: string;
+}
 /** The one form of LSP's WorkspaceEdit that the daemon sends. */
 export type ApplyEditParams = Omit<Params, "edit"> & {
   edit: { documentChanges: readonly { textDocument: { uri: string; version: number }; edits: readonly TextEdit[] }[] };

@@ -22,7 +22,10 @@ export async function exportConversation(agent: Agent, conversationId: string): 
   }
   const folder = workspace.workspaceFolders?.[0]?.uri;
   const name = `conversation-${conversationId.slice(0, 8)}.${chosen.format}`;
-  const place = await window.showSaveDialog({ ...(folder && { defaultUri: Uri.joinPath(folder, name) }), title: "Export This Conversation" });
+  const place = await window.showSaveDialog({
+    ...(folder && { defaultUri: Uri.joinPath(folder, name) }),
+    title: "Export This Conversation",
+  });
   if (!place) return;
   await workspace.fs.writeFile(place, new TextEncoder().encode(text));
   await offerToOpen(place, chosen.format);

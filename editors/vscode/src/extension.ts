@@ -22,7 +22,13 @@ export function activate(context: ExtensionContext): void {
   const approvals = new Approvals(agent, diffs, panel);
   const diffTitle = new DiffTitle(agent, approvals);
   context.subscriptions.push(
-    log, agent, editors, diffs, panel, approvals, diffTitle,
+    log,
+    agent,
+    editors,
+    diffs,
+    panel,
+    approvals,
+    diffTitle,
     new StatusItem(agent, approvals),
     agent.onStarted((conversationId) => showConversation(conversationId, panel)),
     approvals.onCount((count) => panel.showBadge(count)),
@@ -34,6 +40,14 @@ export function activate(context: ExtensionContext): void {
       else if (change.affectsConfiguration("ohDaemon")) void agent.sendSettings();
     }),
     ...trackProgress(agent),
-    ...registerCommands({ agent, panel, approvals, diffTitle, editors, askForKey: () => askForKey(context.secrets), askForSecret: () => askForSecret(context.secrets) }),
+    ...registerCommands({
+      agent,
+      panel,
+      approvals,
+      diffTitle,
+      editors,
+      askForKey: () => askForKey(context.secrets),
+      askForSecret: () => askForSecret(context.secrets),
+    }),
   );
 }

@@ -37,7 +37,9 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
       return null;
     },
     "host/openOutput": async ({ conversationId, outputRef }) => {
-      await window.showTextDocument(Uri.from({ scheme: "oh-output", path: `/${conversationId}/${outputRef}` }), { preview: true });
+      await window.showTextDocument(Uri.from({ scheme: "oh-output", path: `/${conversationId}/${outputRef}` }), {
+        preview: true,
+      });
       return null;
     },
     "host/export": async ({ conversationId }) => {

@@ -1,16 +1,37 @@
 /** Answers the daemon's questions about code from this window's language extensions. */
 
 import {
-  commands, type DocumentSymbol, extensions, type Hover, languages, type Location, type LocationLink, type MarkdownString,
-  type MarkedString, Position as CodePosition, type Range as CodeRange, type SymbolInformation, Uri, workspace, type WorkspaceEdit,
+  commands,
+  type DocumentSymbol,
+  extensions,
+  type Hover,
+  languages,
+  type Location,
+  type LocationLink,
+  type MarkdownString,
+  type MarkedString,
+  Position as CodePosition,
+  type Range as CodeRange,
+  type SymbolInformation,
+  Uri,
+  workspace,
+  type WorkspaceEdit,
 } from "vscode";
 import type {
-  Diagnostic, DocumentSymbol as LspDocumentSymbol, Hover as LspHover, LanguageClient, Location as LspLocation, Position,
+  Diagnostic,
+  DocumentSymbol as LspDocumentSymbol,
+  Hover as LspHover,
+  LanguageClient,
+  Location as LspLocation,
+  Position,
   WorkspaceEdit as LspWorkspaceEdit,
 } from "vscode-languageclient/node";
 import { openDocument, toRange } from "./editor";
 
-interface Place { textDocument: { uri: string }; position: Position }
+interface Place {
+  textDocument: { uri: string };
+  position: Position;
+}
 type Answer = (client: LanguageClient, params: never) => Promise<unknown>;
 
 const ANSWERS: Record<string, Answer> = {
@@ -42,7 +63,8 @@ export function readDiagnostics(
     : languages.getDiagnostics().map(([uri, diagnostics]) => ({ uri: uri.toString(), diagnostics }));
   const items = found.map(({ uri, diagnostics }) => ({
     uri,
-    diagnostics: client.code2ProtocolConverter.asDiagnosticsSync(diagnostics)
+    diagnostics: client.code2ProtocolConverter
+      .asDiagnosticsSync(diagnostics)
       .filter(({ severity = 1 }) => severity <= minSeverity),
   }));
   return { items: uris ? items : items.filter(({ diagnostics }) => diagnostics.length > 0) };
@@ -57,17 +79,21 @@ async function ask<T>(command: string, { textDocument, position }: Place, ...mor
 async function readied(uri: string): Promise<Uri> {
   const document = await workspace.openTextDocument(Uri.parse(uri));
   const event = `onLanguage:${document.languageId}`;
-  const asleep = extensions.all.filter(({ isActive, packageJSON }) =>
-    !isActive && (packageJSON as { activationEvents?: string[] }).activationEvents?.includes(event));
+  const asleep = extensions.all.filter(
+    ({ isActive, packageJSON }) =>
+      !isActive && (packageJSON as { activationEvents?: string[] }).activationEvents?.includes(event),
+  );
   await Promise.allSettled(asleep.map((extension) => extension.activate()));
   return document.uri;
 }
 
 async function locations(command: string, place: Place): Promise<LspLocation[]> {
   const found = await ask<(Location | LocationLink)[] | undefined>(command, place);
-  return (found ?? []).map((each) => "targetUri" in each
-    ? { uri: each.targetUri.toString(), range: toRange(each.targetSelectionRange ?? each.targetRange) }
-    : toLocation(each));
+  return (found ?? []).map((each) =>
+    "targetUri" in each
+      ? { uri: each.targetUri.toString(), range: toRange(each.targetSelectionRange ?? each.targetRange) }
+      : toLocation(each),
+  );
 }
 
 async function hover(place: Place): Promise<LspHover | null> {
@@ -75,19 +101,29 @@ async function hover(place: Place): Promise<LspHover | null> {
   const contents = (found ?? []).flatMap((each) => each.contents.map(toMarkdown)).filter(Boolean);
   if (contents.length === 0) return null;
   const range = found?.[0]?.range;
-  return { contents: { kind: "markdown", value: contents.join("\n\n---\n\n") }, ...(range && { range: toRange(range) }) };
+  return {
+    contents: { kind: "markdown", value: contents.join("\n\n---\n\n") },
+    ...(range && { range: toRange(range) }),
+  };
 }
 
-async function documentSymbols(client: LanguageClient, { textDocument }: Pick<Place, "textDocument">): Promise<unknown> {
+async function documentSymbols(
+  client: LanguageClient,
+  { textDocument }: Pick<Place, "textDocument">,
+): Promise<unknown> {
   const uri = await readied(textDocument.uri);
   const found = await commands.executeCommand<(DocumentSymbol | SymbolInformation)[] | undefined>(
-    "vscode.executeDocumentSymbolProvider", uri);
+    "vscode.executeDocumentSymbolProvider",
+    uri,
+  );
   return (found ?? []).map((each) => ("children" in each ? toDocumentSymbol(client, each) : toSymbol(client, each)));
 }
 
 async function workspaceSymbols(client: LanguageClient, { query }: { query: string }): Promise<unknown> {
   const found = await commands.executeCommand<SymbolInformation[] | undefined>(
-    "vscode.executeWorkspaceSymbolProvider", query);
+    "vscode.executeWorkspaceSymbolProvider",
+    query,
+  );
   return (found ?? []).map((each) => toSymbol(client, each));
 }
 
@@ -111,14 +147,22 @@ async function rename({ newName, ...place }: Place & { newName: string }): Promi
 function toDocumentSymbol(client: LanguageClient, symbol: DocumentSymbol): LspDocumentSymbol {
   const { name, detail, kind, range, selectionRange, children } = symbol;
   return {
-    name, detail, kind: client.code2ProtocolConverter.asSymbolKind(kind),
-    range: toRange(range), selectionRange: toRange(selectionRange),
+    name,
+    detail,
+    kind: client.code2ProtocolConverter.asSymbolKind(kind),
+    range: toRange(range),
+    selectionRange: toRange(selectionRange),
     children: children.map((child) => toDocumentSymbol(client, child)),
   };
 }
 
 function toSymbol(client: LanguageClient, { name, kind, containerName, location }: SymbolInformation): unknown {
-  return { name, kind: client.code2ProtocolConverter.asSymbolKind(kind), containerName, location: toLocation(location) };
+  return {
+    name,
+    kind: client.code2ProtocolConverter.asSymbolKind(kind),
+    containerName,
+    location: toLocation(location),
+  };
 }
 
 function toLocation({ uri, range }: Location): LspLocation {

@@ -15,7 +15,8 @@ export async function lendSecrets(client: LanguageClient, secrets: SecretStorage
     const stored = await load(secrets);
     const lent = await client.sendRequest<SecretNames>("secret/list", {});
     for (const name of lent.forCommands) if (!(name in stored)) await client.sendRequest("secret/remove", { name });
-    for (const [name, value] of Object.entries(stored)) await client.sendRequest("secret/set", { name, value, forCommands: true });
+    for (const [name, value] of Object.entries(stored))
+      await client.sendRequest("secret/set", { name, value, forCommands: true });
   } catch (error) {
     void window.showErrorMessage(`oh: the daemon does not take the secrets for commands: ${String(error)}`);
   }

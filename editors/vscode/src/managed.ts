@@ -33,7 +33,10 @@ export class ManagedDaemon {
   /** The command of the installed daemon, if it belongs to this version of the extension. */
   async command(): Promise<DaemonCommand | undefined> {
     const folder = await this.folder();
-    const isWhole = await readFile(join(folder, MARK)).then(() => true, () => false);
+    const isWhole = await readFile(join(folder, MARK)).then(
+      () => true,
+      () => false,
+    );
     return isWhole ? { command: pythonIn(folder), args: ["-m", "oh_daemon"] } : undefined;
   }
 
@@ -44,8 +47,9 @@ export class ManagedDaemon {
 
   /** Installs the daemon after asking the user. Returns whether it is installed. */
   async installAfterConsent(pythons: readonly string[]): Promise<boolean> {
-    const detail = "It comes with this extension and goes into the editor's own storage, in a Python environment that nothing else uses. "
-      + "Its dependencies, about 300 MB, come from your package index, each checked against the list in this extension.";
+    const detail =
+      "It comes with this extension and goes into the editor's own storage, in a Python environment that nothing else uses. " +
+      "Its dependencies, about 300 MB, come from your package index, each checked against the list in this extension.";
     const answer = await window.showInformationMessage("Install the oh daemon?", { modal: true, detail }, "Install");
     return answer === "Install" && this.install(pythons);
   }
@@ -55,7 +59,8 @@ export class ManagedDaemon {
     const options = { location: ProgressLocation.Notification, title: "Installing the oh daemon", cancellable: true };
     try {
       await window.withProgress(options, (progress, token) =>
-        this.make(pythons, token, (message) => progress.report({ message })));
+        this.make(pythons, token, (message) => progress.report({ message })),
+      );
       return true;
     } catch (error) {
       this.log.error(String(error));
@@ -66,7 +71,11 @@ export class ManagedDaemon {
     }
   }
 
-  private async make(pythons: readonly string[], token: CancellationToken, report: (message: string) => void): Promise<void> {
+  private async make(
+    pythons: readonly string[],
+    token: CancellationToken,
+    report: (message: string) => void,
+  ): Promise<void> {
     const base = await usablePython([...pythons, ...PYTHONS]);
     const folder = await this.folder();
     const python = pythonIn(folder);
@@ -88,7 +97,12 @@ export class ManagedDaemon {
   }
 
   /** Runs a program and logs its output; the end of the output says why it failed. */
-  private async step(command: string, args: readonly string[], token: CancellationToken, onLine?: (line: string) => void): Promise<void> {
+  private async step(
+    command: string,
+    args: readonly string[],
+    token: CancellationToken,
+    onLine?: (line: string) => void,
+  ): Promise<void> {
     if (token.isCancellationRequested) throw new Error("you stopped it.");
     this.log.info(`${command} ${args.join(" ")}`);
     const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
@@ -128,7 +142,10 @@ export class ManagedDaemon {
 
 async function usablePython(pythons: readonly string[]): Promise<string> {
   for (const python of pythons) {
-    const isUsable = await run(python, ["-c", IS_USABLE], { timeout: 20_000 }).then(() => true, () => false);
+    const isUsable = await run(python, ["-c", IS_USABLE], { timeout: 20_000 }).then(
+      () => true,
+      () => false,
+    );
     if (isUsable) return python;
   }
   throw new Error("it needs Python 3.11 or newer with its venv module. Install that, then try again.");

@@ -1,19 +1,37 @@
 /** The MCP servers of the settings in a quick pick: the state of each, its reason, and possible actions. */
 
-import { commands, type Disposable, env, type QuickInputButton, type QuickPick, type QuickPickItem, ThemeIcon, Uri, window } from "vscode";
+import {
+  commands,
+  type Disposable,
+  env,
+  type QuickInputButton,
+  type QuickPick,
+  type QuickPickItem,
+  ThemeIcon,
+  Uri,
+  window,
+} from "vscode";
 import type { Agent } from "./agent";
 import type { McpServerInfo, McpServers } from "./protocol";
 import { formatCount } from "./words";
 
 const SETTING = "ohDaemon.mcpServers";
-const ICONS = { running: "check", starting: "loading~spin", failed: "error", authRequired: "key", disabled: "circle-slash" };
+const ICONS = {
+  running: "check",
+  starting: "loading~spin",
+  failed: "error",
+  authRequired: "key",
+  disabled: "circle-slash",
+};
 const RESTART = { iconPath: new ThemeIcon("debug-restart"), tooltip: "Restart" };
 const SIGN_IN = { iconPath: new ThemeIcon("sign-in"), tooltip: "Sign in with the browser" };
 const ENABLE = { iconPath: new ThemeIcon("play"), tooltip: "Enable" };
 const DISABLE = { iconPath: new ThemeIcon("circle-slash"), tooltip: "Disable until the daemon ends" };
 const SETTINGS = { iconPath: new ThemeIcon("gear"), tooltip: "Open the setting" };
 
-interface Row extends QuickPickItem { server?: string }
+interface Row extends QuickPickItem {
+  server?: string;
+}
 
 export async function showMcpServers(agent: Agent): Promise<void> {
   const list = window.createQuickPick<Row>();
@@ -37,7 +55,9 @@ export async function showMcpServers(agent: Agent): Promise<void> {
       show(list, params.servers);
     }),
     list.onDidTriggerButton(openSetting),
-    list.onDidTriggerItemButton(({ item, button }) => item.server !== undefined && act(pressed(agent, item.server, button))),
+    list.onDidTriggerItemButton(
+      ({ item, button }) => item.server !== undefined && act(pressed(agent, item.server, button)),
+    ),
     list.onDidAccept(() => list.selectedItems[0] && list.selectedItems[0].server === undefined && openSetting()),
     list.onDidHide(() => {
       for (const each of [...listeners, list]) each.dispose();
@@ -51,14 +71,27 @@ export async function showMcpServers(agent: Agent): Promise<void> {
 function show(list: QuickPick<Row>, servers: readonly McpServerInfo[]): void {
   list.busy = servers.some(({ status }) => status === "starting");
   list.keepScrollPosition = true;
-  list.items = servers.length > 0 ? servers.map(row) : [{ label: "There is none yet", detail: "Add one in the setting." }];
+  list.items =
+    servers.length > 0 ? servers.map(row) : [{ label: "There is none yet", detail: "Add one in the setting." }];
 }
 
 function row({ name, status, tools, leftOut, error }: McpServerInfo): Row {
   const left = leftOut.length > 0 ? `, ${leftOut.length} left out` : "";
-  const words = status === "running" ? `${formatCount(tools.length, "tool")}${left}` : status === "authRequired" ? "wants you to sign in" : status;
-  const switched = status === "disabled" ? [ENABLE] : [...(status === "authRequired" ? [SIGN_IN] : []), RESTART, DISABLE];
-  return { server: name, label: `$(${ICONS[status]}) ${name}`, description: words, ...(error && { detail: error }), buttons: switched };
+  const words =
+    status === "running"
+      ? `${formatCount(tools.length, "tool")}${left}`
+      : status === "authRequired"
+        ? "wants you to sign in"
+        : status;
+  const switched =
+    status === "disabled" ? [ENABLE] : [...(status === "authRequired" ? [SIGN_IN] : []), RESTART, DISABLE];
+  return {
+    server: name,
+    label: `$(${ICONS[status]}) ${name}`,
+    description: words,
+    ...(error && { detail: error }),
+    buttons: switched,
+  };
 }
 
 function pressed(agent: Agent, server: string, button: QuickInputButton): Promise<McpServers> {

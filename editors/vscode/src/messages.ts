@@ -2,7 +2,16 @@
 
 import type { LeftOut } from "./proposal";
 import type {
-  CommandItem, ErrorInfo, FileChange, FileChangeItem, Notifications, Part, PlanItem, Range, Requests, ToolCallItem,
+  CommandItem,
+  ErrorInfo,
+  FileChange,
+  FileChangeItem,
+  Notifications,
+  Part,
+  PlanItem,
+  Range,
+  Requests,
+  ToolCallItem,
 } from "./protocol";
 
 export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
@@ -40,7 +49,11 @@ export type DaemonState =
   | { kind: "failed"; message: string; details: string; canInstall?: boolean };
 
 /** Where the user is reading in a conversation: an item, and how far below the upper edge it begins, in pixels. */
-export interface Place { conversationId: string; itemId: string; offset: number }
+export interface Place {
+  conversationId: string;
+  itemId: string;
+  offset: number;
+}
 
 /** What the window remembers for the panel while that is hidden or reloaded. */
 export interface PanelMemory {

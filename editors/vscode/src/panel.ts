@@ -16,10 +16,36 @@ import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
 const BATCH_MS = 16;
 const MEMORY = "oh.panel";
 const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
-  "conversation/start", "conversation/open", "conversation/list", "conversation/update", "conversation/delete", "conversation/fork", "conversation/rollback", "conversation/read", "conversation/events",
-  "conversation/sendMessage", "conversation/pause", "conversation/resume", "conversation/interrupt",
-  "conversation/queue", "conversation/setOption", "conversation/condense", "conversation/ask", "usage/read", "command/list", "context/search", "approval/respond", "input/respond", "attachment/put", "output/read",
-  "changes/list", "changes/diff", "changes/accept", "changes/revert", "model/list", "config/read",
+  "conversation/start",
+  "conversation/open",
+  "conversation/list",
+  "conversation/update",
+  "conversation/delete",
+  "conversation/fork",
+  "conversation/rollback",
+  "conversation/read",
+  "conversation/events",
+  "conversation/sendMessage",
+  "conversation/pause",
+  "conversation/resume",
+  "conversation/interrupt",
+  "conversation/queue",
+  "conversation/setOption",
+  "conversation/condense",
+  "conversation/ask",
+  "usage/read",
+  "command/list",
+  "context/search",
+  "approval/respond",
+  "input/respond",
+  "attachment/put",
+  "output/read",
+  "changes/list",
+  "changes/diff",
+  "changes/accept",
+  "changes/revert",
+  "model/list",
+  "config/read",
 ]);
 const SENDING: ReadonlySet<string> = new Set<keyof Requests>(["conversation/start", "conversation/sendMessage"]);
 
@@ -168,8 +194,12 @@ export class Panel implements WebviewViewProvider, Disposable {
     if (!this.isReady) return;
     const last = this.batch.at(-1);
     // Consecutive pieces of the same text are merged into one.
-    if (notification.method === "conversation/delta" && last?.method === "conversation/delta"
-      && last.params.itemId === notification.params.itemId && last.params.channel === notification.params.channel) {
+    if (
+      notification.method === "conversation/delta" &&
+      last?.method === "conversation/delta" &&
+      last.params.itemId === notification.params.itemId &&
+      last.params.channel === notification.params.channel
+    ) {
       last.params = { ...last.params, text: last.params.text + notification.params.text };
     } else {
       this.batch.push(notification);
@@ -181,7 +211,8 @@ export class Panel implements WebviewViewProvider, Disposable {
     if (method === "conversation/delta") {
       this.live.set(params.itemId, (this.live.get(params.itemId) ?? "") + params.text);
     }
-    if (method === "conversation/event" && params.event.type === "item.completed") this.live.delete(params.event.item.id);
+    if (method === "conversation/event" && params.event.type === "item.completed")
+      this.live.delete(params.event.item.id);
   }
 
   private flush(): void {
@@ -208,7 +239,9 @@ function errorInfo(error: unknown): ErrorInfo {
 /** Script and style are inlined: the page appears sooner, and need not be allowed to load anything. */
 async function page(folder: string): Promise<string> {
   const nonce = randomBytes(16).toString("base64");
-  const [script, style] = await Promise.all(["main.js", "panel.css"].map((name) => readFile(join(folder, name), "utf8")));
+  const [script, style] = await Promise.all(
+    ["main.js", "panel.css"].map((name) => readFile(join(folder, name), "utf8")),
+  );
   const policy = `default-src 'none'; style-src 'nonce-${nonce}'; img-src data:; script-src 'nonce-${nonce}'`;
   return `<!DOCTYPE html>
 <html lang="en">

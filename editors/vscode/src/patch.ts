@@ -1,6 +1,10 @@
 /** Applies a unified diff to a text, exactly or not at all. */
 
-interface Hunk { start: number; before: string[]; after: string[] }
+interface Hunk {
+  start: number;
+  before: string[];
+  after: string[];
+}
 
 /** Returns the text with the patch applied, or undefined when it does not fit. Lines keep their endings. */
 export function patched(text: string, patch: string): string | undefined {

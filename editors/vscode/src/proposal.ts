@@ -8,9 +8,16 @@ const MAX_REMEMBERED = 20;
 export type LeftOut = readonly number[];
 
 /** A line of a patch, and the hunk that it belongs to; context lines and headers belong to none. */
-export interface Row { line: string; sign: "" | " " | "-" | "+"; hunk?: number | undefined }
+export interface Row {
+  line: string;
+  sign: "" | " " | "-" | "+";
+  hunk?: number | undefined;
+}
 
-export interface Proposal { changes: readonly FileChange[]; hunks: readonly NamedHunk[] }
+export interface Proposal {
+  changes: readonly FileChange[];
+  hunks: readonly NamedHunk[];
+}
 
 /** Returns undefined when the edit can only be decided as a whole. */
 export function proposalOf({ editable, subject }: Approval): Proposal | undefined {
@@ -30,13 +37,21 @@ export function countWords(proposal: Proposal | undefined, leftOut: LeftOut): st
 }
 
 /** With changes left out, an edit can be allowed only once, and only if at least one change remains. */
-export function canAnswer({ effect, scope }: ApprovalOption, proposal: Proposal | undefined, leftOut: LeftOut): boolean {
+export function canAnswer(
+  { effect, scope }: ApprovalOption,
+  proposal: Proposal | undefined,
+  leftOut: LeftOut,
+): boolean {
   const isWhole = !proposal || leftOut.length === 0;
   return effect === "reject" || isWhole || (scope === "once" && leftOut.length < proposal.hunks.length);
 }
 
 /** Adds a choice to the remembered ones; the oldest are forgotten. */
-export function remembered(all: Record<string, LeftOut> | undefined, approvalId: string, leftOut: LeftOut): Record<string, LeftOut> {
+export function remembered(
+  all: Record<string, LeftOut> | undefined,
+  approvalId: string,
+  leftOut: LeftOut,
+): Record<string, LeftOut> {
   const others = Object.entries(all ?? {}).filter(([id]) => id !== approvalId);
   return Object.fromEntries([...others.slice(-MAX_REMEMBERED), [approvalId, leftOut]]);
 }
@@ -57,7 +72,11 @@ export function changeWithout(change: FileChange, { hunks }: Proposal, leftOut: 
   return { ...change, patch: lines.join("\n") };
 }
 
-export interface Cursor { change: FileChange; line: number; side: "before" | "after" }
+export interface Cursor {
+  change: FileChange;
+  line: number;
+  side: "before" | "after";
+}
 
 /** Returns the hunk at the line, or the nearest one, in the file as it is or as it would be. */
 export function hunkNear({ change, line, side }: Cursor, { hunks }: Proposal, leftOut: LeftOut): number | undefined {

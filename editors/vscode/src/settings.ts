@@ -4,8 +4,15 @@ import { type SecretStorage, window, workspace } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
 
 const KEYS = [
-  "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "MISTRAL_API_KEY",
-  "DEEPSEEK_API_KEY", "XAI_API_KEY", "GROQ_API_KEY", "OH_DAEMON_API_KEY",
+  "ANTHROPIC_API_KEY",
+  "OPENAI_API_KEY",
+  "GEMINI_API_KEY",
+  "OPENROUTER_API_KEY",
+  "MISTRAL_API_KEY",
+  "DEEPSEEK_API_KEY",
+  "XAI_API_KEY",
+  "GROQ_API_KEY",
+  "OH_DAEMON_API_KEY",
 ] as const;
 /** The shortest secret that the daemon accepts. */
 export const MIN_KEY_CHARS = 8;
@@ -34,8 +41,12 @@ export async function lendKeys(client: LanguageClient, secrets: SecretStorage): 
 /** Lends one key, or takes it back when it is no longer stored. */
 export async function lendKey(client: LanguageClient, secrets: SecretStorage, name: string): Promise<void> {
   const value = await secrets.get(name);
-  const sent = value ? client.sendRequest("secret/set", { name, value }) : client.sendRequest("secret/remove", { name });
-  await sent.catch((error: unknown) => window.showErrorMessage(`oh: the daemon does not take the key ${name}: ${String(error)}`));
+  const sent = value
+    ? client.sendRequest("secret/set", { name, value })
+    : client.sendRequest("secret/remove", { name });
+  await sent.catch((error: unknown) =>
+    window.showErrorMessage(`oh: the daemon does not take the key ${name}: ${String(error)}`),
+  );
 }
 
 /** Asks which key to set or remove, and for its value. */
@@ -44,14 +55,19 @@ export async function askForKey(secrets: SecretStorage): Promise<void> {
   const choices = KEYS.map((name) => ({ label: name, description: describe(name, stored.includes(name)) }));
   const choice = await window.showQuickPick(choices, { title: "Which provider's key?" });
   if (!choice) return;
-  const value = await askForHidden(choice.label, (text) => (text.trim().length < MIN_KEY_CHARS ? "A key is longer than this." : undefined));
+  const value = await askForHidden(choice.label, (text) =>
+    text.trim().length < MIN_KEY_CHARS ? "A key is longer than this." : undefined,
+  );
   if (value === undefined) return;
   const key = value.trim();
   await (key === "" ? secrets.delete(choice.label) : secrets.store(choice.label, key));
 }
 
 /** Asks for a value with hidden input; `problemOf` says what is wrong with a value that is not empty. */
-export function askForHidden(title: string, problemOf: (text: string) => string | undefined): Thenable<string | undefined> {
+export function askForHidden(
+  title: string,
+  problemOf: (text: string) => string | undefined,
+): Thenable<string | undefined> {
   return window.showInputBox({
     title,
     prompt: "Kept in the editor's secret storage. Empty removes it.",

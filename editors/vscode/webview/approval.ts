@@ -13,22 +13,39 @@ export const INERT_MS = 400;
 const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
 /** `by` names the sub-agent that asks, if any; `onLeaveOut` gets the hunks that the user leaves out of an edit. */
-export interface Asked { folders: readonly string[]; by: string | undefined; onLeaveOut: (hunks: LeftOut) => void }
-export interface ApprovalCard { element: HTMLElement; leaveOut: (hunks: LeftOut) => void }
+export interface Asked {
+  folders: readonly string[];
+  by: string | undefined;
+  onLeaveOut: (hunks: LeftOut) => void;
+}
+export interface ApprovalCard {
+  element: HTMLElement;
+  leaveOut: (hunks: LeftOut) => void;
+}
 
 export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: Asked): ApprovalCard {
   const proposal = proposalOf(approval);
   let leftOut: LeftOut = [];
   let isInert = true;
   const view = proposal && proposalView(approval.id, proposal, (hunk) => onLeaveOut(toggled(leftOut, hunk)));
-  const subject = view ? { element: view.element, edited: () => editedSubject(approval, leftOut) } : subjectView(approval, folders);
-  const note = h("input.note-input", { type: "text", placeholder: "Note to the agent (optional)", "aria-label": "Note to the agent" });
+  const subject = view
+    ? { element: view.element, edited: () => editedSubject(approval, leftOut) }
+    : subjectView(approval, folders);
+  const note = h("input.note-input", {
+    type: "text",
+    placeholder: "Note to the agent (optional)",
+    "aria-label": "Note to the agent",
+  });
   const answers = answersOf(approval, note, subject.edited);
   const title = h("h2");
   const draw = () => {
     const chosen = countWords(proposal, leftOut);
     const isEmpty = leftOut.length === proposal?.hunks.length;
-    title.textContent = isEmpty ? "Every change is left out" : chosen !== undefined ? `Make ${chosen}?` : headline(approval.subject);
+    title.textContent = isEmpty
+      ? "Every change is left out"
+      : chosen !== undefined
+        ? `Make ${chosen}?`
+        : headline(approval.subject);
     for (const { option, button } of answers) {
       const isPossible = canAnswer(option, proposal, leftOut);
       button.disabled = isInert || !isPossible;
@@ -41,16 +58,29 @@ export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: As
     draw();
   }, INERT_MS);
   draw();
-  const element = h("section.approval", { role: "group", "aria-label": `Approval: ${approval.title}`, "data-id": approval.id },
-    h("div.approval-head", {},
-      icon("hand"), title, h("span.count"),
-      h("span.risk", { "data-risk": approval.risk }, approval.risk === "unknown" ? "risk unknown" : `${approval.risk} risk`)),
+  const element = h(
+    "section.approval",
+    { role: "group", "aria-label": `Approval: ${approval.title}`, "data-id": approval.id },
+    h(
+      "div.approval-head",
+      {},
+      icon("hand"),
+      title,
+      h("span.count"),
+      h(
+        "span.risk",
+        { "data-risk": approval.risk },
+        approval.risk === "unknown" ? "risk unknown" : `${approval.risk} risk`,
+      ),
+    ),
     by !== undefined && h("p.why", {}, `Asked by the sub-agent ${by}`),
     approval.reason !== undefined && h("p.why", {}, approval.reason),
     subject.element,
-    approval.description !== undefined && h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),
+    approval.description !== undefined &&
+      h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),
     note,
-    h("div.actions", {}, ...answers.map(({ button }) => button)));
+    h("div.actions", {}, ...answers.map(({ button }) => button)),
+  );
   const leaveOut = (hunks: LeftOut) => {
     leftOut = hunks;
     view?.show(hunks);
@@ -60,7 +90,11 @@ export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: As
 }
 
 /** Makes the buttons: the two everyday answers first, then those that last. */
-function answersOf(approval: Approval, note: HTMLInputElement, edited: SubjectView["edited"]): { option: ApprovalOption; button: HTMLButtonElement }[] {
+function answersOf(
+  approval: Approval,
+  note: HTMLInputElement,
+  edited: SubjectView["edited"],
+): { option: ApprovalOption; button: HTMLButtonElement }[] {
   const answer = ({ id, effect }: ApprovalOption) => {
     const editedSubject = effect === "allow" ? edited() : undefined;
     const feedback = note.value.trim();
@@ -75,8 +109,11 @@ function answersOf(approval: Approval, note: HTMLInputElement, edited: SubjectVi
   const options = [...approval.options].sort((a, b) => Number(a.scope !== "once") - Number(b.scope !== "once"));
   return options.map((option) => ({
     option,
-    button: h(option.id === "allow-once" ? "button.primary" : "button.secondary",
-      { "data-option": option.id, title: KEYS[option.id] ?? covered(approval.subject), onclick: () => answer(option) }),
+    button: h(option.id === "allow-once" ? "button.primary" : "button.secondary", {
+      "data-option": option.id,
+      title: KEYS[option.id] ?? covered(approval.subject),
+      onclick: () => answer(option),
+    }),
   }));
 }
 
@@ -113,7 +150,10 @@ function headline(subject: Subject): string {
   }
 }
 
-interface SubjectView { element: HTMLElement; edited: () => Subject | undefined }
+interface SubjectView {
+  element: HTMLElement;
+  edited: () => Subject | undefined;
+}
 
 function subjectView({ id, subject, title, editable }: Approval, folders: readonly string[]): SubjectView {
   const fixed = (element: HTMLElement): SubjectView => ({ element, edited: () => undefined });
@@ -121,8 +161,15 @@ function subjectView({ id, subject, title, editable }: Approval, folders: readon
     case "command":
       return editable ? editableCommand(subject, folders) : fixed(exact(subject.command));
     case "fileChange":
-      return fixed(h("div", {}, ...subject.changes.map((change) =>
-        fileDiff(change, () => run("host/openProposal", { approvalId: id, change })))));
+      return fixed(
+        h(
+          "div",
+          {},
+          ...subject.changes.map((change) =>
+            fileDiff(change, () => run("host/openProposal", { approvalId: id, change })),
+          ),
+        ),
+      );
     case "tool":
       return fixed(exact(`${title}\n${JSON.stringify(subject.args, undefined, 2)}`));
     case "path":
@@ -145,7 +192,11 @@ function place(cwd: string, folders: readonly string[]): string | undefined {
 }
 
 function editableCommand(subject: Extract<Subject, { kind: "command" }>, folders: readonly string[]): SubjectView {
-  const field = h("textarea.exact", { rows: 1, spellcheck: "false", "aria-label": "Command, can be edited before it runs" });
+  const field = h("textarea.exact", {
+    rows: 1,
+    spellcheck: "false",
+    "aria-label": "Command, can be edited before it runs",
+  });
   field.value = subject.command;
   // The whole command is visible at every width: the user must have read what they allow.
   new ResizeObserver(() => {

@@ -20,10 +20,19 @@ export class Branches {
   /** Makes the buttons, which are visible while the message has the pointer or the keyboard focus. */
   buttons(item: UserMessageItem, conversationId: string): HTMLElement {
     const button = (name: IconName, label: string, act: () => Promise<void>) =>
-      h("button.quiet", { title: label, "aria-label": label, onclick: () => act().catch(this.actions.fail) }, icon(name));
-    const buttons: HTMLElement = h("div.message-actions", {},
+      h(
+        "button.quiet",
+        { title: label, "aria-label": label, onclick: () => act().catch(this.actions.fail) },
+        icon(name),
+      );
+    const buttons: HTMLElement = h(
+      "div.message-actions",
+      {},
       button("undo", "Go back to before this message", () => this.preview(item, conversationId, buttons)),
-      button("fork", "Fork: say it differently in a copy of the conversation up to here", () => this.fork(item, conversationId)));
+      button("fork", "Fork: say it differently in a copy of the conversation up to here", () =>
+        this.fork(item, conversationId),
+      ),
+    );
     return buttons;
   }
 
@@ -41,7 +50,12 @@ export class Branches {
 
   /** Shows under the message what going back would do, before it is done. */
   private async preview(item: UserMessageItem, conversationId: string, buttons: HTMLElement): Promise<void> {
-    const found = await call("conversation/rollback", { conversationId, toItemId: item.id, files: "restore", dryRun: true });
+    const found = await call("conversation/rollback", {
+      conversationId,
+      toItemId: item.id,
+      files: "restore",
+      dryRun: true,
+    });
     const message = buttons.parentElement;
     message?.parentElement?.querySelector(".rollback")?.remove();
     const card = this.card(item, conversationId, found);
@@ -57,18 +71,26 @@ export class Branches {
       const done = await call("conversation/rollback", { conversationId, toItemId: item.id, files });
       card.remove();
       this.actions.returned(item.content);
-      if (done.conflicts.length > 0 && files === "restore") this.actions.fail(new Error(`Left as it is: ${done.conflicts.map(reasonOf).join("; ")}`));
+      if (done.conflicts.length > 0 && files === "restore")
+        this.actions.fail(new Error(`Left as it is: ${done.conflicts.map(reasonOf).join("; ")}`));
     };
-    const list = (entries: readonly { uri: string; text: string }[]) => h("ul", {}, ...entries.map(({ uri, text }) => h("li", { title: uri }, text)));
-    const card: HTMLElement = h("section.rollback", { role: "group", "aria-label": "Go back to before this message?" },
+    const list = (entries: readonly { uri: string; text: string }[]) =>
+      h("ul", {}, ...entries.map(({ uri, text }) => h("li", { title: uri }, text)));
+    const card: HTMLElement = h(
+      "section.rollback",
+      { role: "group", "aria-label": "Go back to before this message?" },
       h("p", {}, "This message and all after it leave the conversation; its log keeps them."),
       restored.length > 0 && h("label", {}, isWanted, `Restore ${formatCount(restored.length, "file")}`),
       restored.length > 0 && list(restored.map((uri) => ({ uri, text: fileName(uri) }))),
       conflicts.length > 0 && h("p", {}, "These files stay as they are:"),
       conflicts.length > 0 && list(conflicts.map((each) => ({ uri: each.uri, text: reasonOf(each) }))),
-      h("div.actions", {},
+      h(
+        "div.actions",
+        {},
         h("button.primary", { onclick: () => goBack().catch(this.actions.fail) }, "Go back"),
-        h("button.secondary", { onclick: () => card.remove() }, "Cancel")));
+        h("button.secondary", { onclick: () => card.remove() }, "Cancel"),
+      ),
+    );
     return card;
   }
 }

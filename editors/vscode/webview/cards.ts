@@ -1,7 +1,16 @@
 /** One element per item of the transcript. */
 
 import type { ToolItem } from "../src/messages";
-import type { CondensationItem, FileChange, Item, NoticeItem, Part, PlanItem, Range, SubagentItem } from "../src/protocol";
+import type {
+  CondensationItem,
+  FileChange,
+  Item,
+  NoticeItem,
+  Part,
+  PlanItem,
+  Range,
+  SubagentItem,
+} from "../src/protocol";
 import { compact, formatDuration } from "../src/words";
 import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
@@ -35,13 +44,19 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
   if (item.reason === "retried") return undefined;
   switch (item.kind) {
     case "userMessage":
-      return h("article.user", { "aria-label": "You", "data-status": item.status }, h("div.bubble", {}, ...item.content.map((each) => part(each, conversationId))));
+      return h(
+        "article.user",
+        { "aria-label": "You", "data-status": item.status },
+        h("div.bubble", {}, ...item.content.map((each) => part(each, conversationId))),
+      );
     case "agentMessage":
       return item.text === "" ? undefined : h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
     case "reasoning":
       return item.text === "" ? undefined : folded(thought(item), item.status, markdown(item.text));
     case "notice":
-      return item.skill === undefined ? noticeCard(item) : h("p.divider", {}, icon("book"), ` Used the skill ${item.skill}`);
+      return item.skill === undefined
+        ? noticeCard(item)
+        : h("p.divider", {}, icon("book"), ` Used the skill ${item.skill}`);
     case "condensation":
       return condensation(item);
     default:
@@ -55,7 +70,8 @@ function callCard(item: ToolItem, conversationId: string): HTMLElement | undefin
   if (item.tool === "ask") return questionItem(item);
   // The cards of its sub-agents follow and take its place.
   if (item.tool === "delegate" && isWell) return undefined;
-  if (item.tool === "finish" && item.status === "completed") return h("article.agent", { "aria-label": "Agent" }, markdown(output(item)));
+  if (item.tool === "finish" && item.status === "completed")
+    return h("article.agent", { "aria-label": "Agent" }, markdown(output(item)));
   return toolCard(item, conversationId);
 }
 
@@ -66,16 +82,31 @@ function questionItem(item: ToolItem): HTMLElement | undefined {
   if (typeof question !== "string" || item.status === "pending" || item.status === "running") return undefined;
   const asked = h("article.agent", { "aria-label": "Question of the agent" }, markdown(question));
   const isAnswered = item.status === "completed" && item.reason === undefined;
-  return h("div.asked", {}, asked, isAnswered
-    ? h("article.user", { "aria-label": "Your answer" }, h("div.bubble", {}, h("div.text", {}, output(item))))
-    : h("p.divider", {}, output(item)));
+  return h(
+    "div.asked",
+    {},
+    asked,
+    isAnswered
+      ? h("article.user", { "aria-label": "Your answer" }, h("div.bubble", {}, h("div.text", {}, output(item))))
+      : h("p.divider", {}, output(item)),
+  );
 }
 
-export function noticeCard({ severity, title, description }: Pick<NoticeItem, "severity" | "title" | "description">): HTMLElement {
+export function noticeCard({
+  severity,
+  title,
+  description,
+}: Pick<NoticeItem, "severity" | "title" | "description">): HTMLElement {
   if (description === undefined) return h("div.notice", { "data-severity": severity }, ...withCode(title));
   // Some titles are the beginning of a sentence that the description completes.
   const isWhole = /[.:,]$/.test(title);
-  return h("div.notice", { "data-severity": severity }, h("strong", {}, isWhole ? title : `${title}:`), " ", ...withCode(description));
+  return h(
+    "div.notice",
+    { "data-severity": severity },
+    h("strong", {}, isWhole ? title : `${title}:`),
+    " ",
+    ...withCode(description),
+  );
 }
 
 /** Shows text between backticks as code. */
@@ -86,15 +117,26 @@ function withCode(text: string): (string | HTMLElement)[] {
 export function part(value: Part, conversationId = ""): HTMLElement {
   switch (value.type) {
     case "text":
-      return isLong(value.text) ? h("div.text.long", { tabindex: 0, role: "group", "aria-label": "Long text" }, value.text) : h("div.text", {}, value.text);
+      return isLong(value.text)
+        ? h("div.text.long", { tabindex: 0, role: "group", "aria-label": "Long text" }, value.text)
+        : h("div.text", {}, value.text);
     case "image":
       return imageView(value, conversationId);
     case "selection":
-      return fileChip(value.uri, `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`, value.range);
+      return fileChip(
+        value.uri,
+        `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`,
+        value.range,
+      );
     case "resourceLink":
       return fileChip(value.uri, value.name ?? fileName(value.uri), value.range);
     case "skill":
-      return h("span.chip", { title: `The skill ${value.name}` }, icon("book"), [value.name, value.args].filter(Boolean).join(" "));
+      return h(
+        "span.chip",
+        { title: `The skill ${value.name}` },
+        icon("book"),
+        [value.name, value.args].filter(Boolean).join(" "),
+      );
     case "command":
       return h("div.text", {}, h("code", {}, `/${value.name}`), value.args ? ` ${value.args}` : "");
     default:
@@ -109,10 +151,13 @@ function isLong(text: string): boolean {
 
 /** Returns the text of a message as it was typed, without attachments. */
 export function textOf(content: readonly Part[]): string {
-  return content.map((each) => {
-    if (each.type === "command") return `/${each.name} ${each.args ?? ""}`.trim();
-    return each.type === "text" ? each.text : "";
-  }).join("").trim();
+  return content
+    .map((each) => {
+      if (each.type === "command") return `/${each.name} ${each.args ?? ""}`.trim();
+      return each.type === "text" ? each.text : "";
+    })
+    .join("")
+    .trim();
 }
 
 /** Files and conversation logs can be opened; any other resource is only named. */
@@ -128,13 +173,23 @@ function toolCard(item: ToolItem, conversationId: string): HTMLElement {
   const status = STATUS[item.status];
   const isFailed = item.status === "failed" || (exitCode(item) ?? 0) !== 0;
   const head = [
-    h("span.state", { role: "img", "aria-label": isFailed ? "failed" : status.label }, icon(isFailed ? "cross" : status.icon)),
-    item.kind === "command" ? h("code.title", { title: item.command }, item.command) : h("span.title", {}, ...breakable(item.title)),
+    h(
+      "span.state",
+      { role: "img", "aria-label": isFailed ? "failed" : status.label },
+      icon(isFailed ? "cross" : status.icon),
+    ),
+    item.kind === "command"
+      ? h("code.title", { title: item.command }, item.command)
+      : h("span.title", {}, ...breakable(item.title)),
     h("span.meta", {}, meta(item)),
     item.kind === "command" && item.status === "running" && elapsed(item),
   ];
   const body = toolBody(item, conversationId);
-  const attributes = { "data-kind": item.kind, "data-status": isFailed ? "failed" : item.status, "aria-label": item.title };
+  const attributes = {
+    "data-kind": item.kind,
+    "data-status": isFailed ? "failed" : item.status,
+    "aria-label": item.title,
+  };
   if (item.kind === "toolCall" && body.length > 0) {
     return h("details.card", attributes, h("summary.card-head", {}, ...head), ...body);
   }
@@ -145,13 +200,20 @@ function toolCard(item: ToolItem, conversationId: string): HTMLElement {
 function editCard(item: ToolItem, change: FileChange, conversationId: string): HTMLElement {
   const status = STATUS[item.status];
   const attributes = { "data-kind": item.kind, "data-status": item.status, "aria-label": item.title };
-  return h("article.card", attributes,
-    h("div.card-head", {},
+  return h(
+    "article.card",
+    attributes,
+    h(
+      "div.card-head",
+      {},
       h("span.state", { role: "img", "aria-label": status.label }, icon(status.icon)),
       h("span.title", {}, fileLink(change.uri, item.title.replace(FOLDERS, ""))),
       h("span.meta", {}, meta(item)),
-      ...facts(change, () => run("host/openDone", { conversationId, change }))),
-    diffRows(change), ...notes(item));
+      ...facts(change, () => run("host/openDone", { conversationId, change })),
+    ),
+    diffRows(change),
+    ...notes(item),
+  );
 }
 
 function onlyChange(item: ToolItem): FileChange | undefined {
@@ -171,13 +233,21 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   const note = notes(item);
   if (item.kind === "plan" && item.entries.length) return [plan(item), ...note];
   if (item.kind === "fileChange" && item.changes.length && item.status !== "failed") {
-    return [...item.changes.map((change) => fileDiff(change, () => run("host/openDone", { conversationId, change }))), ...note];
+    return [
+      ...item.changes.map((change) => fileDiff(change, () => run("host/openDone", { conversationId, change }))),
+      ...note,
+    ];
   }
   const text = output(item);
   const pre = h("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, text);
   const { outputRef } = item;
-  const whole = outputRef !== undefined
-    && h("button.quiet", { onclick: () => run("host/openOutput", { conversationId, outputRef }) }, "Open the whole output");
+  const whole =
+    outputRef !== undefined &&
+    h(
+      "button.quiet",
+      { onclick: () => run("host/openOutput", { conversationId, outputRef }) },
+      "Open the whole output",
+    );
   const images = item.content.filter(isImage).map((image) => h("div.images", {}, imageView(image, conversationId)));
   return [...(text === "" ? [] : [pre]), ...images, ...(whole ? [whole] : []), ...note];
 }
@@ -221,8 +291,13 @@ function plan(item: PlanItem): HTMLElement {
   const marks = { pending: "circle", inProgress: "arc", completed: "check" } as const;
   const labels = { pending: "to do", inProgress: "in progress", completed: "done" } as const;
   const entries = item.entries.map((entry) =>
-    h("li", { "data-status": entry.status },
-      h("span.state", { role: "img", "aria-label": labels[entry.status] }, icon(marks[entry.status])), h("span", {}, entry.text)));
+    h(
+      "li",
+      { "data-status": entry.status },
+      h("span.state", { role: "img", "aria-label": labels[entry.status] }, icon(marks[entry.status])),
+      h("span", {}, entry.text),
+    ),
+  );
   return h("ul.plan", {}, ...entries);
 }
 
@@ -257,7 +332,8 @@ export function updateText(old: HTMLElement, item: Item): boolean {
 
 function condensation(item: CondensationItem): HTMLElement {
   if (item.status === "running") return h("p.divider", {}, "Summarizing earlier messages…");
-  if (item.keepFrom === undefined) return h("p.divider", {}, item.reason === "nothingToCondense" ? "Nothing to summarize yet" : "Not summarized");
+  if (item.keepFrom === undefined)
+    return h("p.divider", {}, item.reason === "nothingToCondense" ? "Nothing to summarize yet" : "Not summarized");
   const what = item.summary === undefined ? "Earlier messages left out" : "Summarized";
   const words = `${what} for the model: ${compact(item.tokensBefore)} to ${compact(item.tokensAfter)} tokens`;
   return item.summary === undefined ? h("p.divider", {}, words) : folded(words, item.status, markdown(item.summary));

@@ -32,7 +32,9 @@ export class SlashCommands {
   /** Runs a command of the panel's own. Returns false if the message is none, or lacks the text that it needs. */
   run(message: string): boolean {
     const [, label, text = ""] = WRITTEN.exec(message) ?? [];
-    const command = this.local.find(({ name, needsText, isPossible }) => name === label && (text !== "") === (needsText ?? false) && isPossible());
+    const command = this.local.find(
+      ({ name, needsText, isPossible }) => name === label && (text !== "") === (needsText ?? false) && isPossible(),
+    );
     command?.run(text);
     return command !== undefined;
   }

@@ -8,8 +8,13 @@ const SIGNS = { "@": /(?:^|\s)@([\w./-]*)$/, "/": /^\/([\w-]*)$/ } as const;
 export type Sign = keyof typeof SIGNS;
 
 const ICONS: Partial<Record<Suggestion["kind"], IconName>> = {
-  file: "file", selection: "selection", problems: "hand", terminal: "prompt", symbol: "braces",
-  conversation: "bubble", skill: "book",
+  file: "file",
+  selection: "selection",
+  problems: "hand",
+  terminal: "prompt",
+  symbol: "braces",
+  conversation: "bubble",
+  skill: "book",
 };
 
 export interface CompletionActions {
@@ -19,7 +24,12 @@ export interface CompletionActions {
 }
 
 export class Completion {
-  readonly element = h("ul.completion", { id: "completion", role: "listbox", "aria-label": "Suggestions", hidden: true });
+  readonly element = h("ul.completion", {
+    id: "completion",
+    role: "listbox",
+    "aria-label": "Suggestions",
+    hidden: true,
+  });
   private found: readonly Suggestion[] = [];
   private chosen = 0;
   private nAsked = 0;
@@ -78,8 +88,13 @@ export class Completion {
       event.preventDefault();
       this.pick(suggestion);
     };
-    return h("li", { role: "option", id: `completion-${i}`, title: detail ?? label, onmousedown: pick },
-      name !== undefined && icon(name), h("span.label", {}, label), detail !== undefined && h("span.detail", {}, detail));
+    return h(
+      "li",
+      { role: "option", id: `completion-${i}`, title: detail ?? label, onmousedown: pick },
+      name !== undefined && icon(name),
+      h("span.label", {}, label),
+      detail !== undefined && h("span.detail", {}, detail),
+    );
   }
 
   private mark(chosen: number): void {

@@ -45,18 +45,37 @@ export class Composer {
   private shown = "";
 
   constructor(private readonly actions: ComposerActions) {
-    this.stopButton = h("button.round.stop", { type: "button", title: "Stop (Escape)", "aria-label": "Stop", onclick: () => actions.stop() }, icon("stop"));
-    this.queueButton = h("button.quiet.queue", { type: "button", title: "Send after this turn (Alt+Enter)", onclick: () => this.send("queue") }, "Queue");
+    this.stopButton = h(
+      "button.round.stop",
+      { type: "button", title: "Stop (Escape)", "aria-label": "Stop", onclick: () => actions.stop() },
+      icon("stop"),
+    );
+    this.queueButton = h(
+      "button.quiet.queue",
+      { type: "button", title: "Send after this turn (Alt+Enter)", onclick: () => this.send("queue") },
+      "Queue",
+    );
     this.sendButton = h("button.round.send", { type: "submit", "aria-label": "Send" }, icon("send"));
     this.history = new History(this.input, actions.lastMessages);
-    this.completion = new Completion(this.input, { find: (sign, query) => this.find(sign, query), pick: (each) => this.pick(each) });
+    this.completion = new Completion(this.input, {
+      find: (sign, query) => this.find(sign, query),
+      pick: (each) => this.pick(each),
+    });
     const submit = (event: SubmitEvent) => {
       event.preventDefault();
       this.send("auto");
     };
-    this.element = h("form.composer", { onsubmit: submit, ondragover: (event: DragEvent) => event.preventDefault(), ondrop: (event: DragEvent) => this.onFiles(event, event.dataTransfer) },
-      this.completion.element, this.chips,
-      h("div.bar", {}, this.input, this.queueButton, this.stopButton, this.sendButton));
+    this.element = h(
+      "form.composer",
+      {
+        onsubmit: submit,
+        ondragover: (event: DragEvent) => event.preventDefault(),
+        ondrop: (event: DragEvent) => this.onFiles(event, event.dataTransfer),
+      },
+      this.completion.element,
+      this.chips,
+      h("div.bar", {}, this.input, this.queueButton, this.stopButton, this.sendButton),
+    );
     this.input.addEventListener("input", () => this.onInput());
     this.input.addEventListener("keydown", (event) => this.onKey(event));
     this.input.addEventListener("paste", (event) => this.onFiles(event, event.clipboardData));
@@ -177,7 +196,8 @@ export class Composer {
   private async find(sign: Sign, query: string): Promise<readonly Suggestion[]> {
     if (sign === "/") return this.actions.commands.find(query);
     const [special, found] = await Promise.all([
-      call("host/mentions", {}), call("context/search", { query, kinds: MENTIONED, limit: MAX_MENTIONS }),
+      call("host/mentions", {}),
+      call("context/search", { query, kinds: MENTIONED, limit: MAX_MENTIONS }),
     ]);
     const isMeant = ({ label }: Suggestion) => label.toLowerCase().startsWith(query.toLowerCase());
     return [...special.suggestions.filter(isMeant), ...found.items];
@@ -190,17 +210,23 @@ export class Composer {
     }
     if (suggestion.part) this.attach(suggestion.part);
     else if (suggestion.kind === "terminal") {
-      call("host/terminalText", {}).then(({ part }) => part && this.attach(part)).catch(this.actions.fail);
+      call("host/terminalText", {})
+        .then(({ part }) => part && this.attach(part))
+        .catch(this.actions.fail);
     }
     this.onInput();
   }
 
   private onFiles(event: Event, data: DataTransfer | null): void {
     const images = [...(data?.files ?? [])].filter((file) => IMAGE.test(file.type));
-    const uris = images.length > 0 ? [] : (data?.getData(URI_LIST) ?? "").split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));
+    const uris =
+      images.length > 0
+        ? []
+        : (data?.getData(URI_LIST) ?? "").split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));
     if (images.length === 0 && uris.length === 0) return;
     event.preventDefault();
-    for (const uri of uris) this.attach({ type: "resourceLink", uri: uri.replace(/^vscode-remote:\/\/[^/]*/, "file://") });
+    for (const uri of uris)
+      this.attach({ type: "resourceLink", uri: uri.replace(/^vscode-remote:\/\/[^/]*/, "file://") });
     for (const file of images) this.attachImage(file);
   }
 
@@ -210,7 +236,8 @@ export class Composer {
       return;
     }
     const reader = new FileReader();
-    reader.onload = () => this.attach({ type: "image", mimeType: file.type, data: String(reader.result).split(",")[1] ?? "" });
+    reader.onload = () =>
+      this.attach({ type: "image", mimeType: file.type, data: String(reader.result).split(",")[1] ?? "" });
     reader.readAsDataURL(file);
   }
 
@@ -231,8 +258,12 @@ export class Composer {
       this.update();
       this.keepDraft();
     };
-    return h("span.attached", {}, partView(part),
-      h("button.quiet", { type: "button", "aria-label": "Remove", onclick: remove }, icon("cross")));
+    return h(
+      "span.attached",
+      {},
+      partView(part),
+      h("button.quiet", { type: "button", "aria-label": "Remove", onclick: remove }, icon("cross")),
+    );
   }
 }
 

@@ -9,9 +9,18 @@ export const CONTEXT_LINES = 2;
 const HEAD = /^(---|\+\+\+) |^@@ .*[-+]0,0 /;
 
 /** `onOpen` opens the change in the editor's own diff. */
-export function fileDiff(change: FileChange, onOpen: () => void, body: readonly HTMLElement[] = [diffRows(change)]): HTMLElement {
+export function fileDiff(
+  change: FileChange,
+  onOpen: () => void,
+  body: readonly HTMLElement[] = [diffRows(change)],
+): HTMLElement {
   const name = fileName(change.uri);
-  return h("div.diff", {}, h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), fate(change), ...facts(change, onOpen)), ...body);
+  return h(
+    "div.diff",
+    {},
+    h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), fate(change), ...facts(change, onOpen)),
+    ...body,
+  );
 }
 
 /** A badge for a file that was moved, created or deleted. */
@@ -28,14 +37,26 @@ function isMove(patch: string | undefined): boolean {
 export function facts(change: FileChange, onOpen: () => void): HTMLElement[] {
   const { added, removed, patch, op, unsaved } = change;
   const found = [h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`))];
-  if (unsaved === true) found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
+  if (unsaved === true)
+    found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
   // The patch of a moved file is between two names, so it fits the text of neither.
   if (patch === undefined || op === "delete" || isMove(patch)) return found;
-  return [...found, h("button.quiet.open-diff", { "aria-label": "Open diff", title: "Open the diff in the editor", onclick: onOpen }, "Diff")];
+  return [
+    ...found,
+    h(
+      "button.quiet.open-diff",
+      { "aria-label": "Open diff", title: "Open the diff in the editor", onclick: onOpen },
+      "Diff",
+    ),
+  ];
 }
 
 export function diffRows(change: FileChange): HTMLElement {
-  return h("pre.rows", { tabindex: 0, role: "group", "aria-label": `Changes of ${fileName(change.uri)}` }, ...rows(change.patch ?? ""));
+  return h(
+    "pre.rows",
+    { tabindex: 0, role: "group", "aria-label": `Changes of ${fileName(change.uri)}` },
+    ...rows(change.patch ?? ""),
+  );
 }
 
 export function fileLink(uri: string, label: string): HTMLElement {
@@ -43,7 +64,10 @@ export function fileLink(uri: string, label: string): HTMLElement {
 }
 
 function rows(patch: string): HTMLElement[] {
-  const lines = patch.replace(/\n$/, "").split("\n").filter((line) => !HEAD.test(line));
+  const lines = patch
+    .replace(/\n$/, "")
+    .split("\n")
+    .filter((line) => !HEAD.test(line));
   return lines.map((line) => {
     if (line.startsWith("@@")) return h("span.hunk", {}, `${line.replace(/^@@ -\S+ \+(\d+)\S* @@.*/, "line $1")}\n`);
     const kind = line.startsWith("+") ? "span.add" : line.startsWith("-") ? "span.del" : "span.same";

@@ -32,8 +32,11 @@ export class Elsewhere {
     this.shown = key;
     this.element.hidden = !first;
     if (!first) return;
-    this.element.replaceChildren(icon("hand"), h("span.what", { title: first.title }, `“${first.title}” waits for you`),
-      h("button.quiet", { onclick: () => this.onOpen(first.id) }, "Show"));
+    this.element.replaceChildren(
+      icon("hand"),
+      h("span.what", { title: first.title }, `“${first.title}” waits for you`),
+      h("button.quiet", { onclick: () => this.onOpen(first.id) }, "Show"),
+    );
   }
 }
 

@@ -8,7 +8,10 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
   maxTokens: { title: "The answer was cut", description: "the model writes no more at once. “Go on” continues it." },
   maxSteps: { title: "Stopped at the step limit.", description: "Resume allows as many again." },
   maxCostUsd: { title: "Stopped at the cost limit.", description: "Resume allows as much again." },
-  maxCostUsdPerConversation: { title: "Stopped at the conversation's cost limit.", description: "Raise maxCostUsdPerConversation, then resume." },
+  maxCostUsdPerConversation: {
+    title: "Stopped at the conversation's cost limit.",
+    description: "Raise maxCostUsdPerConversation, then resume.",
+  },
   maxCostUsdPerDay: { title: "Stopped at today's cost limit.", description: "Raise maxCostUsdPerDay, then resume." },
   cancelled: { title: "Interrupted." },
   refusal: { title: "The model refused to answer." },
@@ -28,10 +31,20 @@ export function ending(turn: Turn | undefined, before: ReadonlyMap<string, Shown
   const words = turn?.stopReason && REASONS[turn.stopReason];
   if (!turn || !words || isOfRefusal(turn, before)) return undefined;
   const description = turn.stopReason === "hook" ? turn.finalText : words.description;
-  return { title: words.title, ...(description && { description }), id: ENDING + turn.id, kind: "notice", status: "completed", severity: "info" };
+  return {
+    title: words.title,
+    ...(description && { description }),
+    id: ENDING + turn.id,
+    kind: "notice",
+    status: "completed",
+    severity: "info",
+  };
 }
 
 /** Whether a hook refused the message that began the turn; a notice of the log already says why. */
 function isOfRefusal({ stopReason }: Turn, before: ReadonlyMap<string, Shown>): boolean {
-  return stopReason === "hook" && [...before.values()].findLast((item): item is UserMessageItem => item.kind === "userMessage")?.status === "rejected";
+  return (
+    stopReason === "hook" &&
+    [...before.values()].findLast((item): item is UserMessageItem => item.kind === "userMessage")?.status === "rejected"
+  );
 }

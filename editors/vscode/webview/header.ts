@@ -6,16 +6,30 @@ import { h, icon } from "./dom";
 import type { Store } from "./store";
 
 const STATUS: Record<string, string> = {
-  running: "Working", waiting: "Waits for you", pausing: "Pausing after this step", interrupting: "Stopping",
-  paused: "Paused", error: "Stopped by an error", finished: "Done", closed: "Closed", idle: "",
+  running: "Working",
+  waiting: "Waits for you",
+  pausing: "Pausing after this step",
+  interrupting: "Stopping",
+  paused: "Paused",
+  error: "Stopped by an error",
+  finished: "Done",
+  closed: "Closed",
+  idle: "",
 };
 const PAUSED: Record<string, string> = {
-  budget: "Paused at the step or cost limit", network: "Paused: the model cannot be reached",
-  rateLimit: "Paused: the provider asks to wait", storage: "Paused: the log cannot be written",
-  daemonRestarted: "Paused: the daemon was restarted", stuck: "Stopped: the agent went in circles",
+  budget: "Paused at the step or cost limit",
+  network: "Paused: the model cannot be reached",
+  rateLimit: "Paused: the provider asks to wait",
+  storage: "Paused: the log cannot be written",
+  daemonRestarted: "Paused: the daemon was restarted",
+  stuck: "Stopped: the agent went in circles",
 };
 
-export interface HeaderActions { back: () => void; pause: () => void; resume: () => void }
+export interface HeaderActions {
+  back: () => void;
+  pause: () => void;
+  resume: () => void;
+}
 
 export class Header {
   readonly element: HTMLElement;
@@ -44,7 +58,8 @@ export class Header {
   private buttons(wanted: string): HTMLElement[] {
     const { back, pause, resume } = this.actions;
     const buttons = {
-      back: () => h("button.quiet", { onclick: back, title: "Back to the conversation (Escape)" }, icon("back"), "Back"),
+      back: () =>
+        h("button.quiet", { onclick: back, title: "Back to the conversation (Escape)" }, icon("back"), "Back"),
       pause: () => h("button.quiet", { onclick: pause, title: "Pause after this step" }, icon("pause"), "Pause"),
       resume: () => h("button.quiet", { onclick: resume, title: "Go on" }, icon("play"), "Resume"),
     };

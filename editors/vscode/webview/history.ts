@@ -22,7 +22,9 @@ export class History {
     const isUp = key === "ArrowUp";
     const edge = isUp ? 0 : value.length;
     // After a recall the caret is at the end of the text; the next key press recalls the next message.
-    const isAtEdge = selectionStart === selectionEnd && (selectionStart === edge || (this.back > 0 && selectionStart === value.length));
+    const isAtEdge =
+      selectionStart === selectionEnd &&
+      (selectionStart === edge || (this.back > 0 && selectionStart === value.length));
     const next = this.back + (isUp ? 1 : -1);
     if (!isAtEdge || next < 0 || messages.length === 0) return undefined;
     if (next > messages.length) return value;

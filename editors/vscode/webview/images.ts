@@ -11,7 +11,11 @@ const PIECE_CHARS = 4 * Math.floor((512 << 10) / 3);
 const PIECE_BYTES = 3 << 16;
 const MAX_KEPT = 50;
 
-export interface ImageSource { mimeType: string; data?: string; outputRef?: string }
+export interface ImageSource {
+  mimeType: string;
+  data?: string;
+  outputRef?: string;
+}
 
 /** Images that were read, by their hash in the log, so that a card can be drawn again without reading them again. */
 const read = new Map<string, Promise<string>>();
@@ -46,7 +50,13 @@ async function readWhole(conversationId: string, outputRef: string): Promise<str
   let text = "";
   let offset = 0;
   for (;;) {
-    const page = await call("output/read", { conversationId, outputRef, offset, limit: PIECE_BYTES, encoding: "base64" });
+    const page = await call("output/read", {
+      conversationId,
+      outputRef,
+      offset,
+      limit: PIECE_BYTES,
+      encoding: "base64",
+    });
     text += page.text;
     if (page.nextOffset >= page.total || page.nextOffset <= offset) return text;
     offset = page.nextOffset;

@@ -7,7 +7,11 @@ import { call, run } from "./host";
 
 const PAGE = 50;
 const WORDS: Partial<Record<ConversationInfo["status"], string>> = {
-  running: "working", waiting: "waits for you", paused: "paused", error: "stopped by an error", interrupting: "stopping",
+  running: "working",
+  waiting: "waits for you",
+  paused: "paused",
+  error: "stopped by an error",
+  interrupting: "stopping",
 };
 
 /** What it does; if its daemon was killed nobody works on it, though its log does not say so. */
@@ -26,8 +30,16 @@ export interface ListActions {
 
 export class ConversationList {
   readonly element: HTMLElement;
-  private readonly search = h("input.search", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations" });
-  private readonly archived = h("button.toggle", { "aria-pressed": "false", title: "Show what was archived" }, "Archived");
+  private readonly search = h("input.search", {
+    type: "search",
+    placeholder: "Search conversations",
+    "aria-label": "Search conversations",
+  });
+  private readonly archived = h(
+    "button.toggle",
+    { "aria-pressed": "false", title: "Show what was archived" },
+    "Archived",
+  );
   private readonly rows = h("ul.conversations", { "aria-label": "Conversations" });
   private isArchive = false;
   private nAsked = 0;
@@ -64,7 +76,12 @@ export class ConversationList {
   private async loadPage(cursor: string | undefined): Promise<void> {
     const mine = ++this.nAsked;
     const query = this.search.value.trim();
-    const params = { limit: PAGE, archived: this.isArchive, ...(query !== "" && { query }), ...(cursor !== undefined && { cursor }) };
+    const params = {
+      limit: PAGE,
+      archived: this.isArchive,
+      ...(query !== "" && { query }),
+      ...(cursor !== undefined && { cursor }),
+    };
     const page = await call("conversation/list", params);
     // An answer to an older search must not replace that of a newer one.
     if (mine !== this.nAsked) return;
@@ -72,13 +89,19 @@ export class ConversationList {
     this.rows.querySelector(".more")?.remove();
     this.rows.append(...page.conversations.map((info) => this.row(info)));
     const { nextCursor } = page;
-    if (nextCursor !== undefined) this.rows.append(h("li.more", {}, h("button.quiet", { onclick: () => this.load(nextCursor) }, "Show more")));
+    if (nextCursor !== undefined)
+      this.rows.append(h("li.more", {}, h("button.quiet", { onclick: () => this.load(nextCursor) }, "Show more")));
     this.sayIfEmpty();
   }
 
   private sayIfEmpty(): void {
     if (this.rows.childElementCount > 0) return;
-    const words = this.search.value.trim() !== "" ? "Nothing found." : this.isArchive ? "Nothing is archived." : "No conversations yet.";
+    const words =
+      this.search.value.trim() !== ""
+        ? "Nothing found."
+        : this.isArchive
+          ? "Nothing is archived."
+          : "No conversations yet.";
     this.rows.append(h("li.none", {}, words));
   }
 
@@ -93,14 +116,24 @@ export class ConversationList {
     const details = [doing(info), formatAgo(info.updatedAt), formatCost(info.usage)].filter(Boolean).join(" · ");
     const action = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${title}`, onclick }, icon(name));
-    const item: HTMLElement = h("li.conversation", { "data-id": info.id, "data-status": info.status },
-      h("button.row", { title, onclick: () => this.actions.open(info.id) },
-        h("span.row-title", {}, title), h("span.row-meta", {}, details)),
-      h("span.row-actions", {},
+    const item: HTMLElement = h(
+      "li.conversation",
+      { "data-id": info.id, "data-status": info.status },
+      h(
+        "button.row",
+        { title, onclick: () => this.actions.open(info.id) },
+        h("span.row-title", {}, title),
+        h("span.row-meta", {}, details),
+      ),
+      h(
+        "span.row-actions",
+        {},
         action("pencil", "Rename", () => this.rename(item, info)),
         action("box", info.archived ? "Unarchive" : "Archive", () => this.archive(item, info)),
         action("share", "Export", () => run("host/export", { conversationId: info.id })),
-        action("trash", "Delete", () => this.confirmDelete(item, info))));
+        action("trash", "Delete", () => this.confirmDelete(item, info)),
+      ),
+    );
     return item;
   }
 
@@ -137,9 +170,14 @@ export class ConversationList {
 
   private confirmDelete(item: HTMLElement, info: ConversationInfo): void {
     const cancel = h("button.secondary", { onclick: () => this.replace(item, info, true) }, "Keep");
-    item.replaceChildren(h("div.confirm", { role: "group", "aria-label": "Delete this conversation?" },
-      h("span", {}, "Delete “", h("b", {}, info.title || "Untitled"), "” with its history?"),
-      h("div.actions", {}, h("button.primary", { onclick: () => this.delete(item, info) }, "Delete"), cancel)));
+    item.replaceChildren(
+      h(
+        "div.confirm",
+        { role: "group", "aria-label": "Delete this conversation?" },
+        h("span", {}, "Delete “", h("b", {}, info.title || "Untitled"), "” with its history?"),
+        h("div.actions", {}, h("button.primary", { onclick: () => this.delete(item, info) }, "Delete"), cancel),
+      ),
+    );
     cancel.focus();
   }
 
@@ -185,7 +223,7 @@ export class ConversationList {
     if (event.isComposing || !(event.target instanceof HTMLElement)) return;
     const { target, key } = event;
     const at = this.items.findIndex((each) => each.contains(target));
-    if (key === "Escape" && !(target.closest(".confirm"))) this.actions.back();
+    if (key === "Escape" && !target.closest(".confirm")) this.actions.back();
     else if (key === "Escape") target.closest(".confirm")?.querySelector<HTMLElement>(".secondary")?.click();
     else if (key === "ArrowDown" || key === "ArrowUp") this.focusRow(at + (key === "ArrowDown" ? 1 : -1));
     else if (target.matches(".row") && key === "F2") this.press(at, 0);

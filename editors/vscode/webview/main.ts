@@ -20,7 +20,17 @@ import { draftOptions, picker } from "./pickers";
 import { questionCard } from "./question";
 import { QueueBox } from "./queue";
 import { Review } from "./review";
-import { button, host, problem, remedies, retryNotice, secondsUntil, sendingView, welcome, withoutModel } from "./state";
+import {
+  button,
+  host,
+  problem,
+  remedies,
+  retryNotice,
+  secondsUntil,
+  sendingView,
+  welcome,
+  withoutModel,
+} from "./state";
 import type { Store } from "./store";
 import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
@@ -48,30 +58,74 @@ const stateBox = h("div.state-box");
 const elsewhere = new Elsewhere((id) => void open(id));
 const parentLine = new ParentLine((id) => void open(id));
 const approvalBox = h("div.approval-box");
-const followBox = h("div.strip", { role: "status", hidden: true }, h("span", {}, "Another window works on this conversation. You follow it here."),
-  h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"));
-const fullBox = h("div.strip.full", { role: "status", hidden: true }, h("span", {}, "Runs without asking."),
-  h("button.quiet", { onclick: () => pick("mode", "ask") }, "Ask again"));
+const followBox = h(
+  "div.strip",
+  { role: "status", hidden: true },
+  h("span", {}, "Another window works on this conversation. You follow it here."),
+  h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"),
+);
+const fullBox = h(
+  "div.strip.full",
+  { role: "status", hidden: true },
+  h("span", {}, "Runs without asking."),
+  h("button.quiet", { onclick: () => pick("mode", "ask") }, "Ask again"),
+);
 const queueBox = new QueueBox(fail);
 const pickers = h("div.pickers");
 const meter = new Meter(condense, fail);
 const aside = new Aside(fail);
 const commands = new SlashCommands([
   { name: "new", description: "Start another conversation", isPossible: () => true, run: () => show("new") },
-  { name: "conversations", description: "Search and manage conversations", isPossible: () => true, run: () => show("list") },
-  { name: "pause", description: "Hold the turn after this step", isPossible: () => store?.info.status === "running", run: pause },
-  { name: "resume", description: "Go on with the turn", isPossible: () => store?.info.status === "paused", run: resume },
-  { name: "condense", description: "Replace earlier steps by a summary", isPossible: () => store !== undefined && !store.isReadOnly, run: condense },
-  { name: "export", description: "As Markdown, a web page or its log", isPossible: () => store !== undefined, run: () => withConversation((conversationId) => call("host/export", { conversationId })) },
-  { name: "ask", description: "A side question, no part of the conversation", isPossible: () => store !== undefined, needsText: true, run: (text) => store && aside.ask(store.info.id, text) },
-  { name: "mcp", description: "Show the MCP servers", isPossible: () => true, run: () => run("host/command", { command: "oh.mcp" }) },
+  {
+    name: "conversations",
+    description: "Search and manage conversations",
+    isPossible: () => true,
+    run: () => show("list"),
+  },
+  {
+    name: "pause",
+    description: "Hold the turn after this step",
+    isPossible: () => store?.info.status === "running",
+    run: pause,
+  },
+  {
+    name: "resume",
+    description: "Go on with the turn",
+    isPossible: () => store?.info.status === "paused",
+    run: resume,
+  },
+  {
+    name: "condense",
+    description: "Replace earlier steps by a summary",
+    isPossible: () => store !== undefined && !store.isReadOnly,
+    run: condense,
+  },
+  {
+    name: "export",
+    description: "As Markdown, a web page or its log",
+    isPossible: () => store !== undefined,
+    run: () => withConversation((conversationId) => call("host/export", { conversationId })),
+  },
+  {
+    name: "ask",
+    description: "A side question, no part of the conversation",
+    isPossible: () => store !== undefined,
+    needsText: true,
+    run: (text) => store && aside.ask(store.info.id, text),
+  },
+  {
+    name: "mcp",
+    description: "Show the MCP servers",
+    isPossible: () => true,
+    run: () => run("host/command", { command: "oh.mcp" }),
+  },
 ]);
 const composer = new Composer({
   send,
   stop: () => withConversation((conversationId) => call("conversation/interrupt", { conversationId })),
   draft: (change) => keep(change),
-  lastMessages: () => [...(store?.items.values() ?? [])].flatMap((item) =>
-    item.kind === "userMessage" ? [textOf(item.content)] : []),
+  lastMessages: () =>
+    [...(store?.items.values() ?? [])].flatMap((item) => (item.kind === "userMessage" ? [textOf(item.content)] : [])),
   commands,
   fail,
 });
@@ -83,7 +137,8 @@ const list = new ConversationList({
 });
 const review = new Review(draw, fail);
 const branches = new Branches({
-  open, fail,
+  open,
+  fail,
   startNew: () => show("new"),
   returned: (content) => composer.take(content),
 });
@@ -94,12 +149,27 @@ const transcript = new Transcript(review, branches, h("div.below-log", {}, list.
 });
 
 document.body.append(
-  header.element, elsewhere.element, parentLine.element, transcript.element,
-  h("footer", {}, approvalBox, followBox, fullBox, queueBox.element, composer.element, h("div.below", {}, pickers, meter.element)));
+  header.element,
+  elsewhere.element,
+  parentLine.element,
+  transcript.element,
+  h(
+    "footer",
+    {},
+    approvalBox,
+    followBox,
+    fullBox,
+    queueBox.element,
+    composer.element,
+    h("div.below", {}, pickers, meter.element),
+  ),
+);
 // If the window gets the focus and no element has it, keys would go nowhere.
-window.addEventListener("focus", () => setTimeout(() => {
-  if (document.activeElement === document.body) focusHome();
-}));
+window.addEventListener("focus", () =>
+  setTimeout(() => {
+    if (document.activeElement === document.body) focusHome();
+  }),
+);
 reportTo(fail);
 listen(onMessage);
 
@@ -148,7 +218,10 @@ function onNotification(notification: Notification): void {
   for (const each of new Set([store, early])) if (each) take(each, notification);
 }
 
-function take(into: Store, { method, params }: Exclude<Notification, { method: "daemon/statusChanged" | "mcp/statusChanged" }>): void {
+function take(
+  into: Store,
+  { method, params }: Exclude<Notification, { method: "daemon/statusChanged" | "mcp/statusChanged" }>,
+): void {
   if (method === "conversation/changed") {
     if (params.conversation.id !== into.info.id) return;
     const wasReadOnly = into.isReadOnly;
@@ -304,7 +377,10 @@ function withConversation(action: (conversationId: string) => Promise<unknown>):
 }
 
 function fail(error: unknown): void {
-  failure = error instanceof CallError ? error.info : { code: 0, kind: "panel", message: error instanceof Error ? error.message : String(error), retryable: false };
+  failure =
+    error instanceof CallError
+      ? error.info
+      : { code: 0, kind: "panel", message: error instanceof Error ? error.message : String(error), retryable: false };
   draw();
 }
 
@@ -362,7 +438,17 @@ let shownApproval: ApprovalCard | undefined;
 
 function drawState(isList: boolean): void {
   const retry = store?.retry;
-  const key = JSON.stringify([isList, daemon, failure, store?.error, retry?.at, retry && secondsUntil(retry.at), store?.info.id, sending !== undefined, draft.length > 0 && draft[0]?.id]);
+  const key = JSON.stringify([
+    isList,
+    daemon,
+    failure,
+    store?.error,
+    retry?.at,
+    retry && secondsUntil(retry.at),
+    store?.info.id,
+    sending !== undefined,
+    draft.length > 0 && draft[0]?.id,
+  ]);
   if (retry) setTimeout(draw, 250);
   if (key === shownState) return;
   shownState = key;
@@ -372,9 +458,26 @@ function drawState(isList: boolean): void {
 function stateCards(isList: boolean): HTMLElement[] {
   if (daemon.kind === "failed") {
     const install = daemon.canInstall ? [host("Install", "oh.install", "primary")] : [];
-    return [problem({ message: daemon.message, hint: daemon.details }, [...install, host("Try again", "oh.restart"), host("Settings", "oh.settings"), host("Log", "oh.log")])];
+    return [
+      problem({ message: daemon.message, hint: daemon.details }, [
+        ...install,
+        host("Try again", "oh.restart"),
+        host("Settings", "oh.settings"),
+        host("Log", "oh.log"),
+      ]),
+    ];
   }
-  const failed = failure ? [problem(failure, [...remedies(failure, store ? undefined : useDemo), button("Dismiss", () => { failure = undefined; draw(); })])] : [];
+  const failed = failure
+    ? [
+        problem(failure, [
+          ...remedies(failure, store ? undefined : useDemo),
+          button("Dismiss", () => {
+            failure = undefined;
+            draw();
+          }),
+        ]),
+      ]
+    : [];
   if (isList) return failed;
   const cards: HTMLElement[] = [];
   const hasModel = draft.length === 0 || draft[0]?.id === "model";
@@ -408,7 +511,11 @@ function drawApproval(): void {
 
 function questionOf(asked: Approval | InputRequest): HTMLElement {
   if ("prompt" in asked) return questionCard(asked);
-  shownApproval = approvalCard(asked, { folders: store?.info.folders ?? [], by: store?.askedBy(asked), onLeaveOut: (hunks) => leaveOut(asked.id, hunks) });
+  shownApproval = approvalCard(asked, {
+    folders: store?.info.folders ?? [],
+    by: store?.askedBy(asked),
+    onLeaveOut: (hunks) => leaveOut(asked.id, hunks),
+  });
   shownApproval.leaveOut(memory.leftOut?.[asked.id] ?? []);
   return shownApproval.element;
 }

@@ -34,7 +34,10 @@ function draw(element: HTMLElement, text: string): void {
   const nSame = from < 0 ? tokens.length : from;
   while (element.childNodes.length > nSame) element.lastChild?.remove();
   element.append(...tokens.slice(nSame).map(block));
-  sources.set(element, tokens.map(({ raw }) => raw));
+  sources.set(
+    element,
+    tokens.map(({ raw }) => raw),
+  );
 }
 
 /** Checkbox tokens are skipped: the list draws the box of a task. */
@@ -111,12 +114,18 @@ function link(href: string, ...children: (Node | string)[]): HTMLElement {
 /** `info` is the language; some models write the file's name or the like behind it. */
 function codeBlock(text: string, info = ""): HTMLElement {
   const language = info.split(/[\s{,]/, 1)[0] ?? "";
-  return h("div.code-block", {},
-    h("div.code-head", {},
+  return h(
+    "div.code-block",
+    {},
+    h(
+      "div.code-head",
+      {},
       h("span", {}, language),
       copyButton(text),
-      h("button.quiet", { title: "Insert at the cursor", onclick: () => run("host/insert", { text }) }, "Insert")),
-    h("pre", { tabindex: 0, role: "group", "aria-label": `${language} code`.trim() }, h("code", {}, text)));
+      h("button.quiet", { title: "Insert at the cursor", onclick: () => run("host/insert", { text }) }, "Insert"),
+    ),
+    h("pre", { tabindex: 0, role: "group", "aria-label": `${language} code`.trim() }, h("code", {}, text)),
+  );
 }
 
 function copyButton(text: string): HTMLElement {
@@ -136,13 +145,22 @@ function list(token: Tokens.List): HTMLElement {
     const mark = item.task ? `${item.checked ? "☑" : "☐"} ` : "";
     return h(item.task ? "li.task" : "li", {}, mark, ...item.tokens.filter(isShown).map(block));
   });
-  return token.ordered ? h("ol", { dir: "auto", start: Number(token.start) || 1 }, ...items) : h("ul", { dir: "auto" }, ...items);
+  return token.ordered
+    ? h("ol", { dir: "auto", start: Number(token.start) || 1 }, ...items)
+    : h("ul", { dir: "auto" }, ...items);
 }
 
 function table(token: Tokens.Table): HTMLElement {
   const align = (cell: Tokens.TableCell) => ({ "data-align": cell.align ?? undefined });
-  const head = h("tr", {}, ...token.header.map((cell) => h("th", { scope: "col", ...align(cell) }, ...inline(cell.tokens))));
+  const head = h(
+    "tr",
+    {},
+    ...token.header.map((cell) => h("th", { scope: "col", ...align(cell) }, ...inline(cell.tokens))),
+  );
   const rows = token.rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", align(cell), ...inline(cell.tokens)))));
-  return h("div.table", { tabindex: 0, role: "group", "aria-label": "table" },
-    h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)));
+  return h(
+    "div.table",
+    { tabindex: 0, role: "group", "aria-label": "table" },
+    h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)),
+  );
 }

@@ -13,8 +13,17 @@ export class Meter {
   private readonly words = h("span.spent");
   private readonly fill = h("span.fill");
   private readonly bar = h("span.meter", {}, this.fill);
-  private readonly button = h("button.quiet.usage", { "aria-expanded": "false", "aria-controls": "usage", title: "What this conversation took", onclick: () => this.toggle() },
-    this.bar, this.words);
+  private readonly button = h(
+    "button.quiet.usage",
+    {
+      "aria-expanded": "false",
+      "aria-controls": "usage",
+      title: "What this conversation took",
+      onclick: () => this.toggle(),
+    },
+    this.bar,
+    this.words,
+  );
   private readonly rows = h("dl");
   private readonly condense: HTMLButtonElement;
   private readonly details: HTMLElement;
@@ -23,9 +32,21 @@ export class Meter {
   private more: string[][] = [];
 
   /** `onCondense` replaces earlier steps with a summary. */
-  constructor(onCondense: () => void, private readonly onError: (error: unknown) => void) {
-    this.condense = h("button.secondary", { title: "The model goes on with a summary of what came before", onclick: () => this.close(onCondense) }, "Summarize now");
-    this.details = h("div.usage-details", { id: "usage", role: "group", "aria-label": "What this conversation took", hidden: true }, this.rows, this.condense);
+  constructor(
+    onCondense: () => void,
+    private readonly onError: (error: unknown) => void,
+  ) {
+    this.condense = h(
+      "button.secondary",
+      { title: "The model goes on with a summary of what came before", onclick: () => this.close(onCondense) },
+      "Summarize now",
+    );
+    this.details = h(
+      "div.usage-details",
+      { id: "usage", role: "group", "aria-label": "What this conversation took", hidden: true },
+      this.rows,
+      this.condense,
+    );
     this.element = h("div.usage-box", {}, this.details, this.button);
     this.element.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
     this.element.addEventListener("focusout", ({ relatedTarget }) => {
@@ -62,7 +83,10 @@ export class Meter {
     const since = new Date().toISOString().slice(0, 10);
     const [own, today] = await Promise.all([call("usage/read", { conversationId }), call("usage/read", { since })]);
     const models = own.byModel.length > 1 ? own.byModel : [];
-    this.more = [...models.map(({ model, usage }) => [model.split("/").at(-1) ?? model, spent(usage)]), ["All today", spent(today.usage)]];
+    this.more = [
+      ...models.map(({ model, usage }) => [model.split("/").at(-1) ?? model, spent(usage)]),
+      ["All today", spent(today.usage)],
+    ];
     if (this.info?.id === conversationId) this.drawDetails();
   }
 
@@ -75,7 +99,12 @@ export class Meter {
   private drawDetails(): void {
     const { usage, context } = this.info ?? {};
     if (!usage) return;
-    const rows = [...contextRow(context), ...usageRows(usage), ...(usage.cost ? [["Cost", formatCost(usage) || "none"]] : []), ...this.more];
+    const rows = [
+      ...contextRow(context),
+      ...usageRows(usage),
+      ...(usage.cost ? [["Cost", formatCost(usage) || "none"]] : []),
+      ...this.more,
+    ];
     this.rows.replaceChildren(...rows.flatMap(([name = "", value = ""]) => [h("dt", {}, name), h("dd", {}, value)]));
   }
 }

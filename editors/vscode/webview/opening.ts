@@ -24,8 +24,15 @@ export async function openStore(conversationId: string, onOpened: (store: Store)
 
 /** Reads the last error or retry, which is an event, not an item: why the conversation rests, or its turn waits. */
 async function readTrouble(into: Store): Promise<void> {
-  const { lastSeq, info: { id: conversationId, status } } = into;
-  const types = ["turn.started", "turn.resumed", ...(status === "running" ? ["retry.scheduled", "item.started"] : ["error.raised"])];
+  const {
+    lastSeq,
+    info: { id: conversationId, status },
+  } = into;
+  const types = [
+    "turn.started",
+    "turn.resumed",
+    ...(status === "running" ? ["retry.scheduled", "item.started"] : ["error.raised"]),
+  ];
   const params = { conversationId, beforeSeq: lastSeq + 1, types, limit: LAST_EVENTS };
   const last = (await call("conversation/events", params)).events.at(-1);
   // Events that arrived meanwhile are newer.

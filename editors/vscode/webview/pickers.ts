@@ -5,15 +5,30 @@ import { CHOICES, type Choice, type Option } from "../src/protocol";
 import { h } from "./dom";
 import { call } from "./host";
 
-const MODE: Option = { id: "mode", name: "Mode", category: "mode", type: "select", value: "ask", choices: CHOICES.mode };
+const MODE: Option = {
+  id: "mode",
+  name: "Mode",
+  category: "mode",
+  type: "select",
+  value: "ask",
+  choices: CHOICES.mode,
+};
 const APPROVAL: Option = {
-  id: "approval", name: "Approval", category: "approval", type: "select", value: "askRisky", choices: CHOICES.approval,
+  id: "approval",
+  name: "Approval",
+  category: "approval",
+  type: "select",
+  value: "askRisky",
+  choices: CHOICES.approval,
 };
 
 /** Returns the options for a conversation that has not started. If there is no model, its picker is left out.
  * Choices that the user makes while they load are respected. */
 export async function draftOptions(memoryNow: () => PanelMemory): Promise<Option[]> {
-  const [{ models, default: standard }, { value }] = await Promise.all([call("model/list", {}), call("config/read", {})]);
+  const [{ models, default: standard }, { value }] = await Promise.all([
+    call("model/list", {}),
+    call("config/read", {}),
+  ]);
   const memory = memoryNow();
   const chosen = (option: Option, setting: unknown): Option => ({
     ...option,
@@ -30,8 +45,11 @@ export function picker(option: Option, onPick: (value: string) => void): HTMLEle
   const known = option.choices.some((choice) => choice.value === option.value);
   const choices = known ? option.choices : [{ value: option.value, label: option.value }, ...option.choices];
   const shown = option.category === "model" ? withoutProvider(choices) : choices;
-  const select = h("select.picker", { "aria-label": option.name, title: `${option.name}: ${option.value}`, "data-option": option.id },
-    ...shown.map(({ value, label }) => h("option", { value, selected: value === option.value }, label)));
+  const select = h(
+    "select.picker",
+    { "aria-label": option.name, title: `${option.name}: ${option.value}`, "data-option": option.id },
+    ...shown.map(({ value, label }) => h("option", { value, selected: value === option.value }, label)),
+  );
   select.addEventListener("change", () => onPick(select.value));
   return select;
 }

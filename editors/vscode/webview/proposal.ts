@@ -9,7 +9,10 @@ import { run } from "./host";
 
 const KINDS = { "-": "span.del", "+": "span.add", " ": "span.same", "": "span.same" } as const;
 
-export interface ProposalView { element: HTMLElement; show: (leftOut: LeftOut) => void }
+export interface ProposalView {
+  element: HTMLElement;
+  show: (leftOut: LeftOut) => void;
+}
 
 /** `onChoose` gets the index of the hunk to leave out, or to include again. */
 export function proposalView(approvalId: string, proposal: Proposal, onChoose: (hunk: number) => void): ProposalView {
@@ -22,7 +25,13 @@ export function proposalView(approvalId: string, proposal: Proposal, onChoose: (
     parts.push(...mine);
     const open = () => tell("host/openProposal", change);
     // A file without hunks, such as one that moves, is decided with the rest of the edit.
-    return mine.length > 0 ? fileDiff(change, open, mine.map(({ element }) => element)) : fileDiff(change, open);
+    return mine.length > 0
+      ? fileDiff(
+          change,
+          open,
+          mine.map(({ element }) => element),
+        )
+      : fileDiff(change, open);
   });
   const show = (chosen: LeftOut) => {
     leftOut = chosen;
@@ -37,7 +46,12 @@ export function proposalView(approvalId: string, proposal: Proposal, onChoose: (
   return { element: h("div.proposal", {}, ...files), show };
 }
 
-interface Part { hunk: number; title: string; element: HTMLElement; toggle: HTMLElement }
+interface Part {
+  hunk: number;
+  title: string;
+  element: HTMLElement;
+  toggle: HTMLElement;
+}
 
 function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: number) => void): Part[] {
   const rows = rowsOf(change, hunks);
@@ -46,12 +60,19 @@ function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: numbe
     const title = `change ${hunk + 1} of ${hunks.length} in ${fileName(change.uri)}`;
     const toggle = h("button.quiet", { onclick: () => onChoose(hunk) });
     const lines = around(rows, hunk);
-    const element = h("div.one-hunk", { role: "group", "aria-label": title },
+    const element = h(
+      "div.one-hunk",
+      { role: "group", "aria-label": title },
       h("div.hunk-head", {}, h("span", {}, `Line ${each.oldStart + 1}`, h("span.out", {}, ", left out")), toggle),
       // A diff that was truncated for its size does not have these lines.
       lines.length > 0
-        ? h("pre.rows", { tabindex: 0, role: "group", "aria-label": title }, ...lines.map(({ line, sign }) => h(KINDS[sign], {}, `${line}\n`)))
-        : h("p.note", {}, `${formatCount(each.newLines, "line")} instead of ${each.oldLines}; too long to be shown`));
+        ? h(
+            "pre.rows",
+            { tabindex: 0, role: "group", "aria-label": title },
+            ...lines.map(({ line, sign }) => h(KINDS[sign], {}, `${line}\n`)),
+          )
+        : h("p.note", {}, `${formatCount(each.newLines, "line")} instead of ${each.oldLines}; too long to be shown`),
+    );
     return [{ hunk, title, element, toggle }];
   });
 }

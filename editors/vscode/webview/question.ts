@@ -11,9 +11,13 @@ export function questionCard(input: InputRequest): HTMLElement {
   const respond = (action: "accept" | "decline", content?: string) =>
     run("input/respond", { inputId: id, action, ...(content !== undefined && { content }) });
   const field = h("textarea.answer", {
-    rows: 1, "aria-label": "Your answer", placeholder: choices.length > 0 ? "Another answer" : "Your answer",
+    rows: 1,
+    "aria-label": "Your answer",
+    placeholder: choices.length > 0 ? "Another answer" : "Your answer",
   });
-  const buttons = choices.map((choice) => h("button.secondary.choice", { disabled: true, onclick: () => respond("accept", choice) }, choice));
+  const buttons = choices.map((choice) =>
+    h("button.secondary.choice", { disabled: true, onclick: () => respond("accept", choice) }, choice),
+  );
   // A click meant for something else must not answer a question that has just appeared.
   setTimeout(() => {
     for (const button of buttons) button.disabled = false;
@@ -27,11 +31,22 @@ export function questionCard(input: InputRequest): HTMLElement {
     event.preventDefault();
     submit();
   });
-  return h("section.approval.question", { role: "group", "aria-label": "Question of the agent", "data-id": id },
+  return h(
+    "section.approval.question",
+    { role: "group", "aria-label": "Question of the agent", "data-id": id },
     h("div.approval-head", {}, icon("bubble"), h("h2", {}, "The agent asks")),
     markdown(prompt),
     choices.length > 0 && h("div.choices", {}, ...buttons),
-    h("form.answer-form", { onsubmit: submit }, field,
+    h(
+      "form.answer-form",
+      { onsubmit: submit },
+      field,
       h("button.primary", { type: "submit" }, "Answer"),
-      h("button.secondary", { type: "button", title: "The agent goes on without an answer", onclick: () => respond("decline") }, "Skip")));
+      h(
+        "button.secondary",
+        { type: "button", title: "The agent goes on without an answer", onclick: () => respond("decline") },
+        "Skip",
+      ),
+    ),
+  );
 }

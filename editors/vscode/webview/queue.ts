@@ -28,12 +28,19 @@ export class QueueBox {
     const act = (op: "remove" | "sendNow") => () => run("conversation/queue", { conversationId, op, messageId });
     const button = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${text}`, onclick }, icon(name));
-    const item: HTMLElement = h("li", {},
-      h("span.when", { title: isNext ? "Starts a turn of its own after this one" : "Reaches the agent before its next step" }, isNext ? "Next" : "Soon"),
+    const item: HTMLElement = h(
+      "li",
+      {},
+      h(
+        "span.when",
+        { title: isNext ? "Starts a turn of its own after this one" : "Reaches the agent before its next step" },
+        isNext ? "Next" : "Soon",
+      ),
       h("span.queued", { title: text }, text),
       button("pencil", "Edit", () => this.edit(item, conversationId, message)),
       isNext && button("send", "Send now", act("sendNow")),
-      button("cross", "Remove", act("remove")));
+      button("cross", "Remove", act("remove")),
+    );
     return item;
   }
 
@@ -45,8 +52,14 @@ export class QueueBox {
       this.shown = "";
       const others = content.filter((each) => each.type !== "text");
       const changed: Part[] = [...(text === "" ? [] : [{ type: "text" as const, text }]), ...others];
-      const params = { conversationId, messageId, ...(isSaved && changed.length > 0 ? { op: "edit" as const, content: changed } : { op: "list" as const }) };
-      call("conversation/queue", params).then(({ queue }) => this.draw(conversationId, queue)).catch(this.onError);
+      const params = {
+        conversationId,
+        messageId,
+        ...(isSaved && changed.length > 0 ? { op: "edit" as const, content: changed } : { op: "list" as const }),
+      };
+      call("conversation/queue", params)
+        .then(({ queue }) => this.draw(conversationId, queue))
+        .catch(this.onError);
     };
     field.addEventListener("keydown", (event) => {
       if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;

@@ -33,7 +33,9 @@ export class Review {
     }
     const { files } = await call("changes/list", { conversationId });
     const open = files.filter(({ uri, state }) => this.expanded.has(uri) && isWaiting(state));
-    const diffs = await Promise.all(open.map(async ({ uri }) => [uri, await call("changes/diff", { conversationId, uri })] as const));
+    const diffs = await Promise.all(
+      open.map(async ({ uri }) => [uri, await call("changes/diff", { conversationId, uri })] as const),
+    );
     if (load !== this.nLoads) return;
     this.diffs = new Map(diffs);
     store.setReviews(files);
@@ -44,16 +46,30 @@ export class Review {
     const changes = item.files;
     const pending = changes.filter(({ uri }) => this.isPendingHere(item, store, uri));
     const words = `${formatCount(changes.length, "file")} changed`;
-    const all = (decision: Decision) => this.settle(store, decision, pending.map(({ uri }) => uri));
+    const all = (decision: Decision) =>
+      this.settle(
+        store,
+        decision,
+        pending.map(({ uri }) => uri),
+      );
     const open = () => run("host/openTurn", { conversationId: store.info.id, changes });
-    return h("section.changes", { "aria-label": words },
-      h("div.changes-head", {},
+    return h(
+      "section.changes",
+      { "aria-label": words },
+      h(
+        "div.changes-head",
+        {},
         h("span.changes-title", {}, words, counts(sum(changes, "added"), sum(changes, "removed"))),
-        h("span.changes-actions", {},
+        h(
+          "span.changes-actions",
+          {},
           h("button.quiet", { title: "All changes of this turn in one diff", onclick: open }, "Review"),
           pending.length > 1 && h("button.quiet", { onclick: () => all("accept") }, "Accept all"),
-          pending.length > 1 && h("button.quiet", { onclick: () => all("revert") }, "Revert all"))),
-      h("ul.files", {}, ...changes.map((change) => this.file(item, store, change))));
+          pending.length > 1 && h("button.quiet", { onclick: () => all("revert") }, "Revert all"),
+        ),
+      ),
+      h("ul.files", {}, ...changes.map((change) => this.file(item, store, change))),
+    );
   }
 
   private file(item: ChangesItem, store: Store, change: FileChange): HTMLElement {
@@ -62,37 +78,67 @@ export class Review {
     const isOpen = isPending && this.expanded.has(uri);
     const conflict = isPending ? this.conflicts.get(uri) : undefined;
     const name = fileName(uri);
-    const label = [icon("chevron"), h("span.name", {}, name), h("span.parent", {}, fileParent(uri, store.info.folders))];
+    const label = [
+      icon("chevron"),
+      h("span.name", {}, name),
+      h("span.parent", {}, fileParent(uri, store.info.folders)),
+    ];
     const toggle = () => void this.toggle(store, uri).catch(this.onError);
-    return h("li.file", { "data-uri": uri, "data-state": isPending ? "pending" : this.word(item, store, uri) },
-      h("div.file-row", {},
+    return h(
+      "li.file",
+      { "data-uri": uri, "data-state": isPending ? "pending" : this.word(item, store, uri) },
+      h(
+        "div.file-row",
+        {},
         isPending
           ? h("button.disclose", { "aria-expanded": String(isOpen), title: uri, onclick: toggle }, ...label)
-          : h("button.disclose.settled", { title: uri, onclick: () => run("host/openFile", { uri }) }, ...label.slice(1)),
+          : h(
+              "button.disclose.settled",
+              { title: uri, onclick: () => run("host/openFile", { uri }) },
+              ...label.slice(1),
+            ),
         counts(change.added, change.removed),
         isPending
           ? h("span.pair", {}, ...this.pair(name, (decision) => this.settle(store, decision, [uri])))
-          : h("span.state-word", {}, this.word(item, store, uri))),
+          : h("span.state-word", {}, this.word(item, store, uri)),
+      ),
       conflict !== undefined && h("p.conflict", { role: "alert" }, icon("hand"), ` ${conflict}`),
-      isOpen && this.hunks(store, uri));
+      isOpen && this.hunks(store, uri),
+    );
   }
 
   private hunks(store: Store, uri: string): HTMLElement {
     const diff = this.diffs.get(uri);
     if (!diff) return h("div.hunks", {}, h("p.note", {}, "Loading"));
     const name = fileName(uri);
-    return h("div.hunks", {}, ...diff.hunks.map((hunk, i) => {
-      const title = `change ${i + 1} of ${diff.hunks.length} in ${name}`;
-      const settle = (decision: Decision) => this.settle(store, decision, [], [{ ...hunk, uri }]);
-      return h("div.one-hunk", { role: "group", "aria-label": title },
-        h("div.hunk-head", {}, h("span", {}, `Line ${hunk.newStart + 1}`), h("span.pair", {}, ...this.pair(title, settle))),
-        h("pre.rows", { tabindex: 0, role: "group", "aria-label": title }, ...hunkRows(diff, hunk)));
-    }));
+    return h(
+      "div.hunks",
+      {},
+      ...diff.hunks.map((hunk, i) => {
+        const title = `change ${i + 1} of ${diff.hunks.length} in ${name}`;
+        const settle = (decision: Decision) => this.settle(store, decision, [], [{ ...hunk, uri }]);
+        return h(
+          "div.one-hunk",
+          { role: "group", "aria-label": title },
+          h(
+            "div.hunk-head",
+            {},
+            h("span", {}, `Line ${hunk.newStart + 1}`),
+            h("span.pair", {}, ...this.pair(title, settle)),
+          ),
+          h("pre.rows", { tabindex: 0, role: "group", "aria-label": title }, ...hunkRows(diff, hunk)),
+        );
+      }),
+    );
   }
 
   private pair(of: string, act: (decision: Decision) => void): HTMLElement[] {
     const button = (decision: Decision, label: string, name: "check" | "undo") =>
-      h(`button.quiet.${decision}`, { title: `${label} ${of}`, "aria-label": `${label} ${of}`, onclick: () => act(decision) }, icon(name));
+      h(
+        `button.quiet.${decision}`,
+        { title: `${label} ${of}`, "aria-label": `${label} ${of}`, onclick: () => act(decision) },
+        icon(name),
+      );
     return [button("accept", "Accept", "check"), button("revert", "Revert", "undo")];
   }
 

@@ -1,16 +1,44 @@
 /** The state that one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
 
 import type {
-  Approval, ConversationInfo, DeltaParams, ErrorInfo, EventParams, FileChange, InputRequest, Item, ItemUpdated, LogRecord, MessageEdited, Notice, OpenResult, Option,
-  QueuedMessage, ReviewedFile, SubagentItem, Turn, Usage,
+  Approval,
+  ConversationInfo,
+  DeltaParams,
+  ErrorInfo,
+  EventParams,
+  FileChange,
+  InputRequest,
+  Item,
+  ItemUpdated,
+  LogRecord,
+  MessageEdited,
+  Notice,
+  OpenResult,
+  Option,
+  QueuedMessage,
+  ReviewedFile,
+  SubagentItem,
+  Turn,
+  Usage,
 } from "../src/protocol";
 
 import { ENDING, ending } from "./endings";
 
 /** The files that a turn changed, shown when the turn rests. */
-export interface ChangesItem { kind: "changes"; id: string; turnId: string; files: readonly FileChange[] }
+export interface ChangesItem {
+  kind: "changes";
+  id: string;
+  turnId: string;
+  files: readonly FileChange[];
+}
 export type Shown = Item | ChangesItem;
-export interface Retry { attempt: number; maxAttempts: number; at: number; error: ErrorInfo; model?: string }
+export interface Retry {
+  attempt: number;
+  maxAttempts: number;
+  at: number;
+  error: ErrorInfo;
+  model?: string;
+}
 
 export class Store {
   info: ConversationInfo;
@@ -44,7 +72,8 @@ export class Store {
     for (const each of opened.pending) this.pending.set(each.id, each);
     for (const each of opened.queue) this.queue.set(each.messageId, each);
     const title = "The log of this conversation";
-    for (const [n, description] of opened.repaired.entries()) this.notice(`notice-log-${n}`, { severity: "warning", title, description });
+    for (const [n, description] of opened.repaired.entries())
+      this.notice(`notice-log-${n}`, { severity: "warning", title, description });
   }
 
   get isBusy(): boolean {
@@ -124,7 +153,9 @@ export class Store {
 
   /** Puts each turn's end behind its last item. A message taken in at the moment of the end begins the next turn. */
   private placeEnds(): void {
-    const items = [...this.items.values()].filter((item): item is Item => item.kind !== "changes" && !item.id.startsWith(ENDING));
+    const items = [...this.items.values()].filter(
+      (item): item is Item => item.kind !== "changes" && !item.id.startsWith(ENDING),
+    );
     const ends = [...this.turnEnds];
     this.items.clear();
     let [time, next] = [0, 0];
@@ -148,7 +179,10 @@ export class Store {
   /** The items at the end of a turn: why it ended, if that must be said, and what it changed. */
   private endItems(turnId: string): Shown[] {
     const [why, files] = [ending(this.ended.get(turnId), this.items), this.turnFiles.get(turnId)];
-    return [...(why ? [why] : []), ...(files ? [{ kind: "changes" as const, id: `changes-${turnId}`, turnId, files }] : [])];
+    return [
+      ...(why ? [why] : []),
+      ...(files ? [{ kind: "changes" as const, id: `changes-${turnId}`, turnId, files }] : []),
+    ];
   }
 
   /** Shows the end of a turn while it rests, and removes it when the turn goes on. */
@@ -184,7 +218,8 @@ export class Store {
   onRecord(record: LogRecord & { epoch?: string }): boolean {
     if (record.seq <= this.lastSeq) return true;
     if (record.event.type === "conversation.rolledBack") return false;
-    if (record.seq > this.lastSeq + 1 || (record.epoch && this.info.epoch && record.epoch !== this.info.epoch)) return false;
+    if (record.seq > this.lastSeq + 1 || (record.epoch && this.info.epoch && record.epoch !== this.info.epoch))
+      return false;
     this.lastSeq = record.seq;
     this.apply(record);
     return true;
@@ -241,7 +276,8 @@ export class Store {
       case "usage.updated":
         if (seq > this.info.lastSeq) this.info = { ...this.info, usage: sum(this.info.usage, event.usage) };
         // Model calls outside the steps say nothing about the context of the next step.
-        if (event.purpose === undefined) this.info = { ...this.info, context: context(event.contextUsed, event.contextSize) };
+        if (event.purpose === undefined)
+          this.info = { ...this.info, context: context(event.contextUsed, event.contextSize) };
         return;
       case "retry.scheduled":
         this.retry = { ...event, at: Date.parse(ts) + event.delayMs };
@@ -291,7 +327,8 @@ export class Store {
   private endThought({ id, kind }: Item, ts: string): void {
     const thought = this.thinking !== undefined && this.items.get(this.thinking);
     this.thinking = kind === "reasoning" ? id : undefined;
-    if (thought && thought.kind === "reasoning" && thought.status === "running") this.set({ ...thought, status: "completed", endedAt: ts });
+    if (thought && thought.kind === "reasoning" && thought.status === "running")
+      this.set({ ...thought, status: "completed", endedAt: ts });
   }
 
   /** The sub-agent that asks, or undefined when the conversation itself does. */
@@ -301,7 +338,9 @@ export class Store {
   }
 
   private subagent(conversationId: string): SubagentItem | undefined {
-    return [...this.items.values()].find((item): item is SubagentItem => item.kind === "subagent" && item.conversationId === conversationId);
+    return [...this.items.values()].find(
+      (item): item is SubagentItem => item.kind === "subagent" && item.conversationId === conversationId,
+    );
   }
 
   /** Shows a sub-agent's approvals in this conversation, and its current action on its card. */

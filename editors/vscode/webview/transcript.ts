@@ -51,7 +51,11 @@ export class Transcript {
   ) {
     this.earlier = h("button.quiet.earlier", { onclick: actions.earlier }, "Show earlier messages");
     this.page = h("div.page", {}, this.earlier, this.log, this.dots);
-    this.end = h("button.to-end", { title: "To the newest", "aria-label": "To the newest", hidden: true, onclick: () => this.toEnd() }, icon("down"));
+    this.end = h(
+      "button.to-end",
+      { title: "To the newest", "aria-label": "To the newest", hidden: true, onclick: () => this.toEnd() },
+      icon("down"),
+    );
     this.dots.hidden = true;
     this.element = h("main.scroller", {}, this.page, below, this.end);
     this.element.addEventListener("scroll", () => {
@@ -148,7 +152,8 @@ export class Transcript {
     if (!store) return;
     const earlier = this.earlierThanShown(store);
     const front = new DocumentFragment();
-    for (const id of store.takeChanged()) this.drawItem(id, store.items.get(id), store, earlier.has(id) ? front : this.log);
+    for (const id of store.takeChanged())
+      this.drawItem(id, store.items.get(id), store, earlier.has(id) ? front : this.log);
     this.log.prepend(front);
     // Not with `:has` in the style sheet, which is evaluated again with every item.
     this.page.hidden = this.elements.size === 0;
