@@ -108,6 +108,7 @@ class VSCode:
     async def open_file(self, name: str) -> None:
         await self._choose("Control+p", str(self.project / name), shown=name)
         await self.tab(name).wait_for()
+        await self._expect_editor_focused()
 
     async def another_window(self) -> VSCode:
         """Open the project as somebody else would: the windows share nothing but the files."""
@@ -247,6 +248,14 @@ class VSCode:
     async def focus_editor(self) -> None:
         """Focus the editor; keys go to the panel until the editor says that it has the focus."""
         await self.page.locator(".editor-instance .view-lines").first.click()
+        await self._expect_editor_focused()
+
+    async def _expect_editor_focused(self) -> None:
+        """Wait until the editor has the focus.
+
+        An editor takes the focus after its tab has appeared, also from what the test has focused
+        meanwhile: what is then typed into the panel would end up in the file.
+        """
         await self.page.locator(".editor-instance .monaco-editor.focused").first.wait_for()
 
     async def type_in_editor(self, text: str, *, at: str = "Control+End") -> None:
