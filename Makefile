@@ -88,10 +88,11 @@ bench: $(DEV) ## what is fast, in one run
 bench-vscode: $(DEV) editors ## how fast the panel is in a real VS Code
 	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/vscode .venv/bin/python benchmarks/vscode.py
 
-fix: $(DEV) $(LUA_FORMAT) ## format and repair what a machine can
+fix: $(DEV) $(MODULES) $(LUA_FORMAT) ## format and repair what a machine can
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 	node .ci/lua/format.mjs --fix editors/neovim
+	npm --prefix $(EXTENSION) run --silent fix
 
 schema: $(DEV) ## write docs/schema.json, the types of the editors and the tables of the documents
 	.venv/bin/python -m oh_schema

@@ -195,7 +195,7 @@ export class ConversationList {
   /** Replaces a row. The keyboard focus stays on its button; `isFocused` moves it to the first one. */
   private replace(old: HTMLElement, info: ConversationInfo, isFocused = false): void {
     const made = this.row(info);
-    const at = isFocused ? 0 : [...old.querySelectorAll("button")].findIndex((each) => each === document.activeElement);
+    const at = isFocused ? 0 : [...old.querySelectorAll("button")].findIndex((each) => each.matches(":focus"));
     old.replaceWith(made);
     made.querySelectorAll("button")[at]?.focus();
   }
