@@ -208,7 +208,6 @@ class Conversations:
     def _make(
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
     ) -> Live:
-        self.shared.mcp.begin()
         clock, masker = self.shared.clock, self.shared.masker
         conversation = Conversation(state, log, epoch=epoch, clock=clock, masker=masker)
         conversation.listeners.extend(self.shared.listeners)
@@ -222,7 +221,7 @@ class Conversations:
         with ExitStack() as on_failure:
             on_failure.callback(self.close, live.id)
             if at_work:
-                live.agent.start()
+                live.start()
             on_failure.pop_all()
         self._keep_summary(live)
         return live

@@ -87,6 +87,11 @@ class Live:
         )
         return Agent(self.conversation, runtime)
 
+    def start(self) -> None:
+        """Start the worker and the user's MCP servers; see `Agent.start`."""
+        self._shared.mcp.begin()
+        self.agent.start()
+
     def _model_finder(self) -> Callable[[str], Model]:
         find, log = self._shared.model_for, self.conversation.log
         if not (self._settings.log_completions and isinstance(log, LogFile)):

@@ -28,7 +28,7 @@ from oh_daemon.mcp_servers.server import RunOnLoop, Server
 
 
 class McpServers:
-    """The servers that the settings name, brought up to date whenever a conversation opens."""
+    """The servers that the settings name, brought up to date whenever an agent starts."""
 
     def __init__(
         self,

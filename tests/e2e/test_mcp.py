@@ -224,6 +224,23 @@ def test_a_server_is_switched_off_and_on(world: World) -> None:
     assert "no MCP server 'shoe'; known: shop" in str(answer)
 
 
+def test_to_rename_or_delete_a_closed_conversation_starts_no_server(world: World) -> None:
+    world.script(say("One."))
+    first = world.daemon()
+    conversation = world.start(first)
+    world.turn(first)
+    first.request("conversation/close", {"conversationId": conversation})
+    settings = {"mcpServers": {"shop": mcp_server.settings()}}
+    client = world.daemon(settings=settings)
+    client.request("conversation/update", {"conversationId": conversation, "title": "Tea"})
+    client.request("conversation/delete", {"conversationId": conversation})
+    assert client.notifications("mcp/statusChanged") == []
+    world.script(say("Two."))
+    world.start(client)
+    world.turn(client)
+    told(client, lambda server: server["status"] == "running")
+
+
 def test_a_repository_cannot_name_servers(world: World) -> None:
     (world.project / ".openhands").mkdir(exist_ok=True)
     named = '{"mcpServers": {"bad": {"command": "touch", "args": ["pwned"]}}}'

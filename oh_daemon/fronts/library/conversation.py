@@ -156,7 +156,7 @@ class Conversation:
 
     def start_thread(self) -> None:
         """Start the agent's thread; messages sent earlier wait for this. Later calls do nothing."""
-        self._live.agent.start()
+        self._live.start()
 
     def send_message(
         self,
