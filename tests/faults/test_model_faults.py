@@ -23,7 +23,7 @@ from fake_llm import (
     slow,
     stream_parts,
 )
-from model_calls import KEY, ask
+from model_calls import KEY, ask, complete, settings_for
 from raw_client import WITHIN_S
 
 from oh_daemon.contract.errors import (
@@ -36,6 +36,7 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import ModelDelta
+from oh_daemon.model.client import LiteLLM
 from oh_daemon.model.failures import Failure, explain
 
 
@@ -129,9 +130,10 @@ def test_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool, stride: int):
     cuts = range(0, n_before_end, stride)
     lengths = iter(cuts)
     with FakeLLM(lambda _: cut(raw(body), next(lengths), clean=is_clean)) as fake:
+        model = LiteLLM(settings_for(fake, max_attempts=1))
         for _ in cuts:
             with pytest.raises(NetworkError) as caught:
-                ask(fake)
+                complete(model)
             assert caught.value.retryable
 
 
