@@ -7,7 +7,7 @@ import re
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -340,19 +340,22 @@ def test_options_beat_the_settings_file_and_the_environment(world: World) -> Non
     assert "Be kind." in str(world.llm.requests[0].body["messages"][0])
 
 
-def on_terminal(world: World, *args: str, typed: bytes) -> tuple[int, str]:
-    """Run with a terminal as stdin and answer the first question; return exit code and output."""
+def on_terminal(world: World, *args: str, typed: Sequence[bytes]) -> tuple[int, str]:
+    """Run with a terminal as stdin and answer each question; return exit code and output.
+
+    With nothing typed, interrupt at the first question.
+    """
     ours, theirs = pty.openpty()
     process = begin(world, "run", "Do it", *args, stdin=theirs, start_new_session=True)
     os.close(theirs)
     assert process.stdout
     shown = ""
-    while "Your answer" not in shown:
-        piece = process.stdout.read(1)
-        assert piece, shown
-        shown += piece
-    if typed:
-        os.write(ours, typed)
+    for nth, answer in enumerate(typed or [b""], start=1):
+        while shown.count("Your answer") < nth:
+            piece = process.stdout.read(1)
+            assert piece, shown
+            shown += piece
+        os.write(ours, answer)
     ran = end(process, None if typed else signal.SIGINT)
     os.close(ours)
     return ran.code, shown + ran.out
@@ -363,50 +366,46 @@ def on_terminal(world: World, *args: str, typed: bytes) -> tuple[int, str]:
 )
 def test_on_a_terminal_it_asks_and_the_answer_counts(world: World, ask: str, command: str) -> None:
     world.script(call("terminal", command=command), say("Done."))
-    code, shown = on_terminal(world, "--ask", ask, typed=b"1\n")
+    code, shown = on_terminal(world, "--ask", ask, typed=[b"1\n"])
     assert code == 0
     assert f"? Run {command}" in shown
     assert "allowed" in shown
     assert "exit code 0" in shown
 
 
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        (b"2\n", "blue"),
-        (b" light green \n", "light green"),
-        (b"\n", "Skipped by the user"),
-        (b"\x04", "Skipped by the user"),
-    ],
-    ids=["a number", "words", "nothing", "Ctrl-D"],
-)
-def test_on_a_terminal_a_question_is_asked_there(world: World, typed: bytes, told: str) -> None:
-    world.script(call("ask", question="Which colour?", choices=["red", "blue"]), say("Done."))
-    code, shown = on_terminal(world, typed=typed)
+def test_on_a_terminal_a_question_is_asked_there(world: World) -> None:
+    typed = {"a number": b"2\n", "words": b" light green \n", "nothing": b"\n", "Ctrl-D": b"\x04"}
+    told = ["blue", "light green", "Skipped by the user", "Skipped by the user"]
+    asked = [call("ask", question=f"Which for {way}?", choices=["red", "blue"]) for way in typed]
+    world.script(*asked, say("Done."))
+    code, shown = on_terminal(world, typed=[*typed.values()])
     assert code == 0
-    assert "? Which colour?\n  1  red\n  2  blue\n" in shown
-    assert f"\n{told}" in shown.split("Your answer")[1]
-    [answer] = [m for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
-    assert str(answer["content"]).startswith(told)
-    log = run(world, "log", id_of(world)[:12])
-    assert "? Which colour?\n  1  red" in log.out
-    assert told in log.out
+    answers = [m for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    log = run(world, "log", id_of(world)[:12]).out
+    for text in (shown, log):
+        parts = re.split(r"\? Which for (.+)\?\n  1  red\n  2  blue\n", text)[1:]
+        assert parts[::2] == [*typed]
+        assert all(words in part for words, part in zip(told, parts[1::2], strict=True)), text
+    for words, answer in zip(told, answers, strict=True):
+        assert str(answer["content"]).startswith(words)
 
 
 def test_all_of_a_long_command_and_of_an_edit_is_shown_before_it_is_allowed(world: World) -> None:
     hidden = "echo " + "x" * 300 + "; touch made"
     world.script(call("terminal", command=hidden), say("Done."))
-    _, shown = on_terminal(world, typed=b"1\n")
+    _, shown = on_terminal(world, typed=[b"1\n"])
     assert "touch made" in shown.split("Your answer")[0].replace("\n", "")
     (world.project / "a.txt").write_text("one\n")
     change = {"command": "replace", "path": "a.txt", "old_text": "one", "new_text": "two"}
     world.script(call("edit", command="view", path="a.txt"), call("edit", **change), say("Done."))
-    _, shown = on_terminal(world, typed=b"1\n")
+    _, shown = on_terminal(world, typed=[b"1\n"])
     assert "  -one\n  +two\n" in shown.split("Your answer")[0]
 
 
-@pytest.mark.parametrize(("typed", "code"), [(b"\x04", 0), (b"", 130)], ids=["Ctrl-D", "Ctrl-C"])
-def test_a_question_can_be_refused_by_leaving_it(world: World, typed: bytes, code: int) -> None:
+@pytest.mark.parametrize(("typed", "code"), [([b"\x04"], 0), ([], 130)], ids=["Ctrl-D", "Ctrl-C"])
+def test_a_question_can_be_refused_by_leaving_it(
+    world: World, typed: list[bytes], code: int
+) -> None:
     world.script(call("terminal", command="touch made"), say("Done."))
     assert on_terminal(world, typed=typed)[0] == code
     assert not (world.project / "made").exists()
