@@ -80,11 +80,23 @@ def load_litellm() -> Any:
     module.num_retries = 0
     module.telemetry = False
     module.REPEATED_STREAMING_CHUNK_LIMIT = _NO_ENDLESS_LOOP_CHECK
+    # Otherwise the first answer loads a tokenizer (0.15 s, 38 MB) to price a text of no words.
+    module.disable_token_counter = True
+    module.main.encoding = _LateTokenizer()
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "openai", "aiohttp"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING)
         logger.handlers.clear()
     return module
+
+
+class _LateTokenizer:
+    """Stands for litellm's tokenizer, which each request passes along and very few use."""
+
+    def __getattr__(self, name: str) -> Any:
+        from litellm.litellm_core_utils import default_encoding  # noqa: PLC0415 - see load_litellm.
+
+        return getattr(default_encoding.encoding, name)
 
 
 class LiteLLM:

@@ -32,7 +32,7 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
-from oh_daemon.model.client import LiteLLM
+from oh_daemon.model.client import LiteLLM, load_litellm
 from oh_daemon.model.live_metadata import parse_models, read_live_metadata
 from oh_daemon.model.messages import prepare_messages
 
@@ -206,6 +206,16 @@ def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path:
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, check=False, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.split() == [str(packages / "litellm/__init__.py"), "None"], done.stderr
+
+
+def test_a_request_loads_no_tokenizer_and_what_needs_one_has_it(monkeypatch: pytest.MonkeyPatch):
+    module = "litellm.litellm_core_utils.default_encoding"
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with FakeLLM([with_usage(say("a"), None)]) as fake:
+        ask(fake)
+    assert module not in sys.modules
+    tokenizer = load_litellm().main.encoding
+    assert tokenizer.decode(tokenizer.encode("Two words")) == "Two words"
 
 
 def test_an_api_version_reaches_the_endpoint():
