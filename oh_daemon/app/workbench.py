@@ -38,7 +38,7 @@ from oh_daemon.workspace.checkpoints import Checkpoints
 from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.paths import Folders, paths_from_uris, real_path, shown
+from oh_daemon.workspace.paths import Folders, in_bare_repository, paths_from_uris, real_path, shown
 from oh_daemon.workspace.shell import Shells
 
 
@@ -93,7 +93,7 @@ class Workbench:
             self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
         terminal = TerminalTool(
             self.shells,
-            rate=lambda command, cwd: rate_command(command, folders.roots, cwd),
+            rate=lambda command, cwd: rate_command(command, folders.roots, cwd, in_bare_repository),
             put_blob_file=log.put_blob_file,
             secrets=LentSecrets(shared.masker, shared.lent),
             before_run=self._unsaved_note,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,9 +34,15 @@ class Rating(NamedTuple):
 
 
 def rate_command(
-    command: str, folders: Sequence[Path | str], cwd: Path | str | None = None
+    command: str,
+    folders: Sequence[Path | str],
+    cwd: Path | str | None = None,
+    hides_repository: Callable[[str], bool] = lambda _: True,
 ) -> Rating:
-    """Rate a command for bash that starts in `cwd`, by default the first folder. Never raises."""
+    """Rate a command for bash that starts in `cwd`, by default the first folder. Never raises.
+
+    `hides_repository` is that of `Ground`; without it no command of git is low.
+    """
     if len(command) > _MAX_CHARS:
         return Rating("high", (f"it has more than {_MAX_CHARS:,} characters",))
     hidden = next((char for char in command if char not in "\n\t" and _misleads(char)), None)
@@ -45,7 +51,7 @@ def rate_command(
     places = tuple(str(folder).rstrip("/") for folder in folders)
     start = str(cwd) if cwd is not None else next(iter(places), None)
     try:
-        findings = list(rate_code(command, Ground(places, start)))
+        findings = list(rate_code(command, Ground(places, start, hides_repository)))
     # A wrong rating lets a command run unasked: whatever goes wrong here must ask a person.
     except Exception as exc:  # noqa: BLE001
         return Rating("high", (f"rating it stopped with {type(exc).__name__}",))

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from oh_daemon.contract.items import Risk
+from oh_daemon.core.risk_git import GIT_OPTION
 from oh_daemon.core.risk_paths import UNKNOWN, Ground, Place, holds_secrets
 from oh_daemon.core.risk_programs import MEANINGS, VALUED, VALUED_WORD, bare_name, find_program
-from oh_daemon.core.risk_rules import find_effect
+from oh_daemon.core.risk_rules import find_effect, join_words
 from oh_daemon.core.risk_uses import find_inner, find_task, find_use, sounds_high
 
 
@@ -31,39 +32,39 @@ Use = Literal["read", "run", "write"]
 """What a program does with a path: it reads it, runs or follows what lies there, or changes it."""
 
 
-class Words(NamedTuple):
-    """A command without the wrappers seen so far. `rate_code` rates text that a shell runs."""
+class Around(NamedTuple):
+    """What a command stands in. `rate_code` rates text that a shell runs."""
 
-    words: Sequence[str]
     ground: Ground
     rate_code: Callable[[str, Ground], Iterator[Finding]]
     depth: int = 0
     """How many commands it stands in: each is looked at from its name to its end."""
 
-    def inner(self, words: Sequence[str]) -> Words:
-        return self._replace(words=words, depth=self.depth + 1)
+    def rate(self, words: Sequence[str]) -> Iterator[Finding]:
+        """Yield findings for a command that the one that stands here runs."""
+        return rate_words(words, self._replace(depth=self.depth + 1))
 
 
-def rate_words(command: Words) -> Iterator[Finding]:
+def rate_words(words: Sequence[str], around: Around) -> Iterator[Finding]:
     """Yield findings for all that a command, given as its words with the name first, does."""
-    if not command.words:
+    if not words:
         return
-    if command.depth > _MAX_DEPTH:
+    if around.depth > _MAX_DEPTH:
         yield Finding("high", "too many commands stand in each other", words=(UNKNOWN,))
         return
-    name, *args = command.words
+    name, *args = words
     yield Finding("low", "", words=(name, *args))
     program, kind = find_program(bare_name(name))
-    if re.search(r"[\0*?$`]|\[.|[^ -~]", name) or _SYNTAX.fullmatch(name):
+    if re.search(r"[\0*?$`]|\[.|[^ -~]|^[^/]* [^/]*$", name) or _SYNTAX.fullmatch(name):
         yield Finding("high", "which command runs is hidden")
     elif "/" in program:
-        yield from _rate_script(name, command.ground)
-        yield from rate_paths(args, command.ground, "write")
-        yield from _rate_tool(program, command._replace(words=args))
+        yield from _rate_script(name, around.ground)
+        yield from rate_paths(args, around.ground, "write")
+        yield from _rate_tool(program, args, around)
     elif args in _ASKS_ITSELF and program != "coproc" and kind != "wrap":
         yield Finding("low", f"{program} shows a version or help")
     else:
-        yield from _rate_program(program, kind, command._replace(words=args))
+        yield from _rate_program(program, kind, args, around)
 
 
 _MAX_DEPTH = 16
@@ -78,17 +79,18 @@ _SYNTAX = re.compile(
 """Words that name no program: where the grammar sees a command, bash reads something else."""
 
 
-def _rate_tool(path: str, command: Words) -> Iterator[Finding]:
+def _rate_tool(path: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
     """Rate what a known tool does that lies in the workspace, such as `.venv/bin/python -c`."""
     wrapper = {"gradlew": "gradle", "mvnw": "mvn"}
     base = path.rpartition("/")[2]
     program, kind = find_program(wrapper.get(base, base))
     if kind in ("run", "code", "shell", "wrap"):
-        yield from _rate_program(program, kind, command)
+        yield from _rate_program(program, kind, args, around)
 
 
-def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
-    args, ground = command.words, command.ground
+def _rate_program(
+    program: str, kind: str, args: Sequence[str], around: Around
+) -> Iterator[Finding]:
     inner = _operands(program, find_inner(program, args))
     own = args[: len(args) - len(inner)]
     effect, why = find_effect(program, own)
@@ -98,7 +100,7 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
     if kind in ("run", "code", "unknown") and (task := find_task(args)):
         yield Finding("high", f"{program} {task}")
     if kind in _NESTED:
-        yield from _NESTED[kind](program, command)
+        yield from _NESTED[kind](program, args, around)
         return
     risk, meaning = MEANINGS[kind]
     yield Finding(risk, f"{program} {meaning}", kind)
@@ -107,21 +109,22 @@ def _rate_program(program: str, kind: str, command: Words) -> Iterator[Finding]:
         yield from _rate_names(args, are_given=kind == "names")
         paths = args[:0]
     use = "write" if effect == "medium" else _TOUCHES.get(kind, "read")
-    yield from rate_paths(paths, ground, use)
-    yield from _rate_folders(program, kind, command._replace(words=paths))
+    yield from rate_paths(paths, around.ground, use)
+    yield from _rate_folders(program, kind, paths, around.ground)
     if len(inner) == 1 and " " in inner[0]:
-        yield from command.rate_code(inner[0], ground)
+        yield from around.rate_code(inner[0], around.ground)
     else:
-        yield from rate_words(command.inner(inner))
+        yield from around.rate(inner)
     texts = args if kind == "unknown" else [arg for arg in args if re.match(r"[A-Z_]+=", arg)]
-    yield from _rate_texts(texts if kind in ("run", "unknown") else (), command)
+    yield from _rate_texts(texts if kind in ("run", "unknown") else (), around)
     if kind == "unknown":
-        yield from _rate_guess(program, command)
+        yield from _rate_guess(program, args, around)
 
 
-def _rate_folders(program: str, kind: str, command: Words) -> Iterator[Finding]:
+def _rate_folders(
+    program: str, kind: str, paths: Sequence[str], ground: Ground
+) -> Iterator[Finding]:
     """Rate what a program does to all that is in the folders that it gets."""
-    paths, ground = command.words, command.ground
     if kind == "pattern" and program not in ("fd", "fdfind") and any(map(holds_secrets, paths)):
         yield Finding("high", f"{program} searches folders that hold secrets")
     if program == "rm" and any(ground.is_everything(path) for path in paths if path[:1] != "-"):
@@ -134,23 +137,22 @@ _TOUCHES: dict[str, Use] = {
 """What programs of a kind do with the paths that they get; the others read."""
 
 
-def _rate_texts(args: Sequence[str], command: Words) -> Iterator[Finding]:
+def _rate_texts(args: Sequence[str], around: Around) -> Iterator[Finding]:
     """Rate texts that a program may hand to a shell: `CC='sh -c id'`, or a whole argument."""
     for arg in args:
         text = re.sub(r"^[A-Z_]+=", "", arg)
         name, is_text, _ = text.partition(" ")
         if is_text and find_program(bare_name(name))[1] not in ("unknown", "text"):
-            yield from command.rate_code(text, command.ground)
+            yield from around.rate_code(text, around.ground)
 
 
-def _rate_guess(program: str, command: Words) -> Iterator[Finding]:
+def _rate_guess(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
     """Rate what a program that nobody knows may do, as its arguments sound, or run."""
-    args = command.words
     if sounds_high(args):
         yield Finding("high", f"{program} may send or destroy something, or run code")
     inner = (n for n, arg in enumerate(args) if arg != "." and find_program(arg)[1] != "unknown")
     guess = tuple(args[next(inner, len(args)) :])
-    for found in rate_words(command.inner(guess)):
+    for found in around.rate(guess):
         yield found._replace(words=()) if found.words == guess else found
 
 
@@ -184,37 +186,71 @@ def _without_pattern(program: str, args: Sequence[str]) -> Sequence[str]:
     return [*args[: len(args) - len(rest)], *rest[1:]]
 
 
-def _wrapped(program: str, command: Words) -> Iterator[Finding]:
-    words = list(_operands(program, command.words))
+def _wrapped(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
+    words = list(_operands(program, args))
+    options = args[: len(args) - len(words)]
+    if program == "env" and any(re.match(r"-\w*[iu]|--[iu]", option) for option in options):
+        yield Finding("medium", "env takes from a program what holds for all others here")
     while program in ("env", "cross-env") and words and re.match(r"\w+=", words[0]):
         yield rate_variable(*words.pop(0).split("=", 1))
     if program == "xargs":
         yield Finding("medium", "xargs runs a command on data")
-        marks = ["{}", *re.findall(r" -I ?(\S+)", " " + " ".join(command.words))]
+        marks = ["{}", *re.findall(r" -I ?(\S+)", " " + " ".join(args))]
         known = (UNKNOWN if any(mark in word for mark in marks) else word for word in words)
         words = [*known, UNKNOWN] if words else []
     runs_project = bool(words) and find_program(words[0])[1] in ("run", "code")
     if program in ("npx", "bunx", "uvx") and not runs_project:
         yield Finding("high", f"{program} fetches a program and runs it")
     words = words[1:] if program in ("timeout", "flock") else words
-    if program != "command" or not re.match(r"-[vV]", next(iter(command.words), "")):
-        yield from rate_words(command.inner(words))
+    if program != "command" or not re.match(r"-[vV]", next(iter(args), "")):
+        yield from around.rate(words)
 
 
-def _searched(program: str, command: Words) -> Iterator[Finding]:
+def _git(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
+    """Rate a command of git, which stands after options that all commands take."""
+    options = re.match(rf"({GIT_OPTION})*+", join_words(args), re.VERBOSE)
+    n_options = options[0].count(" ") if options else 0
+    if n_options == len(args):
+        yield Finding("low", f"{program} shows its help")
+        return
+    command = f"{program} {args[n_options]}"
+    known, kind = find_program(command)
+    if known != command or kind == "unknown":
+        yield Finding("high", f"{command} {_EFFECTS['high']}".replace(UNKNOWN, "…"))
+        return
+    ground = around.ground
+    folders = [args[n + 1] for n in range(n_options) if args[n] == "-C"]
+    for folder in folders:
+        ground = ground.moved(folder)
+    there = around._replace(ground=ground)
+    found = list(_rate_program(command, kind, args[n_options + 1 :], there))
+    yield from found
+    only_reads = all(finding.risk == "low" for finding in found)
+    yield from rate_paths(folders, around.ground, "read" if only_reads else "run")
+    if only_reads and kind != "text":
+        yield _rate_repository(ground)
+
+
+def _rate_repository(ground: Ground) -> Finding:
+    """Rate that git reads the repository of a folder, whose settings name programs to start."""
+    if ground.cwd is not None and ground.hides_repository(ground.cwd):
+        return Finding("medium", "git may use a repository that came with the files here")
+    return rate_path(ground.cwd or ".", ground, "read")
+
+
+def _searched(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
     """Rate what find does, and the commands that it runs on what it finds."""
-    args, ground = command.words, command.ground
     writes = find_effect(program, args)[0] == "medium" and "-delete" in args
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
     # A path that is left out makes what is found no wider.
     wider = re.sub(r" (-not|!) -(i|whole)?(path|name) \S+", "", " ".join(args)).split(" ")
     found = UNKNOWN if _WIDENS & {*wider} else _found(args[:end])
-    yield from rate_paths(args[:end], ground, "write" if writes else "read")
+    yield from rate_paths(args[:end], around.ground, "write" if writes else "read")
     for start, arg in enumerate(args, 1):
         if arg in ("-exec", "-execdir"):
             stop = next((n for n in range(start, len(args)) if args[n] in ";+"), len(args))
             words = [_put(found, word) for word in args[start:stop]]
-            yield from rate_words(command.inner(words))
+            yield from around.rate(words)
 
 
 def _put(found: str, word: str) -> str:
@@ -240,9 +276,9 @@ _NARROW = re.compile(r"^(?!.*\.(ya?ml|json|toml|sh|md|cfg|pth)$).*\w")
 """Names of which none is likely in folders that steer builds, editors or agents."""
 
 
-def _interpreted(program: str, command: Words) -> Iterator[Finding]:
+def _interpreted(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
     """Rate a shell or another interpreter, whose code is in the command, a module or a file."""
-    args, ground, rate_code = command.words, command.ground, command.rate_code
+    ground = around.ground
     operands = _operands(program, args)
     flags = "".join(re.findall(r" -(\w+)", " " + " ".join(args[: len(args) - len(operands)])))
     is_shell = find_program(program)[1] == "shell"
@@ -253,10 +289,10 @@ def _interpreted(program: str, command: Words) -> Iterator[Finding]:
         is_later = program in ("trap", "watch")
         yield Finding("medium" if is_later else "low", f"{program} runs text as a command")
         text = " ".join(operands if program in ("eval", "watch") else operands[:1])
-        yield from [_UNSEEN] if UNKNOWN in text else rate_code(text, ground)
+        yield from [_UNSEEN] if UNKNOWN in text else around.rate_code(text, ground)
     elif "m" in flags and operands and not is_shell:
         yield Finding("medium", f"{program} runs the module {operands[0]}", "run")
-        yield from rate_words(command.inner(operands))
+        yield from around.rate(operands)
     elif "--test" in args:
         yield Finding("medium", f"{program} runs the tests", "run")
     elif not operands or set(flags) & set(
@@ -274,7 +310,8 @@ _GIVES_CODE = {"python": "ci", "node": "epi", "tsx": "epi", "ruby": "enpi"}
 _UNSEEN = Finding(
     "high", "runs code that stands in the command or comes from data", words=(UNKNOWN,)
 )
-_NESTED: dict[str, Callable[[str, Words], Iterator[Finding]]] = {
+_NESTED: dict[str, Callable[[str, Sequence[str], Around], Iterator[Finding]]] = {
+    "git": _git,
     "wrap": _wrapped,
     "find": _searched,
     "code": _interpreted,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from posixpath import isabs, join, normpath
 from typing import Literal, NamedTuple
 
@@ -71,6 +72,15 @@ class Ground(NamedTuple):
 
     folders: tuple[str, ...]
     cwd: str | None
+    hides_repository: Callable[[str], bool]
+    """Whether git may take a folder, or one above it, for a repository without `.git`.
+
+    A clone can contain such a folder, with settings for git in it."""
+
+    def moved(self, folder: str) -> Ground:
+        """Return the ground after `cd folder`."""
+        is_known = re.fullmatch(r"[^-+\0*?[][^\0*?[]*", folder)
+        return self._replace(cwd=self.absolute(folder) if is_known else None)
 
     def place(self, text: str, *, writing: bool) -> Place:
         """Return where a path points; "protected" only when it is written to."""

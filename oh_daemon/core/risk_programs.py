@@ -9,6 +9,7 @@ import re
 from functools import cache
 
 from oh_daemon.contract.items import Risk
+from oh_daemon.core import risk_git
 
 MEANINGS: dict[str, tuple[Risk, str]] = {
     "text": ("low", "its arguments are only text"),
@@ -42,7 +43,7 @@ _PROGRAMS: dict[str, str] = {
     "pattern": "grep egrep fgrep zgrep rg fd fdfind ag ack sed gsed awk gawk mawk nawk jq yq",
     "ask": """top kubectl helm aws gcloud az gh glab heroku oc apt apt-get apt-cache aptitude
         dpkg yum dnf apk pacman snap flatpak brew conda mamba psql mysql redis-cli""",
-    "act": """set shopt ulimit git docker podman nerdctl docker-compose buildah terraform tofu
+    "act": """set shopt ulimit docker podman nerdctl docker-compose buildah terraform tofu
         terragrunt pulumi kill svn hg jj""",
     "run": """npm pnpm yarn pip uv poetry pdm pipenv hatch rye pixi cargo go composer bundle
         mvn gradle dotnet cabal stack mix rebar3 sbt lein make gmake ninja just task rake
@@ -66,6 +67,7 @@ _PROGRAMS: dict[str, str] = {
         julia tclsh expect elixir groovy irb gdb guile sbcl ghci nu xonsh R Rscript clojure""",
     "shell": "sh bash zsh dash ksh ash fish csh tcsh source . eval trap watch",
     "find": "find",
+    "git": "git",
     "wrap": """env timeout nice ionice stdbuf time nohup exec command builtin busybox xargs
         npx bunx uvx cross-env caffeinate flock""",
     "high": """pwsh powershell cmd parallel coproc alias unalias hash enable bind complete
@@ -108,7 +110,9 @@ VALUED_WORD = re.compile(
 
 @cache
 def _kinds() -> dict[str, str]:
-    return {name: kind for kind, names in _PROGRAMS.items() for name in names.split()}
+    kinds = {name: kind for kind, names in _PROGRAMS.items() for name in names.split()}
+    git = {f"git {name}": kind for kind, names in risk_git.KINDS.items() for name in names.split()}
+    return kinds | git
 
 
 def bare_name(word: str) -> str:

@@ -8,10 +8,11 @@ but not a literal space.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from oh_daemon.contract.items import Risk
+from oh_daemon.core import risk_git
 
 SECRET_NAME = r"(?i:key\b|keys\b|_key_|token|secret|passw|credential|_pat\b|auth)"  # noqa: S105 - a pattern
 _N_SHOWN = 3
@@ -32,20 +33,6 @@ _SUBSTITUTE = "|".join(
     for mark in ("/", r"\|", r"\#", ",", "@", ":")
 )
 _SED_STEP = rf"([\d,$~!]|/[^/]*/)*\s*([pdqhHgGxnN=]|{_SUBSTITUTE})\s*"
-GIT_OPTION = r"\ (-C\ \S+|--no-pager|-P|-c\ (user|color|core\.quotepath)\S+)"
-_GIT_SAFE = r"""status|log|show|blame|shortlog|describe|ls-files|ls-tree|rev-parse|rev-list|cat-file
-    |merge-base|diff|diff-tree|diff-index|diff-files|range-diff|whatchanged|show-ref|show-branch
-    |for-each-ref|symbolic-ref(\ -q|\ --short)*\ \S+$|name-rev|check-ignore|check-attr|check-mailmap|var
-    |count-objects|cherry|grep|fsck|archive|format-patch|add|stage|commit|merge|merge-tree
-    |cherry-pick|rebase|revert|init|am|mv|apply|bisect|notes|tag|checkout|switch|branch|reset|restore
-    |stash|update-index|remote|reflog|worktree|submodule|sparse-checkout|fetch|pull|ls-remote|lfs|clone|rm|clean
-    |gc$|hash-object|write-tree|bundle|rerere|config|help|version|--version"""
-
-_CONFIG_READ = r"""(--(local|global|system|show-\w+)\ )*(--get[\w-]*\ |get\ |(--list|-l|list)(\ |$)
-    |[a-zA-Z][^\ ]*$)"""
-_CONFIG_SAFE = r"""(user\.|color\.|advice\.|pull\.rebase|init\.default|push\.(default|auto)|fetch\.prune
-    |rerere\.|commit\.gpgsign|merge\.conflict|core\.(autocrlf|filemode|ignorecase|eol|quotepath|longpaths))"""
-_HEADERS = r"(?i:extraheader|password|token|cookie)"
 _COMPOSE_OPTION = r"(\ (-f|--file|--profile|-p)\ \S+)*"
 IN_SERVICE = rf"{_COMPOSE_OPTION}\ (exec|run)(\ -[Tid]+|\ --(rm|no-deps|build))*\ \w[^\ ]*"
 """In a container of the project's."""
@@ -67,7 +54,7 @@ _DANGERS = {
     "read mapfile readarray getopts unset": r"[*?\0]|\[(?!\d+\])|\ -C",
     "readonly": r"\ .",
     "wait": r"\ -\w*p",
-    "exec": r"\{",
+    "exec": r"\{|^\ -\w*c",
     "set": rf"{_LISTS}|{_IN_INDEX}",
     "export": rf"{_LISTS}|{_IN_INDEX}|\ [^=\ ]*[*?\0]",
     "printf": rf"\ -v|{_IN_INDEX}",
@@ -91,16 +78,6 @@ _DANGERS = {
     "tar zip unzip": r"""\ -\w*[IFP]|\ -TT|\ --(to-com|checkpoint-a|use-comp|rsh|info-s|new-vol|remove
         |absolute|unzip)""",
     "chmod": r"\ [ugoa]*[+=]\w*s|\ [2467]\d{3}\ |\ \w*[oa]\w*[+=]\w*w|\ [0-7]*[2367]\ ",
-    "git": rf"""^({GIT_OPTION})*+(?!\ ({_GIT_SAFE})(\ |$)|$)|ext::
-        |\ --(ext-diff|textconv|open-files|output|upload-pack|exec|receive-pack|template|force
-        |separate-git|unsafe|discard)|\ clone\ (.*\ )?(-\w*[cu]|--config)|\ tag\ (.*\ )?-\w*[df]
-        |\ stash\ (drop|cl)|\ branch\ (.*\ )?-\w*[DMfC]|\ reset\ .*--(h|me|k)|\ reflog\ (d|e)
-        |\ submodule\ (?!update|status|init|sync|foreach|summary)|\ remote\ (a|se|re|rm|p)
-        |\ worktree\ (add\ (\.\.|/|~)|r)|\ (checkout|switch)\ (.*\ )?(-\w*[fCB]|--)(\ |$)
-        |\ checkout\ (?!-b\ )(.*\ )?(\.|\S+/|\S+\.[a-z]\w{{0,3}}|[A-Z]\w*file)(\ |$)|\ restore\ (?!.*--staged)|\ grep\ (.*\ )?-\w*O|\ fetch\ (.*\ )?-\w*f
-        |\ clean(?!.*\ (-[dfxXq]*n[dfxXq]*|--dry-run)(\ |$))|\ lfs\ (?!(fetch|pull|track|ls|status)\b)
-        |\ rm\ (?!.*--cached)(.*\ )?(:?/|\.?/?\*?)(\ |$)|\ rebase\ (.*\ )?(-\w*[ix]|--(in|ro|auto))
-        |\ config\ (?!({_CONFIG_READ})|(--local\ )?(set\ )?{_CONFIG_SAFE}(?!.*\ --(global|system)))|\ config\ .*{_HEADERS}""",
     "docker podman nerdctl buildah": rf"^(?!\ compose{_COMPOSED}).*\ ({_CONTAINS})(\ |$)|--(privileged|push)|^\ \0|\ build\ .*(://|git@)",
     "docker-compose": rf"^(?!{_COMPOSED}).*\ ({_CONTAINS})(\ |$)",
     "kubectl oc": rf"""{_HIDES}|\ view.*\ --raw|^(?!{_GLOBAL}\ (({_ASKS}|logs|top|explain|diff|events)(\ |$)
@@ -195,32 +172,48 @@ _WRITES = {
 }
 
 
-@cache
-def _patterns() -> tuple[dict[str, list[re.Pattern[str]]], ...]:
-    return _compile(_DANGERS), _compile(_WRITES)
+Table = Mapping[str, Sequence[tuple[str, re.Pattern[str]]]]
+"""For the name of each program: what its arguments may mean, and the pattern for each meaning."""
 
 
-def _compile(table: dict[str, str]) -> dict[str, list[re.Pattern[str]]]:
-    patterns: dict[str, list[re.Pattern[str]]] = {}
-    for names, pattern in table.items():
+def compiled(rows: Iterable[tuple[str, str, str]], prefix: str = "") -> Table:
+    """Return rows of names, meaning and pattern as a table; `prefix` begins each name in it."""
+    table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for names, meaning, pattern in rows:
+        row = (meaning, re.compile(pattern, re.VERBOSE))
         for name in names.split():
-            patterns.setdefault(name, []).append(re.compile(pattern, re.VERBOSE))
-    return patterns
+            table.setdefault(prefix + name, []).append(row)
+    return table
+
+
+def first_fit(table: Table, name: str, args: Sequence[str]) -> tuple[str, re.Match[str]] | None:
+    """Return the first meaning whose pattern is found in the arguments, with the match."""
+    joined = join_words(args)
+    found = ((meaning, pattern.search(joined)) for meaning, pattern in table.get(name, ()))
+    return next(((meaning, match) for meaning, match in found if match), None)
+
+
+@cache
+def _effects() -> Table:
+    high, medium = _with("high", _DANGERS), _with("medium", _WRITES)
+    return {**compiled([*high, *medium]), **compiled(_with("high", risk_git.DANGERS), "git ")}
+
+
+def _with(risk: Risk, table: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
+    return ((names, risk, pattern) for names, pattern in table.items())
 
 
 def find_effect(name: str, args: Sequence[str]) -> tuple[Risk, str]:
     """Return the risk that the arguments add: high, medium if they write, or low; and which."""
-    joined = join_words(args)
-    for risk, table in zip(("high", "medium"), _patterns(), strict=True):
-        for pattern in table.get(name, ()):
-            if match := pattern.search(joined):
-                return risk, _words_at(joined, match)
-    return "low", ""
+    found = first_fit(_effects(), name, args)
+    if found is None:
+        return "low", ""
+    return "high" if found[0] == "high" else "medium", _words_at(found[1])
 
 
-def _words_at(joined: str, match: re.Match[str]) -> str:
+def _words_at(match: re.Match[str]) -> str:
     """Return the whole words of a match; the first words if nothing but their lack matched."""
-    begin, end = match.span()
+    joined, (begin, end) = match.string, match.span()
     if not match[0].strip():
         words = joined.split(" ")[1 : _N_SHOWN + 1]
     else:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tree_sitter import Node
 
 from oh_daemon.core.risk_braces import expand_braces
-from oh_daemon.core.risk_commands import Finding, Words, rate_path, rate_variable, rate_words
+from oh_daemon.core.risk_commands import Around, Finding, rate_path, rate_variable, rate_words
 from oh_daemon.core.risk_numbers import evaluated_texts
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_programs import find_program
@@ -114,11 +114,10 @@ class _Script:
             return
         if words[:1] == ["unset"]:
             self._functions.clear()
-        self.findings += rate_words(Words(words, ground, rate_code))
+        self.findings += rate_words(words, Around(ground, rate_code))
         if words[:1] in (["cd"], ["pushd"], ["popd"]):
             target = words[1] if words[0] != "popd" and len(words) > 1 else "-"
-            known = re.fullmatch(r"[^-+\0*?[][^\0*?[]*", target)
-            self._ground = ground._replace(cwd=ground.absolute(target) if known else None)
+            self._ground = ground.moved(target)
 
     def visit_redirected(self, node: Node) -> None:
         body = node.child_by_field_name("body")

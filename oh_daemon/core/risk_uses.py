@@ -9,22 +9,9 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from oh_daemon.core.risk_rules import GIT_OPTION, IN_SERVICE, SELECT, join_words
+from oh_daemon.core import risk_git
+from oh_daemon.core.risk_rules import IN_SERVICE, SELECT, Table, compiled, first_fit, join_words
 
-# Which of git's commands neither show changes within files, nor look at the work tree, nor are
-# asked to check signatures: all of those may run a program that is configured.
-_LISTING = r"(-l|--list|--(no-)?(contains|merged)|--points-at)(\ [^-\ ][^\ ]*)*"
-_GIT_READS = rf"""rev-parse|count-objects|ls-tree|merge-base|show-ref|show-branch|name-rev|cherry
-    |check-(ignore|attr)|symbolic-ref
-    |worktree\ list|remote(\ -v|\ get-url\ [^\ ]+)?$|version$|help\ -[ag]
-    |cat-file(?!.*\ --)|for-each-ref(?!.*signature)|describe(?!.*--(dirty|broken))|var\ GIT_\w+$
-    |show\ [^-:\ ][^:\ ]*:[^\ ]+$|ls-files(?!.*\ (-\w*[mdok]|--(mod|del|oth|kill)))|grep
-    |(log|reflog|stash\ list|shortlog|rev-list)(?!.*(\ -[puSGLcUWm]|%G
-        |\ --(patch|cc|show-s|word|color-w|func|bin|remerge|pick)))
-    |config\ (--(local|global|system)\ )*(--get(-all)?\ |get\ )?[a-zA-Z][^\ ]*$
-    |tag(\ --(sort|format)=[^\ ]*|\ -n\d*|\ {_LISTING})*$
-    |branch(\ (-[arv]+|--(all|remotes|show-current|verbose|sort|format|column|no-color)[^\ ]*)
-        |\ {_LISTING})*$"""
 _PERL_TEXT = r"(?!(?P=mark)|[$@\\{(]).|\((?!\?+\{)|\\.|\$\d(?![\[{-])|\$(?=[)|]|(?P=mark))"
 _PERL_STEP = rf"""(s(?P<mark>[/|\#,!])({_PERL_TEXT})*(?P=mark)
     ((?!(?P=mark)|[$@\\]).|\\.|\$[\d&](?![\[{{-]))*(?P=mark)[gimsx]*;?
@@ -37,9 +24,6 @@ _TABLES = r"-(header|csv|json|column|markdown|table|line|readonly|noheader|bail|
 
 # With these arguments a program counts as one of another kind: the first that fits.
 _USES = (
-    ("git", "read", rf"^({GIT_OPTION})*+\ ({_GIT_READS})(?![\w-])"),
-    ("git", "fetch", r"\ clone\ "),
-    ("git", "write", rf"^({GIT_OPTION})*+\ (mv|rm)\ "),
     ("gh glab", "fetch", r"^\ \w+\ (clone|download|checkout)\b"),
     ("kill", "text", r"^\ (-l.*|-0(\ [%\d\0]\S*)+)$"),
     ("set", "text", r"^(\ ([-+][BCEefhmTuvx]*o?|pipefail|errexit|nounset|xtrace|nullglob))+$"),
@@ -82,7 +66,7 @@ _USES = (
     ("ruby perl", "run", r"^\ -\w*c\ [^-]\S*$"),
     ("node", "read", r"^\ (-c|--check)\ [^-]\S*$"),
     ("node npm ruby php java perl bundle gem", "text", r"^\ --?v(ersion)?$"),
-    ("go npm terraform tofu helm git composer", "text", r"^\ -{0,2}version(\ -json|\ --short)?$"),
+    ("go npm terraform tofu helm composer", "text", r"^\ -{0,2}version(\ -json|\ --short)?$"),
     ("rustc gcc g++ clang cargo cmake", "text", r"^\ (--version|-V|-vV|--list)(\ --verbose)?$"),
     ("kubectl", "text", r"^\ (version\ .*--client|config\ (current|get)-contexts?)"),
     ("terraform tofu", "read", r"^\ fmt(\ -(diff|recursive|list=\w+))*\ -(check|write=false)"),
@@ -124,7 +108,6 @@ _INNER = {
     "cargo": r"^\ watch\ .*(-s|--shell)\ ",
     "docker podman": rf"^\ compose{IN_SERVICE}\ ",
     "docker-compose": rf"^{IN_SERVICE}\ ",
-    "git": rf"^({GIT_OPTION})*+\ (bisect\ run|submodule\ foreach(\ --\w+)*)\ ",
 }
 
 _SOUNDS_HIGH = re.compile(
@@ -149,43 +132,39 @@ _TASKS = (
 
 
 @cache
-def _uses() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    uses: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
-    for names, kind, pattern in _USES:
-        for name in names.split():
-            uses.setdefault(name, []).append((kind, re.compile(pattern, re.VERBOSE)))
-    return uses
+def _uses() -> Table:
+    return {**compiled(_USES), **compiled(risk_git.USES, "git ")}
 
 
 @cache
-def _inner() -> dict[str, re.Pattern[str]]:
-    return {n: re.compile(p, re.VERBOSE) for names, p in _INNER.items() for n in names.split()}
+def _inner() -> Table:
+    own, git = ([(n, "", p) for n, p in rows.items()] for rows in (_INNER, risk_git.INNER))
+    return {**compiled(own), **compiled(git, "git ")}
+
+
+@cache
+def _tasks() -> Table:
+    return compiled(("any", task, pattern) for task, pattern in _TASKS)
 
 
 def find_use(name: str, args: Sequence[str]) -> str | None:
     """Return the kind that a program has with these arguments, if it differs from its own."""
-    joined = join_words(args)
-    return next((kind for kind, use in _uses().get(name, ()) if use.search(joined)), None)
+    found = first_fit(_uses(), name, args)
+    return found and found[0]
 
 
 def find_inner(name: str, args: Sequence[str]) -> Sequence[str]:
     """Return the words of another command that the program runs, from its options on."""
-    inner = _inner().get(name)
-    match = inner.search(join_words(args)) if inner is not None else None
-    return args[match[0].count(" ") - 1 :] if match else ()
+    found = first_fit(_inner(), name, args)
+    return args[found[1][0].count(" ") - 1 :] if found else ()
 
 
 def find_task(args: Sequence[str]) -> str | None:
     """Return what a task of high risk does that these arguments name."""
-    joined = join_words(args)
-    return next((task for task, words in _tasks() if words.search(joined)), None)
+    found = first_fit(_tasks(), "any", args)
+    return found and found[0]
 
 
 def sounds_high(args: Sequence[str]) -> bool:
     """Return whether these arguments of any program sound as if it did something of high risk."""
     return _SOUNDS_HIGH.search(join_words(args)) is not None
-
-
-@cache
-def _tasks() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((task, re.compile(words, re.VERBOSE)) for task, words in _TASKS)

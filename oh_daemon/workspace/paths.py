@@ -56,6 +56,12 @@ def uri_from_path(path: Path) -> str:
     return path.as_uri()
 
 
+def in_bare_repository(folder: str) -> bool:
+    """Return whether git may take the folder, or one above it, for a repository without `.git`."""
+    real = Path(folder).resolve()
+    return any(os.path.lexists(place / "HEAD") for place in (real, *real.parents))
+
+
 def real_path(path: Path) -> Path:
     """Return the path with all links resolved. Raises `ToolError` when one changes meanwhile."""
     try:

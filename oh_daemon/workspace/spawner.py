@@ -42,6 +42,7 @@ _QUIET = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
+    "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
     "DEBIAN_FRONTEND": "noninteractive",
@@ -50,6 +51,8 @@ _QUIET = {
     "TERM": "dumb",
     "VIRTUAL_ENV_DISABLE_PROMPT": "1",
 }
+_GIT_STARTS_NOTHING = (("log.showSignature", "false"), ("core.fsmonitor", "false"))
+"""Settings of git that come last, so they win over those of the user and of the repository."""
 _WAYS_OUT = {
     errno.EAGAIN: "no more processes can be started; end some background commands and try again",
     errno.ENOMEM: "memory is short; end some background commands and try again",
@@ -68,13 +71,13 @@ def clean_env(base: Mapping[str, str]) -> dict[str, str]:
 def _git(base: Mapping[str, str]) -> dict[str, str]:
     """Return the settings for git in `base` without secrets, and after them our own.
 
-    Listing commits is rated as reading, so a repository must not make it start a program.
+    What only reads asks nobody, so a repository should not make it start a program.
     """
     count = base.get("GIT_CONFIG_COUNT", "")
     numbers = range(int(count) if re.fullmatch(r"\d{1,3}", count) else 0)
     given = [(base.get(f"{_GIT_KEY}{n}", ""), base.get(f"{_GIT_VALUE}{n}", "")) for n in numbers]
     kept = [(k, v) for k, v in given if k and not _GIT_SECRET.search(f"{k}={v}")]
-    numbered = list(enumerate((*kept, ("log.showSignature", "false"))))
+    numbered = list(enumerate((*kept, *_GIT_STARTS_NOTHING)))
     keys = {f"{_GIT_KEY}{n}": key for n, (key, _) in numbered}
     values = {f"{_GIT_VALUE}{n}": value for n, (_, value) in numbered}
     return {"GIT_CONFIG_COUNT": str(len(numbered)), **keys, **values}
