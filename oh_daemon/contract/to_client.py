@@ -125,7 +125,6 @@ class LanguageRequestParams(Contract):
         "textDocument/references",
         "textDocument/hover",
         "textDocument/documentSymbol",
-        "textDocument/prepareRename",
         "textDocument/rename",
         "workspace/symbol",
     ]

@@ -1,12 +1,12 @@
 /** Requests that await the user in this window: for the badge, the keys, the diff's title and the notification. */
 
-import { commands, type Disposable, EventEmitter, Uri, window } from "vscode";
+import { commands, type Disposable, EventEmitter, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
-import { DIFF_SCHEME, type Diffs } from "./diff";
+import type { Diffs } from "./diff";
 import { shownDiff } from "./difftitle";
 import type { Notification } from "./messages";
 import type { Panel } from "./panel";
-import { canAnswer, changeWithout, editedSubject, hunkNear, type Proposal, proposalOf, toggled } from "./proposal";
+import { canAnswer, editedSubject, proposalOf } from "./proposal";
 import type { Approval, InputRequest } from "./protocol";
 
 /** A click or key meant for something else must not answer a question that has just appeared. */
@@ -56,27 +56,6 @@ export class Approvals implements Disposable {
     });
   }
 
-  /** Whether changes can be left out of the edit. */
-  canChoose(approvalId: string): boolean {
-    return this.proposal(approvalId) !== undefined;
-  }
-
-  /** In the diff: leaves the change at the cursor, or the nearest one, out of the edit, or includes it again. */
-  async leaveOut(clicked?: Uri): Promise<void> {
-    const diff = shownDiff(clicked);
-    const editor = window.activeTextEditor;
-    const proposal = diff?.kind === "proposal" ? this.proposal(diff.approvalId) : undefined;
-    const change = proposal?.changes.find(({ uri }) => Uri.parse(uri).path === editor?.document.uri.path);
-    if (diff?.kind !== "proposal" || !proposal || !change || !editor) return;
-    const leftOut = this.panel.leftOut(diff.approvalId);
-    const side = editor.document.uri.scheme === DIFF_SCHEME ? "after" : "before";
-    const hunk = hunkNear({ change, line: editor.selection.active.line, side }, proposal, leftOut);
-    if (hunk === undefined) return;
-    const chosen = toggled(leftOut, hunk);
-    await this.panel.leaveOut(diff.approvalId, chosen);
-    await this.diffs.changeProposal(diff.approvalId, changeWithout(change, proposal, chosen));
-  }
-
   dispose(): void {
     for (const each of [...this.listeners, this.changed]) each.dispose();
   }
@@ -107,11 +86,6 @@ export class Approvals implements Disposable {
     if (event.type !== "approval.resolved") return;
     this.remove(event.approvalId);
     void this.diffs.closeProposal(event.approvalId);
-  }
-
-  private proposal(approvalId: string): Proposal | undefined {
-    const asked = this.waiting.get(approvalId);
-    return asked && "digest" in asked ? proposalOf(asked) : undefined;
   }
 
   private remove(id: string): void {

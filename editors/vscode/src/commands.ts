@@ -53,7 +53,6 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.addTerminalSelection": async () => attach([await terminalText("selection")]),
     "oh.approve": (clicked?: Uri) => approvals.answer("allow", clicked),
     "oh.reject": (clicked?: Uri) => approvals.answer("reject", clicked),
-    "oh.leaveOut": (clicked?: Uri) => approvals.leaveOut(clicked),
     "oh.acceptChange": (clicked?: Uri) => told(() => diffTitle.settle("accept", clicked)),
     "oh.revertChange": (clicked?: Uri) => told(() => diffTitle.settle("revert", clicked)),
     "oh.setKey": parts.askForKey,

@@ -19,7 +19,7 @@ export class DiffTitle implements Disposable {
 
   constructor(
     private readonly agent: Agent,
-    private readonly approvals: Approvals,
+    approvals: Approvals,
   ) {
     const changed = () => void this.refresh();
     this.listeners = [
@@ -52,9 +52,7 @@ export class DiffTitle implements Disposable {
     const shown = shownDiff();
     const kind = shown && (shown.kind === "proposal" || (await this.waiting(shown)) !== undefined) ? shown.kind : "";
     if (mine !== this.nAsked) return;
-    const hasChoice = shown?.kind === "proposal" && this.approvals.canChoose(shown.approvalId);
     await commands.executeCommand("setContext", "oh.diffShown", kind);
-    await commands.executeCommand("setContext", "oh.hunksShown", hasChoice);
   }
 
   /** The file's URI as the daemon names it, if some of its changes await review. */

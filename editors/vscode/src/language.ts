@@ -11,7 +11,6 @@ import {
   type MarkdownString,
   type MarkedString,
   Position as CodePosition,
-  type Range as CodeRange,
   type SymbolInformation,
   Uri,
   workspace,
@@ -39,7 +38,6 @@ const ANSWERS: Record<string, Answer> = {
   "textDocument/references": (_, place: Place) => locations("vscode.executeReferenceProvider", place),
   "textDocument/hover": (_, place: Place) => hover(place),
   "textDocument/documentSymbol": documentSymbols,
-  "textDocument/prepareRename": (_, place: Place) => prepareRename(place),
   "textDocument/rename": (_, params: Place & { newName: string }) => rename(params),
   "workspace/symbol": workspaceSymbols,
 };
@@ -125,11 +123,6 @@ async function workspaceSymbols(client: LanguageClient, { query }: { query: stri
     query,
   );
   return (found ?? []).map((each) => toSymbol(client, each));
-}
-
-async function prepareRename(place: Place): Promise<unknown> {
-  const found = await ask<{ range: CodeRange; placeholder: string } | undefined>("vscode.prepareRename", place);
-  return found ? { range: toRange(found.range), placeholder: found.placeholder } : null;
 }
 
 /** The rename's edits are not applied here: the daemon asks the user first, and edits each file as its own step. */

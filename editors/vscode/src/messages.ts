@@ -26,18 +26,18 @@ export interface Suggestion {
 
 /** The panel's requests to the extension itself. */
 export interface HostRequests {
-  "host/openFile": [{ uri: string; range?: Range }, null];
-  "host/openProposal": [{ approvalId: string; change: FileChange }, null];
+  "host/openFile": [{ uri: string; range?: Range }, void];
+  "host/openProposal": [{ approvalId: string; change: FileChange }, void];
   /** Updates the diff of the proposal if it is open. */
-  "host/changeProposal": [{ approvalId: string; change: FileChange }, null];
-  "host/openDone": [{ conversationId: string; change: FileChange }, null];
-  "host/openTurn": [{ conversationId: string; changes: readonly FileChange[] }, null];
-  "host/openOutput": [{ conversationId: string; outputRef: string }, null];
-  "host/export": [{ conversationId: string }, null];
-  "host/openLink": [{ href: string }, null];
-  "host/insert": [{ text: string }, null];
-  "host/copy": [{ text: string }, null];
-  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" | "oh.mcp" }, null];
+  "host/changeProposal": [{ approvalId: string; change: FileChange }, void];
+  "host/openDone": [{ conversationId: string; change: FileChange }, void];
+  "host/openTurn": [{ conversationId: string; changes: readonly FileChange[] }, void];
+  "host/openOutput": [{ conversationId: string; outputRef: string }, void];
+  "host/export": [{ conversationId: string }, void];
+  "host/openLink": [{ href: string }, void];
+  "host/insert": [{ text: string }, void];
+  "host/copy": [{ text: string }, void];
+  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" | "oh.mcp" }, void];
   "host/mentions": [Record<string, never>, { suggestions: readonly Suggestion[] }];
   "host/terminalText": [Record<string, never>, { part?: Part }];
 }
@@ -60,7 +60,6 @@ export interface PanelMemory {
   conversationId?: string;
   draft?: string;
   attached?: readonly Part[];
-  model?: string;
   options?: Record<string, string>;
   /** Undefined while the end is in view. */
   place?: Place;
@@ -76,7 +75,6 @@ export type ToPanel =
   | { type: "attach"; part: Part }
   | { type: "show"; what: "new" | "list" | "input" }
   | { type: "open"; conversationId: string }
-  | { type: "leaveOut"; approvalId: string; hunks: LeftOut }
   /** The user pressed an editor key that stands for this button of the request. */
   | { type: "press"; optionId: string };
 

@@ -10,7 +10,7 @@ import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { hostHandlers } from "./host";
 import type { FromPanel, HostRequests, Notification, PanelMemory, ToPanel } from "./messages";
-import { type LeftOut, remembered } from "./proposal";
+import type { LeftOut } from "./proposal";
 import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
 
 const BATCH_MS = 16;
@@ -90,15 +90,9 @@ export class Panel implements WebviewViewProvider, Disposable {
     return this.isReady ? this.asked : undefined;
   }
 
-  /** The changes that the user has left out of a pending edit, here or in its diff. */
+  /** The changes that the user has left out of a pending edit. */
   leftOut(approvalId: string): LeftOut {
     return this.memory.leftOut?.[approvalId] ?? [];
-  }
-
-  async leaveOut(approvalId: string, hunks: LeftOut): Promise<void> {
-    const leftOut = remembered(this.memory.leftOut, approvalId, hunks);
-    await this.context.workspaceState.update(MEMORY, { ...this.memory, leftOut });
-    this.post({ type: "leaveOut", approvalId, hunks });
   }
 
   showBadge(count: number): void {

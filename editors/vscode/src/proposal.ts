@@ -72,28 +72,6 @@ export function changeWithout(change: FileChange, { hunks }: Proposal, leftOut: 
   return { ...change, patch: lines.join("\n") };
 }
 
-export interface Cursor {
-  change: FileChange;
-  line: number;
-  side: "before" | "after";
-}
-
-/** Returns the hunk at the line, or the nearest one, in the file as it is or as it would be. */
-export function hunkNear({ change, line, side }: Cursor, { hunks }: Proposal, leftOut: LeftOut): number | undefined {
-  let moved = 0;
-  let nearest: { hunk: number; distance: number } | undefined;
-  for (const [hunk, each] of hunks.entries()) {
-    if (each.uri !== change.uri) continue;
-    const { oldStart, oldLines, newLines } = each;
-    const n = side === "before" || leftOut.includes(hunk) ? oldLines : newLines;
-    const start = oldStart + moved;
-    const distance = Math.max(start - line, line - (start + n - 1), 0);
-    if (!nearest || distance < nearest.distance) nearest = { hunk, distance };
-    moved += n - oldLines;
-  }
-  return nearest?.hunk;
-}
-
 /** Splits a patch into rows. Hunks count lines from 0, the headers of a patch from 1. */
 export function rowsOf(change: FileChange, hunks: Proposal["hunks"]): Row[] {
   const rows: Row[] = [];

@@ -1733,7 +1733,7 @@ export interface OpenDiffParams {
 
 /** Ask the user's language servers, with LSP's `params`; feature `languageRequests`. */
 export interface LanguageRequestParams {
-  method: "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/prepareRename" | "textDocument/rename" | "workspace/symbol";
+  method: "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/rename" | "workspace/symbol";
   params: Record<string, unknown>;
 }
 

@@ -2,7 +2,7 @@
 
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
 import type { Approval, ApprovalOption, Subject } from "../src/protocol";
-import { fileDiff, fileName } from "./diff";
+import { fileDiff, fileName, filePath } from "./diff";
 import { h, icon } from "./dom";
 import { run } from "./host";
 import { proposalView } from "./proposal";
@@ -173,9 +173,9 @@ function subjectView({ id, subject, title, editable }: Approval, folders: readon
     case "tool":
       return fixed(exact(`${title}\n${JSON.stringify(subject.args, undefined, 2)}`));
     case "path":
-      return fixed(exact(decodeURIComponent(subject.uri.replace(/^file:\/\//, ""))));
+      return fixed(exact(filePath(subject.uri)));
     case "trust":
-      return fixed(exact(decodeURIComponent(subject.folder.replace(/^file:\/\//, ""))));
+      return fixed(exact(filePath(subject.folder)));
     case "saveDocuments":
       return fixed(exact(subject.uris.map(fileName).join("\n")));
   }
@@ -186,7 +186,7 @@ const HIDDEN = /[^\n\t\P{C}]/gu;
 
 /** The folder in which the command runs, unless it is the conversation's own. */
 function place(cwd: string, folders: readonly string[]): string | undefined {
-  const home = decodeURIComponent(folders[0] ?? "").replace(/^file:\/\//, "");
+  const home = filePath(folders[0] ?? "");
   if (cwd === home) return undefined;
   return cwd.startsWith(`${home}/`) ? cwd.slice(home.length + 1) : cwd;
 }

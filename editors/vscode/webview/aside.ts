@@ -1,13 +1,11 @@
 /** A side question: answered from the conversation so far, without becoming part of it. */
 
 import { h, icon } from "./dom";
-import { call } from "./host";
+import { call, report } from "./host";
 import { markdown } from "./markdown";
 
 export class Aside {
   readonly element = h("div.aside-box");
-
-  constructor(private readonly onError: (error: unknown) => void) {}
 
   /** Asks a question; it replaces an earlier one. */
   ask(conversationId: string, question: string): void {
@@ -37,7 +35,7 @@ export class Aside {
       ({ text }) => answer.replaceChildren(markdown(text)),
       (error: unknown) => {
         if (card.isConnected) this.clear();
-        this.onError(error);
+        report(error);
       },
     );
   }

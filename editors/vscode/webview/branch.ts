@@ -4,14 +4,13 @@ import type { Part, RollbackResult, UserMessageItem } from "../src/protocol";
 import { formatCount } from "../src/words";
 import { fileName } from "./diff";
 import { h, type IconName, icon } from "./dom";
-import { call } from "./host";
+import { call, report } from "./host";
 
 export interface BranchActions {
   open: (conversationId: string) => Promise<void>;
   startNew: () => void;
   /** The message is no longer in the conversation; its content goes back into the input. */
   returned: (content: readonly Part[]) => void;
-  fail: (error: unknown) => void;
 }
 
 export class Branches {
@@ -20,11 +19,7 @@ export class Branches {
   /** Makes the buttons, which are visible while the message has the pointer or the keyboard focus. */
   buttons(item: UserMessageItem, conversationId: string): HTMLElement {
     const button = (name: IconName, label: string, act: () => Promise<void>) =>
-      h(
-        "button.quiet",
-        { title: label, "aria-label": label, onclick: () => act().catch(this.actions.fail) },
-        icon(name),
-      );
+      h("button.quiet", { title: label, "aria-label": label, onclick: () => act().catch(report) }, icon(name));
     const buttons: HTMLElement = h(
       "div.message-actions",
       {},
@@ -72,7 +67,7 @@ export class Branches {
       card.remove();
       this.actions.returned(item.content);
       if (done.conflicts.length > 0 && files === "restore")
-        this.actions.fail(new Error(`Left as it is: ${done.conflicts.map(reasonOf).join("; ")}`));
+        report(new Error(`Left as it is: ${done.conflicts.map(reasonOf).join("; ")}`));
     };
     const list = (entries: readonly { uri: string; text: string }[]) =>
       h("ul", {}, ...entries.map(({ uri, text }) => h("li", { title: uri }, text)));
@@ -87,7 +82,7 @@ export class Branches {
       h(
         "div.actions",
         {},
-        h("button.primary", { onclick: () => goBack().catch(this.actions.fail) }, "Go back"),
+        h("button.primary", { onclick: () => goBack().catch(report) }, "Go back"),
         h("button.secondary", { onclick: () => card.remove() }, "Cancel"),
       ),
     );

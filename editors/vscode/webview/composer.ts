@@ -8,7 +8,7 @@ import { Completion, type Sign } from "./completion";
 import { h, icon } from "./dom";
 import { History } from "./history";
 import { uploaded } from "./images";
-import { call } from "./host";
+import { call, report } from "./host";
 import type { Store } from "./store";
 
 export type Delivery = "auto" | "queue";
@@ -18,7 +18,6 @@ export interface ComposerActions {
   draft: (memory: Pick<PanelMemory, "draft" | "attached">) => void;
   lastMessages: () => string[];
   commands: SlashCommands;
-  fail: (error: unknown) => void;
 }
 
 const MENTIONED = ["file", "symbol", "conversation", "skill"] as const;
@@ -145,7 +144,7 @@ export class Composer {
       for (const part of attached) sent.push(await uploaded(part));
       await this.actions.send([...written, ...sent], delivery);
     } catch (error) {
-      this.actions.fail(error);
+      report(error);
       // A message that could not be sent returns to the input, before whatever was typed since.
       this.attached = [...attached, ...this.attached];
       this.setText(value + this.input.value);
@@ -212,7 +211,7 @@ export class Composer {
     else if (suggestion.kind === "terminal") {
       call("host/terminalText", {})
         .then(({ part }) => part && this.attach(part))
-        .catch(this.actions.fail);
+        .catch(report);
     }
     this.onInput();
   }
@@ -232,7 +231,7 @@ export class Composer {
 
   private attachImage(file: File): void {
     if (file.size > MAX_IMAGE_BYTES) {
-      this.actions.fail(new Error(`The image ${file.name} is larger than 20 MiB; make it smaller first.`));
+      report(new Error(`The image ${file.name} is larger than 20 MiB; make it smaller first.`));
       return;
     }
     const reader = new FileReader();

@@ -36,7 +36,7 @@ function isMove(patch: string | undefined): boolean {
 /** Shown after a file's name: the line counts, whether it is saved, and a button for the editor's diff. */
 export function facts(change: FileChange, onOpen: () => void): HTMLElement[] {
   const { added, removed, patch, op, unsaved } = change;
-  const found = [h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`))];
+  const found = [counts(added, removed)];
   if (unsaved === true)
     found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
   // The patch of a moved file is between two names, so it fits the text of neither.
@@ -49,6 +49,10 @@ export function facts(change: FileChange, onOpen: () => void): HTMLElement[] {
       "Diff",
     ),
   ];
+}
+
+export function counts(added: number, removed: number): HTMLElement {
+  return h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`));
 }
 
 export function diffRows(change: FileChange): HTMLElement {
@@ -96,8 +100,12 @@ function linesOf(text: string): string[] {
 /** Returns the readable folder of a file, relative to the conversation's folder if it is in there. */
 export function fileParent(uri: string, folders: readonly string[]): string {
   const root = folders.find((folder) => uri.startsWith(`${folder}/`));
-  const path = root === undefined ? uri.replace(/^file:\/\//, "") : uri.slice(root.length + 1);
-  return decodeURIComponent(path.split("/").slice(0, -1).join("/"));
+  const path = root === undefined ? filePath(uri) : decodeURIComponent(uri.slice(root.length + 1));
+  return path.split("/").slice(0, -1).join("/");
+}
+
+export function filePath(uri: string): string {
+  return decodeURIComponent(uri.replace(/^file:\/\//, ""));
 }
 
 export function fileName(uri: string): string {

@@ -24,16 +24,20 @@ export function call<M extends keyof Calls>(method: M, params: Calls[M][0]): Pro
   });
 }
 
-let report = (_error: unknown): void => undefined;
+let show = (_error: unknown): void => undefined;
 
-/** Sets the function that shows the errors of requests made with `run`. */
+/** Sets the function that shows reported errors. */
 export function reportTo(shown: (error: unknown) => void): void {
-  report = shown;
+  show = shown;
+}
+
+export function report(error: unknown): void {
+  show(error);
 }
 
 /** Sends a request whose result is not needed; an error is shown. */
 export function run<M extends keyof Calls>(method: M, params: Calls[M][0]): void {
-  call(method, params).catch((error: unknown) => report(error));
+  call(method, params).catch(report);
 }
 
 export function remember(memory: PanelMemory): void {

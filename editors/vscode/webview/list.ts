@@ -3,7 +3,7 @@
 import type { ChangedParams, ConversationInfo } from "../src/protocol";
 import { formatAgo, formatCost } from "../src/words";
 import { h, icon, type IconName } from "./dom";
-import { call, run } from "./host";
+import { call, report, run } from "./host";
 
 const PAGE = 50;
 const WORDS: Partial<Record<ConversationInfo["status"], string>> = {
@@ -25,7 +25,6 @@ export interface ListActions {
   open: (id: string) => void;
   back: () => void;
   deleted: (id: string) => void;
-  fail: (error: unknown) => void;
 }
 
 export class ConversationList {
@@ -70,7 +69,7 @@ export class ConversationList {
   }
 
   private load(cursor?: string): void {
-    this.loadPage(cursor).catch(this.actions.fail);
+    this.loadPage(cursor).catch(report);
   }
 
   private async loadPage(cursor: string | undefined): Promise<void> {
@@ -147,7 +146,7 @@ export class ConversationList {
       const title = wanted.trim();
       this.replace(item, { ...info, ...(title !== "" && { title }) }, field.matches(":focus"));
       if (title === "" || title === info.title) return;
-      call("conversation/update", { conversationId: info.id, title }).catch(this.actions.fail);
+      call("conversation/update", { conversationId: info.id, title }).catch(report);
     };
     field.addEventListener("keydown", (event) => {
       if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
@@ -165,7 +164,7 @@ export class ConversationList {
   private archive(item: HTMLElement, { id, archived }: ConversationInfo): void {
     call("conversation/update", { conversationId: id, archived: !archived })
       .then(() => this.remove(item))
-      .catch(this.actions.fail);
+      .catch(report);
   }
 
   private confirmDelete(item: HTMLElement, info: ConversationInfo): void {
@@ -184,7 +183,7 @@ export class ConversationList {
   private delete(item: HTMLElement, info: ConversationInfo): void {
     const restore = (error: unknown) => {
       this.replace(item, info, true);
-      this.actions.fail(error);
+      report(error);
     };
     call("conversation/delete", { conversationId: info.id }).then(() => {
       this.remove(this.rowOf(info.id));

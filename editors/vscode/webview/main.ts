@@ -70,10 +70,10 @@ const fullBox = h(
   h("span", {}, "Runs without asking."),
   h("button.quiet", { onclick: () => pick("mode", "ask") }, "Ask again"),
 );
-const queueBox = new QueueBox(fail);
+const queueBox = new QueueBox();
 const pickers = h("div.pickers");
-const meter = new Meter(condense, fail);
-const aside = new Aside(fail);
+const meter = new Meter(condense);
+const aside = new Aside();
 const commands = new SlashCommands([
   { name: "new", description: "Start another conversation", isPossible: () => true, run: () => show("new") },
   {
@@ -127,18 +127,15 @@ const composer = new Composer({
   lastMessages: () =>
     [...(store?.items.values() ?? [])].flatMap((item) => (item.kind === "userMessage" ? [textOf(item.content)] : [])),
   commands,
-  fail,
 });
 const list = new ConversationList({
   open: (id) => void open(id),
   back: () => show("input"),
   deleted: (id) => id === store?.info.id && forget(),
-  fail,
 });
-const review = new Review(draw, fail);
+const review = new Review(draw);
 const branches = new Branches({
   open,
-  fail,
   startNew: () => show("new"),
   returned: (content) => composer.take(content),
 });
@@ -190,8 +187,6 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
       return show(message.what);
     case "open":
       return void open(message.conversationId);
-    case "leaveOut":
-      return leaveOut(message.approvalId, message.hunks);
     case "press":
       return approvalBox.querySelector<HTMLButtonElement>(`[data-option="${message.optionId}"]`)?.click();
   }

@@ -3,7 +3,7 @@
 import type { ConversationInfo, Usage } from "../src/protocol";
 import { compact, formatCost } from "../src/words";
 import { h } from "./dom";
-import { call } from "./host";
+import { call, report } from "./host";
 
 /** From this share on, a summary is likely before one of the next steps. */
 const NEARLY_FULL = 0.75;
@@ -32,10 +32,7 @@ export class Meter {
   private more: string[][] = [];
 
   /** `onCondense` replaces earlier steps with a summary. */
-  constructor(
-    onCondense: () => void,
-    private readonly onError: (error: unknown) => void,
-  ) {
+  constructor(onCondense: () => void) {
     this.condense = h(
       "button.secondary",
       { title: "The model goes on with a summary of what came before", onclick: () => this.close(onCondense) },
@@ -74,7 +71,7 @@ export class Meter {
     this.button.setAttribute("aria-expanded", String(!this.details.hidden));
     this.more = [];
     this.drawDetails();
-    if (!this.details.hidden) this.readMore().catch(this.onError);
+    if (!this.details.hidden) this.readMore().catch(report);
   }
 
   private async readMore(): Promise<void> {

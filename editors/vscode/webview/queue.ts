@@ -3,13 +3,11 @@
 import type { Part, QueuedMessage } from "../src/protocol";
 import { textOf } from "./cards";
 import { h, icon, type IconName } from "./dom";
-import { call, run } from "./host";
+import { call, report, run } from "./host";
 
 export class QueueBox {
   readonly element = h("ul.queue-box", { "aria-label": "Queued messages" });
   private shown = "";
-
-  constructor(private readonly onError: (error: unknown) => void) {}
 
   draw(conversationId: string, queue: readonly QueuedMessage[]): void {
     const key = JSON.stringify(queue);
@@ -59,7 +57,7 @@ export class QueueBox {
       };
       call("conversation/queue", params)
         .then(({ queue }) => this.draw(conversationId, queue))
-        .catch(this.onError);
+        .catch(report);
     };
     field.addEventListener("keydown", (event) => {
       if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;

@@ -2,9 +2,9 @@
 
 import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "../src/protocol";
 import { formatCount } from "../src/words";
-import { hunkRows, fileName, fileParent } from "./diff";
+import { counts, fileName, fileParent, hunkRows } from "./diff";
 import { h, icon } from "./dom";
-import { call, run } from "./host";
+import { call, report, run } from "./host";
 import { type ChangesItem, isWaiting, type Store } from "./store";
 
 type Decision = "accept" | "revert";
@@ -17,10 +17,7 @@ export class Review {
   private shownId = "";
   private nLoads = 0;
 
-  constructor(
-    private readonly onChanged: () => void,
-    private readonly onError: (error: unknown) => void,
-  ) {}
+  constructor(private readonly onChanged: () => void) {}
 
   /** Loads the review state of the files, and shows it once all is known; of several loads only the last one does. */
   async load(store: Store): Promise<void> {
@@ -83,7 +80,7 @@ export class Review {
       h("span.name", {}, name),
       h("span.parent", {}, fileParent(uri, store.info.folders)),
     ];
-    const toggle = () => void this.toggle(store, uri).catch(this.onError);
+    const toggle = () => void this.toggle(store, uri).catch(report);
     return h(
       "li.file",
       { "data-uri": uri, "data-state": isPending ? "pending" : this.word(item, store, uri) },
@@ -152,7 +149,7 @@ export class Review {
     call(method, { conversationId: store.info.id, uris, hunks })
       .then(({ done, conflicts }) => this.note(done, conflicts))
       .then(() => this.load(store))
-      .catch(this.onError);
+      .catch(report);
   }
 
   private note(done: readonly string[], conflicts: readonly Conflict[]): void {
@@ -170,10 +167,6 @@ export class Review {
     if (store.lastTurnOf(uri) !== item.turnId) return "changed again below";
     return state === undefined || isWaiting(state) ? "" : state;
   }
-}
-
-function counts(added: number, removed: number): HTMLElement {
-  return h("span.counts", {}, h("span.added", {}, `+${added}`), " ", h("span.removed", {}, `−${removed}`));
 }
 
 function sum(changes: readonly FileChange[], key: "added" | "removed"): number {

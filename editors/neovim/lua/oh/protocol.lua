@@ -1511,7 +1511,7 @@
 
 --- Ask the user's language servers, with LSP's `params`; feature `languageRequests`.
 ---@class (exact) oh.protocol.LanguageRequestParams
----@field method "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/prepareRename" | "textDocument/rename" | "workspace/symbol"
+---@field method "textDocument/definition" | "textDocument/references" | "textDocument/hover" | "textDocument/documentSymbol" | "textDocument/rename" | "workspace/symbol"
 ---@field params table<string, any>
 
 --- Ask the user to approve an action; `approvalRequests`, else `window/showMessageRequest`.
