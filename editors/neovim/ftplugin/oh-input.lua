@@ -3,7 +3,6 @@ if vim.b.did_ftplugin then
 end
 vim.b.did_ftplugin = true
 vim.bo.textwidth = 0
-vim.bo.omnifunc = "v:lua.require'oh.mention'.complete"
 pcall(vim.treesitter.start, 0, "markdown")
 require("oh.keys").map(0, "input")
 require("oh.completion").follow(vim.api.nvim_get_current_buf())

@@ -175,8 +175,6 @@ def test_a_selection_becomes_a_mention_and_is_sent_as_the_editor_shows_it(desk: 
     assert editor.nvim.current.buffer[:] == [""]
     editor.type("i<Up>")
     assert editor.nvim.current.buffer[:] == ["@calc.py:2-3 what does it do?"]
-    editor.type("cc@ca")
-    assert editor.lua("return require('oh.mention').complete(0, 'ca')") == ["calc.py"]
 
 
 def test_a_shortened_output_is_shown_whole(desk: Desk) -> None:
@@ -189,4 +187,5 @@ def test_a_shortened_output_is_shown_whole(desk: Desk) -> None:
     assert "\n10000\n" not in editor.chat()
     editor.command("Oh output")
     editor.wait("vim.fn.tabpagenr('$') == 2")
+    editor.wait("vim.fn.line('$') >= 20000")
     assert editor.nvim.current.buffer[:][:20000] == [str(n) for n in range(1, 20001)]

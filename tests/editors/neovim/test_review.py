@@ -141,9 +141,7 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     editor.type("r")
     editor.wait_for_event("TurnFinished")
     _wait_for_list(editor, "● notes.txt +1 -1 to review")
-    editor.wait_for_chat("left out:\n```diff\n-line 20\n+agent 20\n```")
-    head = "✓ Edit notes.txt  1 of 2 left out · +1 -1 · unsaved  (16 lines)"
-    assert head in editor.chat()
+    editor.wait_for_chat("✓ Edit notes.txt  1 of 2 left out · +1 -1 · unsaved")
     assert "The user left this out of your edit" in desk.prompts()
     assert "-line 20\\n+agent 20" in desk.prompts()
     assert "no other file, please" in desk.prompts()
@@ -210,8 +208,7 @@ def test_rejecting_all_changes_of_a_patch_rejects_it_and_of_files_some_are_left_
     assert not (desk.project / "other.py").exists()
     assert "-line 20\\n+agent 20" in desk.prompts()
     assert "+x = 1" in desk.prompts()
-    left_out = "@@ notes.txt\n-line 20\n+agent 20\n@@ other.py\n+x = 1"
-    editor.wait_for_chat(f"left out:\n```diff\n{left_out}\n```")
+    editor.wait_for_chat("2 of 3 left out")
 
 
 def test_the_changed_places_go_to_the_quickfix_list(desk: Desk) -> None:

@@ -38,10 +38,7 @@ end
 ---@param conversation oh.Conversation
 ---@return table?
 local function candidate(conversation)
-  local chat = require("oh.chat").at()
-  local entry = chat
-    and chat.conversation == conversation
-    and chat:entry_at(vim.api.nvim_win_get_cursor(0)[1])
+  local entry = require("oh.chat").entry_here(conversation)
   return entry and entry.approval or conversation.approvals[1]
 end
 

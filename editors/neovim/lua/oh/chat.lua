@@ -302,6 +302,16 @@ function Chat:decorate(first, n_above)
   add(self.tail)
 end
 
+--- The entry under the cursor, if this window is the chat of the conversation.
+---@param conversation oh.Conversation
+---@return oh.Entry?
+function M.entry_here(conversation)
+  local chat = M.at()
+  if chat and chat.conversation == conversation then
+    return chat:entry_at(vim.api.nvim_win_get_cursor(0)[1])
+  end
+end
+
 --- The entry that a line belongs to.
 ---@param line integer
 ---@return oh.Entry?

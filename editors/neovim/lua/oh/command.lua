@@ -119,9 +119,7 @@ local commands = {
       local daemon = require("oh.daemon").start()
       local buf = vim.api.nvim_get_current_buf()
       if daemon and require("oh.input").mention(buf, daemon.root, call.first, call.last) then
-        local windows = require("oh.windows")
-        windows.show(daemon)
-        windows.focus_input()
+        require("oh.windows").open(daemon)
       end
     end,
   },

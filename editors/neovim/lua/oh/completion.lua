@@ -62,7 +62,7 @@ function M.suggest()
     daemon:with_commands(function(commands)
       M.show(word, M.command_items(word.text, commands))
     end)
-  elseif daemon:offers("context/search") then
+  else
     local kinds = { "file", "symbol", "conversation", "skill" }
     local params = { query = word.text, kinds = kinds, limit = LIMIT }
     daemon:request("context/search", params, function(result)
@@ -73,9 +73,6 @@ function M.suggest()
       end
       M.show(word, items)
     end)
-  else
-    local names = mention.complete(0, word.text) --[[@as string[] ]]
-    M.show(word, vim.list_slice(names, 1, LIMIT))
   end
 end
 

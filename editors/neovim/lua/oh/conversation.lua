@@ -13,7 +13,7 @@ local M = {}
 ---@field approval? table The approval that it waits for.
 ---@field question? oh.protocol.InputRequest The question that it waits for.
 ---@field note? string The user's note when they decided it.
----@field left_out? oh.LeftOut The changes that the user left out of an edit.
+---@field left_out? string How many changes the user left out of an edit.
 ---@field streamed? table<string, string[]> Lines received so far, by channel.
 
 ---@class oh.Conversation

@@ -125,15 +125,6 @@ function Daemon:request(method, params, on_result, on_error)
   end)
 end
 
---- Whether the daemon knows a method, once it has answered `initialize`.
----@param method string
----@return boolean
-function Daemon:offers(method)
-  local client = self:client()
-  local about = client and vim.tbl_get(client.server_capabilities, "experimental", "ohDaemon")
-  return vim.list_contains(about and about.methods or {}, method)
-end
-
 --- Call `act` once the slash commands are known, in the order in which this was called.
 ---@param act fun(commands: table[])
 function Daemon:with_commands(act)
@@ -305,48 +296,39 @@ local function decide_nothing()
   return vim.empty_dict()
 end
 
---- Module and function for each of the daemon's notifications.
-local LISTENERS = {
-  ["conversation/event"] = { "conversation", "on_event" },
-  ["conversation/delta"] = { "conversation", "on_delta" },
-  ["conversation/gap"] = { "conversation", "on_gap" },
-}
-
---- Module and function for each of the daemon's requests; each runs in a coroutine, so it may wait.
-local ANSWERS = {
-  ["editor/applyEdit"] = { "editor", "apply_edit" },
-  ["editor/saveDocument"] = { "editor", "save_documents" },
-  ["editor/diagnostics"] = { "language", "diagnostics" },
-  ["editor/languageRequest"] = { "language", "request" },
-  ["editor/openDiff"] = { "documents", "open_diff" },
-}
-
 ---@private
 ---@return table<string, lsp.Handler>
 function Daemon:handlers()
-  local handlers = {
-    ["daemon/statusChanged"] = function(_, params)
-      local level = params.kind == "error" and vim.log.levels.ERROR or vim.log.levels.WARN
-      tell.message(params.message, level)
-      return vim.NIL
-    end,
-    ["approval/request"] = decide_nothing,
-    ["input/request"] = decide_nothing,
-  }
-  for method, place in pairs(LISTENERS) do
-    local listen = require("oh." .. place[1])[place[2]]
-    handlers[method] = function(_, params)
+  local conversation, documents = require("oh.conversation"), require("oh.documents")
+  local editor, language = require("oh.editor"), require("oh.language")
+  local function on(listen)
+    return function(_, params)
       listen(self, params)
       return vim.NIL
     end
   end
-  for method, place in pairs(ANSWERS) do
-    local answer = require("oh." .. place[1])[place[2]]
-    handlers[method] = function(_, params)
+  -- Requests are answered in a coroutine, so these may wait.
+  local function by(answer)
+    return function(_, params)
       return answer(self, params)
     end
   end
-  return handlers
+  return {
+    ["conversation/event"] = on(conversation.on_event),
+    ["conversation/delta"] = on(conversation.on_delta),
+    ["conversation/gap"] = on(conversation.on_gap),
+    ["daemon/statusChanged"] = on(function(_, params)
+      local level = params.kind == "error" and vim.log.levels.ERROR or vim.log.levels.WARN
+      tell.message(params.message, level)
+    end),
+    ["approval/request"] = decide_nothing,
+    ["input/request"] = decide_nothing,
+    ["editor/applyEdit"] = by(editor.apply_edit),
+    ["editor/saveDocument"] = by(editor.save_documents),
+    ["editor/diagnostics"] = by(language.diagnostics),
+    ["editor/languageRequest"] = by(language.request),
+    ["editor/openDiff"] = by(documents.open_diff),
+  }
 end
 
 ---@private

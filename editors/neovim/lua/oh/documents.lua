@@ -19,6 +19,11 @@ end
 function M.read(daemon, buf)
   -- Neovim takes the URI for a path and puts the working folder in front.
   local uri = vim.api.nvim_buf_get_name(buf):match("oh%-%a+:/.*$")
+  local conversation_id = uri:match("^oh%-output:/([^/]+)/")
+  if conversation_id and not daemon.conversations[conversation_id] then
+    -- Another project's daemon has it.
+    return
+  end
   vim.bo[buf].buftype = "nofile"
   vim.bo[buf].swapfile = false
   daemon:request("workspace/textDocumentContent", { uri = uri }, function(result)

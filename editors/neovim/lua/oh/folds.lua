@@ -1,7 +1,6 @@
 --- What each event of the log changes in a conversation: an item, found by its id, or the state of
 --- the whole conversation. Events that are not listed change nothing that is shown.
 local blocks = require("oh.block")
-local patch = require("oh.patch")
 local tell = require("oh.tell")
 
 ---@type table<string, fun(self: oh.Conversation, event: table, record: table)>
@@ -162,7 +161,8 @@ local function settle(self, kind, id, resolution)
   local mine = resolution and self.by_id[waiting.itemId]
   if mine then
     mine.note = resolution.feedback
-    mine.left_out = patch.left_out(waiting.subject, resolution.editedSubject)
+    local all, kept = waiting.subject.hunks, vim.tbl_get(resolution, "editedSubject", "hunks")
+    mine.left_out = all and kept and ("%d of %d left out"):format(#all - #kept, #all)
   end
 end
 

@@ -37,7 +37,7 @@ function M.toggle()
   end
   local daemon = require("oh.daemon").start()
   if daemon then
-    windows.toggle(daemon)
+    windows.open(daemon)
   end
 end
 
@@ -78,9 +78,7 @@ function M.new()
   local daemon = require("oh.daemon").start()
   if daemon then
     daemon.current = nil
-    local windows = require("oh.windows")
-    windows.show(daemon)
-    windows.focus_input()
+    require("oh.windows").open(daemon)
   end
 end
 

@@ -96,9 +96,6 @@ local function recoded(value, uri, how)
       copy[key] = recoded_range(part, key == "originSelectionRange" and uri or own, how)
     elseif key == "position" then
       copy[key] = recoded_position(part, own, how)
-    elseif key == "start" or key == "end" then
-      -- A bare range, which `textDocument/prepareRename` may return.
-      copy[key] = recoded_position(part, own, how)
     else
       -- In the `changes` of an edit the key is the document's URI.
       local names_one = type(key) == "string" and key:find("^%a[%w+.-]*:") ~= nil

@@ -115,34 +115,4 @@ function M.of_lines(buf, root, first, last)
   return part, M.of_buffer(buf, root, first, last)
 end
 
---- For 'omnifunc' of the input: files under the root after an `@`, open files first.
----@param find_start integer
----@param base string
----@return integer|string[]
-function M.complete(find_start, base)
-  if find_start == 1 then
-    local before = vim.api.nvim_get_current_line():sub(1, vim.fn.col(".") - 1)
-    local at = before:match("^.*()@%S*$")
-    return at and at or -3
-  end
-  local root = require("oh.daemon").root()
-  local found, seen = {}, {}
-  local function add(name)
-    if vim.startswith(name, base) and not seen[name] then
-      seen[name] = true
-      table.insert(found, name)
-    end
-  end
-  for _, buf in ipairs(vim.api.nvim_list_bufs()) do
-    local text = vim.bo[buf].buflisted and M.of_buffer(buf, root)
-    if text then
-      add(text:sub(2))
-    end
-  end
-  for _, path in ipairs(vim.fn.globpath(root, base .. "*", false, true)) do
-    add(vim.fs.relpath(root, path) .. (vim.fn.isdirectory(path) == 1 and "/" or ""))
-  end
-  return found
-end
-
 return M

@@ -10,9 +10,7 @@ local OTHER = "Something else…"
 ---@param conversation oh.Conversation
 ---@return oh.protocol.InputRequest?
 function M.meant(conversation)
-  local chat = require("oh.chat").at()
-  local is_here = chat and chat.conversation == conversation
-  local entry = is_here and chat:entry_at(vim.api.nvim_win_get_cursor(0)[1])
+  local entry = require("oh.chat").entry_here(conversation)
   if entry and (entry.question or entry.approval) then
     return entry.question
   end

@@ -302,12 +302,9 @@ end
 ---@param entry oh.Entry
 ---@return string
 function M.tool_facts(entry)
-  local item, left_out = entry.item, entry.left_out
-  local facts = {}
-  if left_out then
-    -- First, since a fold shows only what fits in a line.
-    table.insert(facts, ("%d of %d left out"):format(left_out.n_out, left_out.n_all))
-  end
+  local item = entry.item
+  -- What was left out comes first, since a fold shows only what fits in a line.
+  local facts = { entry.left_out }
   for _, change in ipairs(item.changes or {}) do
     table.insert(facts, ("+%d -%d"):format(change.added, change.removed))
     if change.unsaved then
@@ -338,7 +335,6 @@ function M.result(to, entry)
     to:diff(change)
   end
   if has_diff then
-    M.left_out(to, entry.left_out)
     return
   elseif item.status == "rejected" and entry.note then
     -- The observation only repeats the note, for the model.
@@ -353,16 +349,6 @@ function M.result(to, entry)
   to:code(item.kind == "command" and "console" or "", lines)
   if item.outputRef then
     to:line("(shortened; `:Oh output` here shows all of it)", "OhDim")
-  end
-end
-
---- Render the changes left out of an edit, below those that were written.
----@param to oh.Block
----@param left_out? oh.LeftOut
-function M.left_out(to, left_out)
-  if left_out and #left_out.lines > 0 then
-    to:line("left out:", "OhDim")
-    to:code("diff", left_out.lines)
   end
 end
 

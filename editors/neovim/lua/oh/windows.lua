@@ -189,13 +189,11 @@ function M.dress(win, filetype)
   vim.api.nvim_win_set_cursor(win, { vim.api.nvim_buf_line_count(buf), 0 })
 end
 
---- Hide both in this tab page, or show them and go to the input.
+--- Show both in this tab page, and go to the input.
 ---@param daemon oh.Daemon
-function M.toggle(daemon)
-  if not M.hide() then
-    M.show(daemon)
-    M.focus_input()
-  end
+function M.open(daemon)
+  M.show(daemon)
+  M.focus_input()
 end
 
 ---@return boolean hidden Whether there was one to hide.
