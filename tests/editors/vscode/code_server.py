@@ -63,7 +63,7 @@ KEYBINDINGS = [
                 *["workbench.action.revertAndCloseActiveEditor"] * 8,
                 # The commands run one after the other, so once this one shows its file, the others
                 # are done. The file stays, even if something else takes the focus late.
-                "workbench.action.openRawDefaultSettings",
+                "workbench.action.openGlobalKeybindingsFile",
             ]
         },
     },

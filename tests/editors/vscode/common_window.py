@@ -96,7 +96,7 @@ async def clear_workbench(vscode: VSCode) -> None:
     """Close all editors, terminals and notifications, whatever VS Code itself has shown."""
     await expect(vscode.page.locator(".quick-input-widget")).to_be_hidden()
     await vscode.page.keyboard.press(CLEAR_KEY)
-    await vscode.page.locator(".tab", has_text="defaultSettings.json").wait_for()
+    await vscode.page.locator(".tab", has_text="keybindings.json").wait_for()
     left = vscode.page.locator(".tab, .xterm, .notification-toast")
     for _ in range(N_CLEARINGS):
         await vscode.page.keyboard.press(CLEARED_KEY)

@@ -48,7 +48,7 @@ WAIT_UNTIL_KEPT = """async (text) => {
       database.close();
       if (values.some((value) => String(value).includes(text))) return;
     }
-    await new Promise(requestAnimationFrame);
+    await new Promise((next) => setTimeout(next, 100));
   }
 }"""
 """Waits until a text is in what VS Code keeps of a window in the browser."""
