@@ -25,7 +25,7 @@ endif
 # What .ci/link-node put there, if it had to.
 export PATH := $(CURDIR)/.venv/node:$(PATH)
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
-PYTEST := .venv/bin/pytest -q -n 2 --dist loadgroup
+PYTEST := .venv/bin/pytest -q -n 2
 # The programs that the tests start, each with the Debian package that has it.
 BASIC := bash:bash git:git rg:ripgrep
 PROGRAMS := $(BASIC) chattr:e2fsprogs less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny

@@ -1,15 +1,22 @@
-"""Rules for every suite: long loops on request, no skips in CI, and no process left behind."""
+"""Rules for every suite: long loops on request, no skips in CI, and no process left behind.
+
+One worker runs the tests of VS Code, and the others begin with the rest: a window with its browser
+keeps more than one core busy.
+"""
 
 import os
 import random
 import uuid
 from collections.abc import Generator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
+
+WINDOWS = "tests/editors/vscode/"
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -42,6 +49,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+class WindowsTogether(LoadScopeScheduling):
+    """Hands out single tests, but those with a window all at once, and first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return WINDOWS if nodeid.startswith(WINDOWS) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WindowsTogether:
+    return WindowsTogether(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,4 @@
-"""The extension, packed and installed once per worker; a VS Code and a model for each test.
+"""The extension, packed and installed once; a VS Code and a model for each test.
 
 The tests of modules that are marked `one_window` share one VS Code, one after the other.
 """
