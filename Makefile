@@ -48,7 +48,7 @@ NPM := npm --no-fund --no-audit --no-update-notifier --ignore-scripts --loglevel
 
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
 
-.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full test-live check coverage bench bench-vscode fix lock schema picture wheel clean
+.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full test-live check check-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -68,7 +68,12 @@ test-live: $(DEV) ## what a person would try, with a real model: needs a key, co
 check: $(DEV) $(MODULES) $(LUA_FORMAT) ## format, lint, types, architecture, generated documents
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
+	@$(MAKE) --jobs=2 check-types check-promises
+
+check-types:
 	.venv/bin/pyright --pythonpath .venv/bin/python
+
+check-promises:
 	.venv/bin/pytest -q tests/unit/test_architecture.py tests/unit/test_repository.py
 	.venv/bin/python -m oh_schema --check
 	npm --prefix $(EXTENSION) run --silent check
