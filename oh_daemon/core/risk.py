@@ -57,7 +57,7 @@ def rate_command(
         return Rating("high", (f"rating it stopped with {type(exc).__name__}",))
     kinds = [finding.kind for finding in findings]
     if "fetch" in kinds and {"run", "unknown"} & {*kinds[kinds.index("fetch") :]}:
-        findings.append(Finding("high", "runs code after it fetched something"))
+        findings.append(Finding("high", "it runs code after it fetched something"))
     worst = max((Finding("low", ""), *findings), key=lambda found: RISK_ORDER[found.risk]).risk
     reasons = (found.reason for found in findings if found.risk == worst and found.reason)
     scripts = filter(None, (finding.script for finding in findings))

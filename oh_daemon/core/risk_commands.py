@@ -13,7 +13,7 @@ from oh_daemon.contract.items import Risk
 from oh_daemon.core.risk_git import GIT_OPTION
 from oh_daemon.core.risk_paths import UNKNOWN, Ground, Place, holds_secrets
 from oh_daemon.core.risk_programs import MEANINGS, VALUED, VALUED_WORD, bare_name, find_program
-from oh_daemon.core.risk_rules import find_effect, join_words
+from oh_daemon.core.risk_rules import DECISIVE, SEARCHED, find_effect, join_words
 from oh_daemon.core.risk_uses import find_inner, find_task, find_use, sounds_high
 
 
@@ -70,7 +70,7 @@ def rate_words(words: Sequence[str], around: Around) -> Iterator[Finding]:
 _MAX_DEPTH = 16
 _EFFECTS = {
     "medium": MEANINGS["write"][1],
-    "high": "may leave the workspace, show secrets, or be final",
+    "high": "may reach beyond the workspace, show secrets, or be final",
 }
 _ASKS_ITSELF = (["--version"], ["--help"], ["-V"])
 _SYNTAX = re.compile(
@@ -132,7 +132,8 @@ def _rate_folders(
 
 
 _TOUCHES: dict[str, Use] = {
-    "run": "run", "act": "run", "write": "write", "fetch": "write", "unknown": "write"
+    "run": "run", "act": "run", "repo": "run",
+    "write": "write", "fetch": "write", "unknown": "write",
 }  # fmt: skip
 """What programs of a kind do with the paths that they get; the others read."""
 
@@ -188,9 +189,9 @@ def _without_pattern(program: str, args: Sequence[str]) -> Sequence[str]:
 
 def _wrapped(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
     words = list(_operands(program, args))
-    options = args[: len(args) - len(words)]
-    if program == "env" and any(re.match(r"-\w*[iu]|--[iu]", option) for option in options):
-        yield Finding("medium", "env takes from a program what holds for all others here")
+    options = join_words(args[: len(args) - len(words)])
+    if program == "env" and _UNSETS.search(options):
+        yield Finding("medium", "env runs a program without settings that all others get here")
     while program in ("env", "cross-env") and words and re.match(r"\w+=", words[0]):
         yield rate_variable(*words.pop(0).split("=", 1))
     if program == "xargs":
@@ -204,6 +205,9 @@ def _wrapped(program: str, args: Sequence[str], around: Around) -> Iterator[Find
     words = words[1:] if program in ("timeout", "flock") else words
     if program != "command" or not re.match(r"-[vV]", next(iter(args), "")):
         yield from around.rate(words)
+
+
+_UNSETS = re.compile(r"\ (-\w*i|--ig)|\ (-\w*u|--unset)[ =]?(GIT_|\w*PAGER)")
 
 
 def _git(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
@@ -222,12 +226,15 @@ def _git(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]
     folders = [args[n + 1] for n in range(n_options) if args[n] == "-C"]
     for folder in folders:
         ground = ground.moved(folder)
-    there = around._replace(ground=ground)
+    # In a folder outside every word would count as a path outside, even a message.
+    is_inside = ground.place(".", writing=False) == "inside"
+    there = around._replace(ground=ground) if is_inside else around
     found = list(_rate_program(command, kind, args[n_options + 1 :], there))
     yield from found
     only_reads = all(finding.risk == "low" for finding in found)
-    yield from rate_paths(folders, around.ground, "read" if only_reads else "run")
-    if only_reads and kind != "text":
+    if not only_reads:
+        yield from rate_paths(folders, around.ground, "run")
+    elif kind != "text":
         yield _rate_repository(ground)
 
 
@@ -235,7 +242,7 @@ def _rate_repository(ground: Ground) -> Finding:
     """Rate that git reads the repository of a folder, whose settings name programs to start."""
     if ground.cwd is not None and ground.hides_repository(ground.cwd):
         return Finding("medium", "git may use a repository that came with the files here")
-    return rate_path(ground.cwd or ".", ground, "read")
+    return rate_path(ground.cwd or UNKNOWN, ground, "read")
 
 
 def _searched(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
@@ -308,7 +315,7 @@ def _interpreted(program: str, args: Sequence[str], around: Around) -> Iterator[
 _GIVES_CODE = {"python": "ci", "node": "epi", "tsx": "epi", "ruby": "enpi"}
 """Letters of options after which code stands or is read; elsewhere they may mean something else."""
 _UNSEEN = Finding(
-    "high", "runs code that stands in the command or comes from data", words=(UNKNOWN,)
+    "high", "it runs code that stands in the command or comes from data", words=(UNKNOWN,)
 )
 _NESTED: dict[str, Callable[[str, Sequence[str], Around], Iterator[Finding]]] = {
     "git": _git,
@@ -324,9 +331,11 @@ def _rate_script(path: str, ground: Ground) -> Iterator[Finding]:
     if path == "-" or UNKNOWN in path or path.startswith("/dev") or "://" in path:
         yield _UNSEEN
     elif ground.place(path, writing=False) != "inside":
-        yield Finding("high", f"runs {path} from outside the workspace")
+        yield Finding("high", f"it runs {path}, which is outside the workspace")
     else:
-        yield Finding("medium", f"runs {path} of the workspace", "run", ground.absolute(path))
+        yield Finding(
+            "medium", f"it runs {path}, which is in the workspace", "run", ground.absolute(path)
+        )
 
 
 def rate_paths(words: Sequence[str], ground: Ground, use: Use) -> Iterator[Finding]:
@@ -348,24 +357,28 @@ def rate_path(path: str, ground: Ground, use: Use) -> Finding:
     place = ground.place(path, writing=use == "write")
     risks, why = _PLACES[place]
     verb = {"read": "reads", "run": "uses", "write": "changes"}[use]
-    return Finding(risks[use], f"{verb} {path.replace(UNKNOWN, '…')}{why}")
+    reason = f"it {verb} {path.replace(UNKNOWN, '…')}, {why}" if why else ""
+    return Finding(risks[use], reason if risks[use] != "low" else "")
 
 
 _PLACES: dict[Place, tuple[dict[Use, Risk], str]] = {
     "device": ({"read": "low", "run": "low", "write": "low"}, ""),
     "inside": ({"read": "low", "run": "low", "write": "medium"}, ""),
-    "outside": ({"read": "medium", "run": "high", "write": "high"}, " outside the workspace"),
+    "outside": (
+        {"read": "medium", "run": "high", "write": "high"},
+        "which is outside the workspace",
+    ),
     "unknown": (
         {"read": "medium", "run": "medium", "write": "high"},
-        " at a place that is not known",
+        "a place that is not known",
     ),
     "protected": (
         {"read": "low", "run": "low", "write": "high"},
-        ", which decides what other programs run",
+        "which decides what other programs run",
     ),
     "secret": (
         {"read": "high", "run": "high", "write": "high"},
-        ", which may hold secrets or belongs to the system",
+        "which may hold secrets or belongs to the system",
     ),
 }
 
@@ -373,21 +386,9 @@ _PLACES: dict[Place, tuple[dict[Use, Risk], str]] = {
 def rate_variable(name: str, value: str) -> Finding:
     """Rate giving a variable another value."""
     base = re.sub(r"(\[.*\])?\+?$", "", name, flags=re.DOTALL)
-    loads_code = _PATHS.fullmatch(base) and re.search(r"(^|:)[/~]|\.\.|\0", value)
+    loads_code = SEARCHED.fullmatch(base) and re.search(r"(^|:)[/~]|\.\.|\0", value)
     # Where bash reads a number it evaluates array indices, and a command in one runs.
     runs = re.search(r"\[.*(\$\(|`)", name + value, re.DOTALL)
-    if runs or loads_code or _LOADED.fullmatch(base):
-        return Finding("high", f"sets {name}, which decides what other programs run")
-    return Finding("low", f"sets {name}")
-
-
-_PATHS = re.compile(r"(PYTHON|NODE_|CLASS|GO|\w+_)PATH")
-_LOADED = re.compile(
-    r"""LD_\w+|DYLD_\w+|PATH|GIT_(?!AUTHOR|COMMITTER)\w+|BASH_\w+|ENV|\w*PAGER|EDITOR|VISUAL|BROWSER
-    |SHELL|HOME|NODE_OPTIONS|PYTHON(STARTUP|HOME|BREAKPOINT|INSPECT)|PERL\w*|RUBY(LIB|OPT)|IFS|PS[0-4]
-    |PROMPT_COMMAND|CDPATH|SHELLOPTS|BASHOPTS|(?i:\w*_proxy)|\w*ASKPASS|LESS(OPEN|CLOSE)|_?JAVA_\w*
-    |\w*RUSTC\w*|(?i:npm_config_\w+)|PIP_\w+|UV_\w*INDEX\w*|HIST\w+|DOCKER_HOST|KUBECONFIG|SSH_\w+
-    |(S?RANDOM|OPTIND|SECONDS|BASHPID)  # Numbers, which bash evaluates.
-    |MAKEFLAGS|TAR_OPTIONS|RSYNC_\w+|\w*BASE_URL|XDG_CONFIG\w*|SUDO_\w+|RIPGREP_CONFIG_PATH|WGETRC|ZDOTDIR""",
-    re.VERBOSE,
-)
+    if runs or loads_code or DECISIVE.fullmatch(base):
+        return Finding("high", f"it sets {name}, which decides what other programs run")
+    return Finding("low", f"it sets {name}")

@@ -12,11 +12,13 @@ KINDS = {
         describe diff diff-files diff-index diff-tree for-each-ref grep log ls-files ls-tree
         merge-base name-rev range-diff reflog rev-list rev-parse shortlog show show-branch show-ref
         status symbolic-ref var whatchanged""",
-    "act": """add am apply archive bisect branch bundle checkout cherry-pick clean commit config
-        fetch format-patch fsck gc hash-object help init lfs ls-remote merge merge-tree notes pull
+    "ask": "ls-remote",
+    "repo": """add am apply archive bisect branch bundle checkout cherry-pick clean commit config
+        fetch format-patch fsck gc hash-object init lfs merge merge-tree notes pull
         rebase remote rerere reset restore revert sparse-checkout stage stash submodule switch tag
         update-index worktree write-tree""",
     "fetch": "clone",
+    "start": "help",
     "write": "mv rm",
 }
 """All others are high: they send, rewrite history, or are an alias."""
@@ -63,9 +65,9 @@ _LISTING = r"(-l|--list|--(no-)?(contains|merged)|--points-at)(\ [^-\ ][^\ ]*)*"
 
 USES = (
     # These check signatures, merge again or list other stores: programs are configured for that.
-    (_ALL, "act", r"%G|signature|\ --(show-sig|remerge|diff-merges|alternate)"),
-    ("cat-file", "act", r"\ --"),
-    ("var", "act", r"^(?!\ GIT_\w+$)"),
+    (_ALL, "start", r"%G|signature|\ --(show-sig|remerge|diff-merges|alternate)"),
+    ("cat-file", "start", r"\ --"),
+    ("var", "start", r"^(?!\ GIT_\w+$)"),
     ("branch", "read",
      rf"""^(\ (-[arv]+|--(all|remotes|show-current|verbose|sort|format|column|no-color)[^\ ]*)
          |\ {_LISTING})*$"""),

@@ -12,13 +12,16 @@ from oh_daemon.contract.items import Risk
 from oh_daemon.core import risk_git
 
 MEANINGS: dict[str, tuple[Risk, str]] = {
-    "text": ("low", "its arguments are only text"),
-    "read": ("low", "reads files"),
-    "pattern": ("low", "searches or filters files"),
+    "text": ("low", "changes no files"),
+    "enter": ("low", "changes the folder of the shell"),
+    "read": ("low", "only reads"),
+    "pattern": ("low", "only searches or filters"),
     "names": ("low", "gives variables other values"),
     "ask": ("medium", "asks a server or the system"),
-    "act": ("medium", "acts in the workspace"),
-    "run": ("medium", "runs code of the project"),
+    "act": ("medium", "may change files or processes"),
+    "repo": ("medium", "may change the repository or its files"),
+    "start": ("medium", "may start a program that a setting names"),
+    "run": ("medium", "runs code of the project or of its packages"),
     "write": ("medium", "creates, changes or deletes files"),
     "unknown": ("medium", "is not known"),
     "fetch": ("medium", "fetches from the network"),
@@ -32,7 +35,8 @@ _PROGRAMS: dict[str, str] = {
         typeset local readonly date apropos whatis ps pgrep pidof ss netstat free vmstat
         iostat lscpu lsb_release sw_vers hostname df numfmt factor yes""",
     "names": "read mapfile readarray getopts unset",
-    "read": """cd pushd cat nl head tail wc tac rev od hexdump strings stat du ls dir cut
+    "enter": "cd pushd",
+    "read": """cat nl head tail wc tac rev od hexdump strings stat du ls dir cut
         paste join comm diff cmp tr fold fmt column md5sum sha1sum sha256sum sha512sum b2sum
         cksum shasum realpath readlink base64 base32 zcat bzcat xzcat tsort pr file tree xxd
         uniq sort shuf less more man bc bat eza exa lsd hexyl lsof nm objdump readelf size

@@ -15,6 +15,18 @@ from oh_daemon.contract.items import Risk
 from oh_daemon.core import risk_git
 
 SECRET_NAME = r"(?i:key\b|keys\b|_key_|token|secret|passw|credential|_pat\b|auth)"  # noqa: S105 - a pattern
+SEARCHED = re.compile(r"(PYTHON|NODE_|CLASS|GO|\w+_)PATH")
+"""Variables with folders in which programs look for code."""
+DECISIVE = re.compile(
+    r"""LD_\w+|DYLD_\w+|PATH|GIT_(?!AUTHOR|COMMITTER)\w+|BASH_\w+|ENV|\w*PAGER|EDITOR|VISUAL|BROWSER
+    |SHELL|HOME|NODE_OPTIONS|PYTHON(STARTUP|HOME|BREAKPOINT|INSPECT)|PERL\w*|RUBY(LIB|OPT)|IFS|PS[0-4]
+    |PROMPT_COMMAND|CDPATH|SHELLOPTS|BASHOPTS|(?i:\w*_proxy)|\w*ASKPASS|LESS(OPEN|CLOSE)|_?JAVA_\w*
+    |\w*RUSTC\w*|(?i:npm_config_\w+)|PIP_\w+|UV_\w*INDEX\w*|HIST\w+|DOCKER_HOST|KUBECONFIG|SSH_\w+
+    |(S?RANDOM|OPTIND|SECONDS|BASHPID)  # Numbers, which bash evaluates.
+    |MAKEFLAGS|TAR_OPTIONS|RSYNC_\w+|\w*BASE_URL|XDG_CONFIG\w*|SUDO_\w+|RIPGREP_CONFIG_PATH|WGETRC|ZDOTDIR""",
+    re.VERBOSE,
+)
+"""Variables that decide what programs run, or what they send where."""
 _N_SHOWN = 3
 _MAX_SHOWN = 60
 _GLOBAL = r"""(\ -[nclsp]\ [^-\ ]\S*|\ --(context|namespace|profile|region|project|kube-context|output)\ [^-\ ]\S*

@@ -47,7 +47,9 @@ def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
     script.walk(root)
     yield from script.findings
     for text in (*unread_texts(root), *evaluated_texts(root)):
-        yield Finding("high", f"evaluates {text}, in which a command may stand", words=(UNKNOWN,))
+        yield Finding(
+            "high", f"it evaluates {text}, in which a command may stand", words=(UNKNOWN,)
+        )
 
 
 class _Script:
@@ -81,7 +83,9 @@ class _Script:
         for child in node.children:
             before = self._ground
             if child.type == "&":
-                self.findings.append(Finding("medium", "goes on in the background", words=("&",)))
+                self.findings.append(
+                    Finding("medium", "it goes on in the background", words=("&",))
+                )
             elif child.is_named:
                 self.walk(child)
             if self._ground != before:
@@ -135,19 +139,21 @@ class _Script:
         operator = next((child.type for child in node.children if not child.is_named), "")
         targets = [self._resolve(n) for n in node.children_by_field_name("destination")]
         if not targets:
-            self._high("redirects to what is not known")
+            self._high("it redirects to a place that is not known")
         elif not (operator.endswith("&") and re.fullmatch(r"\d+-?|-", targets[0])):
             found = rate_path(targets[0], self._ground, "read" if operator == "<" else "write")
-            words = (operator, targets[0]) if found.risk != "low" else ()
-            self.findings.append(found._replace(words=words))
+            if found.risk != "low":
+                reason = found.reason or f"it changes {targets[0]}"
+                found = found._replace(reason=reason, words=(operator, targets[0]))
+            self.findings.append(found)
         return targets[1:]
 
     def visit_function(self, node: Node) -> None:
         name, body = text_of(node.children[0]), node.children[-1]
         if find_program(name)[1] != "unknown":
-            self._high(f"gives {name} another meaning")
+            self._high(f"it gives {name} another meaning")
         if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text_of(body)):
-            self._high("defines a function that calls itself")
+            self._high("it defines a function that calls itself")
         self.walk(body)
         if always_runs(node):
             self._functions[name] = _changes_folder(body)
@@ -155,12 +161,12 @@ class _Script:
     def visit_text(self, node: Node) -> None:
         # In arithmetic a text is evaluated as an operand, and a command in an index of it runs.
         if re.search(r"\$\(|`", text_of(node)):
-            self._high("evaluates a text that runs a command")
+            self._high("it evaluates a text that runs a command")
 
     def visit_ansi_text(self, node: Node) -> None:
         # In `"${x+$'…'}"` bash decodes the text first and then expands what comes out.
         if is_within(node, "expansion") and re.search(r"[$`]|\\[xuUc0-7]", text_of(node)[1:]):
-            self._high("expands a text that it has decoded")
+            self._high("it expands a text that it has decoded")
 
     def visit_assignment(self, node: Node) -> None:
         name, value = self._assignment(node)
@@ -194,7 +200,7 @@ class _Script:
             self.findings.append(rate_variable(given[1], UNKNOWN))
         is_secret = re.match(rf"\$\{{?[A-Z_\d]*{SECRET_NAME}", text) and not _is_emptiness(node)
         if "!" in text[:3] or is_secret:
-            self._high(f"uses {text}, which may hold a secret")
+            self._high(f"it uses {text}, which may hold a secret")
         self.walk_inside(node)
 
     def _high(self, reason: str) -> None:

@@ -170,7 +170,7 @@ class TerminalTool:
             reasons = (f"it gets the secret {', '.join(named)}", *rating.reasons)
             rating = rating._replace(risk="high", reasons=reasons)
         if is_input and rating.risk == "low":
-            typed = ("typed into a running program",)
+            typed = ("it is typed into a running program",)
             return rating._replace(risk="medium", reasons=typed), Footprint()
         return rating, Footprint(writes=rating.risk != "low")
 

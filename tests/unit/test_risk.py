@@ -19,6 +19,7 @@ from oh_daemon.core.risk_braces import expand_braces
 
 _FOLDER = "/home/u/project"
 _CORPUS = Path(__file__).parents[1] / "data" / "commands.tsv"
+_REASONS = _CORPUS.with_name("reasons.tsv")
 
 
 def _load_corpus() -> list[tuple[str, str]]:
@@ -199,6 +200,12 @@ def test_without_folders_nothing_is_inside() -> None:
     assert rate_command("touch a.txt", []).risk == "high"
     assert rate_command("rm -rf x", []).risk == "high"
     assert rate_command("cat a.txt", []).risk == "medium"
+
+
+def test_the_reasons_are_sentences_about_what_the_command_names() -> None:
+    rows = [line.split("\t") for line in _REASONS.read_text("utf-8").splitlines()]
+    rated = [(command, rate(command)) for command, _ in rows]
+    assert [[c, f"{rating.risk}: {'; '.join(rating.reasons)}"] for c, rating in rated] == rows
 
 
 def test_the_reasons_are_those_of_the_worst_command() -> None:
