@@ -16,7 +16,7 @@ import {
 import { findDaemon, pythonsOfWindow } from "./command";
 import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments } from "./editor";
 import { answerLanguageRequest, readDiagnostics } from "./language";
-import { FOR_COMMANDS, lendSecrets } from "./lent";
+import { FOR_COMMANDS, lendChanged, lendSecrets } from "./lent";
 import { ManagedDaemon } from "./managed";
 import type { DaemonState, Notification } from "./messages";
 import type { Approval, ClientNotifications, InputRequest, Requests } from "./protocol";
@@ -210,7 +210,7 @@ export class Agent implements Disposable {
 
   private async afterKeyChange(name: string): Promise<void> {
     if (!this.client?.isRunning()) return;
-    if (name === FOR_COMMANDS) await lendSecrets(this.client, this.context.secrets);
+    if (name === FOR_COMMANDS) await lendChanged(this.client, this.context.secrets);
     if (!isKey(name)) return;
     await lendKey(this.client, this.context.secrets, name);
     // Makes the panel request the list of models again.

@@ -7,19 +7,31 @@ import { askForHidden, MIN_KEY_CHARS } from "./settings";
 
 /** One entry holds all of the secrets, since the storage cannot list its keys. */
 export const FOR_COMMANDS = "ohDaemon.commandSecrets";
+const SHOWN_MS = 10_000;
 const NEW = "$(add) A new one…";
 
-/** Lends the stored secrets to the daemon, and takes back those that are no longer stored. */
-export async function lendSecrets(client: LanguageClient, secrets: SecretStorage): Promise<void> {
+/** Lends the stored secrets to the daemon, and takes back those that are no longer stored.
+ * Returns the names of those that are lent now, or undefined if the daemon refuses. */
+export async function lendSecrets(client: LanguageClient, secrets: SecretStorage): Promise<string[] | undefined> {
   try {
     const stored = await load(secrets);
     const lent = await client.sendRequest<SecretNames>("secret/list", {});
     for (const name of lent.forCommands) if (!(name in stored)) await client.sendRequest("secret/remove", { name });
     for (const [name, value] of Object.entries(stored))
       await client.sendRequest("secret/set", { name, value, forCommands: true });
+    return Object.keys(stored);
   } catch (error) {
     void window.showErrorMessage(`oh: the daemon does not take the secrets for commands: ${String(error)}`);
+    return undefined;
   }
+}
+
+/** Lends what is stored now, after a change, and says what is lent. */
+export async function lendChanged(client: LanguageClient, secrets: SecretStorage): Promise<void> {
+  const names = await lendSecrets(client, secrets);
+  if (!names) return;
+  const said = names.length === 0 ? "no secret is lent" : `lent to commands that name it: ${names.join(", ")}`;
+  window.setStatusBarMessage(`oh: ${said}`, SHOWN_MS);
 }
 
 /** Asks which secret to set or remove, and for its value. */

@@ -162,6 +162,7 @@ async def test_the_mode_that_asks_for_nothing_says_so_and_leaves_nothing_to_choo
 
 async def test_a_secret_is_lent_to_commands_and_taken_back(vscode: VSCode) -> None:
     field = vscode.page.locator('.quick-input-widget input:not([type="checkbox"])')
+    status = vscode.page.locator(".statusbar")
     await vscode.open()
     await vscode.run_command("oh: Lend a Secret to Commands")
     await field.fill("SHOP_TOKEN")
@@ -169,6 +170,8 @@ async def test_a_secret_is_lent_to_commands_and_taken_back(vscode: VSCode) -> No
     await expect(field).to_have_attribute("type", "password")
     await field.fill("a-token-of-the-shop")
     await field.press("Enter")
+    # The editor stores the secret before the daemon hears of it.
+    await expect(status).to_contain_text("lent to commands that name it: SHOP_TOKEN")
     command = 'echo "$SHOP_TOKEN"; wc -c <<< "$SHOP_TOKEN"'
     vscode.script(call("terminal", command=command), say("Printed."))
     await vscode.say("Print it")
@@ -182,6 +185,7 @@ async def test_a_secret_is_lent_to_commands_and_taken_back(vscode: VSCode) -> No
     await field.press("Enter")
     await expect(field).to_have_attribute("type", "password")
     await field.press("Enter")
+    await expect(status).to_contain_text("no secret is lent")
     vscode.script(call("terminal", command=f"{command} # again"), say("Printed."))
     await vscode.say("Print it again")
     await expect(vscode.approval).to_contain_text("uses $SHOP_TOKEN")
