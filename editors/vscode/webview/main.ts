@@ -1,37 +1,26 @@
-/** The panel: folds the extension's messages into the store, and draws what changed, once per frame. */
+/** The panel: folds the extension's messages into the current.store, and draws what changed, once per frame. */
 
-import type { DaemonState, Notification, PanelMemory, Place, ToPanel } from "../src/messages";
-import { type LeftOut, remembered } from "../src/proposal";
-import type { Approval, ErrorInfo, InputRequest, Option, Part } from "../src/protocol";
-import { type ApprovalCard, approvalCard } from "./approval";
+import type { DaemonState, Notification, Place, ToPanel } from "../src/messages";
+import type { ErrorInfo, Part } from "../src/protocol";
 import { Aside } from "./aside";
+import { AskedBox } from "./asked";
 import { Branches } from "./branch";
 import { textOf } from "./cards";
 import { SlashCommands } from "./commands";
 import { Composer, type Delivery } from "./composer";
+import { Current } from "./current";
 import { h } from "./dom";
 import { Elsewhere } from "./elsewhere";
 import { Header } from "./header";
-import { CallError, call, listen, remember, reportTo, run, tellAsked } from "./host";
+import { CallError, call, listen, report, reportTo, run } from "./host";
 import { ConversationList } from "./list";
+import { Memory } from "./memory";
 import { Meter } from "./meter";
-import { openStore, prependEarlier } from "./opening";
-import { draftOptions, picker } from "./pickers";
-import { questionCard } from "./question";
+import { prependEarlier } from "./opening";
+import { Pickers } from "./pickers";
 import { QueueBox } from "./queue";
 import { Review } from "./review";
-import {
-  button,
-  host,
-  problem,
-  remedies,
-  retryNotice,
-  secondsUntil,
-  sendingView,
-  welcome,
-  withoutModel,
-} from "./state";
-import type { Store } from "./store";
+import { StateBox } from "./state";
 import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
 
@@ -40,38 +29,27 @@ const NOT_FOUND = -31002;
 /** How many pages back a place is searched for. */
 const MAX_PAGES_BACK = 10;
 let daemon: DaemonState = { kind: "starting" };
-let memory: PanelMemory = {};
-let store: Store | undefined;
-/** A conversation that is loaded but not shown yet; its events already arrive. */
-let early: Store | undefined;
-let nOpened = 0;
-let opening: Promise<unknown> = Promise.resolve();
-let draft: readonly Option[] = [];
-/** The first message of a new conversation, until that is open. */
-let sending: readonly Part[] | undefined;
 let view: "chat" | "list" = "chat";
 let failure: ErrorInfo | undefined;
+/** The first message of a new conversation, until that is open. */
+let sending: readonly Part[] | undefined;
 let isFrameAsked = false;
 
+const memory = new Memory();
+const current = new Current((conversationId) => void open(conversationId));
 const header = new Header({ back: () => show("input"), pause, resume });
-const stateBox = h("div.state-box");
+const stateBox = new StateBox({ redraw: draw, resume, useDemo, dismiss });
 const elsewhere = new Elsewhere((id) => void open(id));
 const parentLine = new ParentLine((id) => void open(id));
-const approvalBox = h("div.approval-box");
+const askedBox = new AskedBox(memory);
 const followBox = h(
   "div.strip",
   { role: "status", hidden: true },
   h("span", {}, "Another window works on this conversation. You follow it here."),
   h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"),
 );
-const fullBox = h(
-  "div.strip.full",
-  { role: "status", hidden: true },
-  h("span", {}, "Runs without asking."),
-  h("button.quiet", { onclick: () => pick("mode", "ask") }, "Ask again"),
-);
 const queueBox = new QueueBox();
-const pickers = h("div.pickers");
+const pickers = new Pickers(memory, draw);
 const meter = new Meter(condense);
 const aside = new Aside();
 const commands = new SlashCommands([
@@ -85,33 +63,33 @@ const commands = new SlashCommands([
   {
     name: "pause",
     description: "Hold the turn after this step",
-    isPossible: () => store?.info.status === "running",
+    isPossible: () => current.store?.info.status === "running",
     run: pause,
   },
   {
     name: "resume",
     description: "Go on with the turn",
-    isPossible: () => store?.info.status === "paused",
+    isPossible: () => current.store?.info.status === "paused",
     run: resume,
   },
   {
     name: "condense",
     description: "Replace earlier steps by a summary",
-    isPossible: () => store !== undefined && !store.isReadOnly,
+    isPossible: () => current.store !== undefined && !current.store.isReadOnly,
     run: condense,
   },
   {
     name: "export",
     description: "As Markdown, a web page or its log",
-    isPossible: () => store !== undefined,
+    isPossible: () => current.store !== undefined,
     run: () => withConversation((conversationId) => call("host/export", { conversationId })),
   },
   {
     name: "ask",
     description: "A side question, no part of the conversation",
-    isPossible: () => store !== undefined,
+    isPossible: () => current.store !== undefined,
     needsText: true,
-    run: (text) => store && aside.ask(store.info.id, text),
+    run: (text) => current.store && aside.ask(current.store.info.id, text),
   },
   {
     name: "mcp",
@@ -123,15 +101,17 @@ const commands = new SlashCommands([
 const composer = new Composer({
   send,
   stop: () => withConversation((conversationId) => call("conversation/interrupt", { conversationId })),
-  draft: (change) => keep(change),
+  draft: (change) => memory.keep(change),
   lastMessages: () =>
-    [...(store?.items.values() ?? [])].flatMap((item) => (item.kind === "userMessage" ? [textOf(item.content)] : [])),
+    [...(current.store?.items.values() ?? [])].flatMap((item) =>
+      item.kind === "userMessage" ? [textOf(item.content)] : [],
+    ),
   commands,
 });
 const list = new ConversationList({
   open: (id) => void open(id),
   back: () => show("input"),
-  deleted: (id) => id === store?.info.id && forget(),
+  deleted: (id) => id === current.store?.info.id && forget(),
 });
 const review = new Review(draw);
 const branches = new Branches({
@@ -139,11 +119,17 @@ const branches = new Branches({
   startNew: () => show("new"),
   returned: (content) => composer.take(content),
 });
-const transcript = new Transcript(review, branches, h("div.below-log", {}, list.element, aside.element, stateBox), {
-  earlier: () => void loadEarlier().catch(fail),
-  place: (place) => store && keep({ place: place && { ...place, conversationId: store.info.id } }),
-  open: (id) => void open(id),
-});
+const transcript = new Transcript(
+  review,
+  branches,
+  h("div.below-log", {}, list.element, aside.element, stateBox.element),
+  {
+    earlier: () => void loadEarlier().catch(fail),
+    place: (place) =>
+      current.store && memory.keep({ place: place && { ...place, conversationId: current.store.info.id } }),
+    open: (id) => void open(id),
+  },
+);
 
 document.body.append(
   header.element,
@@ -153,12 +139,12 @@ document.body.append(
   h(
     "footer",
     {},
-    approvalBox,
+    askedBox.element,
     followBox,
-    fullBox,
+    pickers.warning,
     queueBox.element,
     composer.element,
-    h("div.below", {}, pickers, meter.element),
+    h("div.below", {}, pickers.element, meter.element),
   ),
 );
 // If the window gets the focus and no element has it, keys would go nowhere.
@@ -173,8 +159,8 @@ listen(onMessage);
 function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
   switch (message.type) {
     case "init":
-      memory = message.memory;
-      composer.restore(memory);
+      memory.now = message.memory;
+      composer.restore(memory.now);
       return onDaemon(message.daemon);
     case "daemon":
       return onDaemon(message.daemon);
@@ -188,7 +174,7 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
     case "open":
       return void open(message.conversationId);
     case "press":
-      return approvalBox.querySelector<HTMLButtonElement>(`[data-option="${message.optionId}"]`)?.click();
+      return askedBox.press(message.optionId);
   }
 }
 
@@ -197,9 +183,9 @@ function onDaemon(state: DaemonState): void {
   if (daemon.kind === "running") {
     // Errors from an earlier daemon say nothing about this one.
     failure = undefined;
-    if (memory.conversationId !== undefined) void open(memory.conversationId);
-    else void loadDraft();
-    elsewhere.load().then(draw).catch(fail);
+    if (memory.now.conversationId !== undefined) void open(memory.now.conversationId);
+    else pickers.load().catch(report);
+    elsewhere.load().then(draw).catch(report);
   }
   draw();
 }
@@ -209,29 +195,7 @@ function onNotification(notification: Notification): void {
     list.onChanged(notification.params);
     elsewhere.onChanged(notification.params);
   }
-  if (notification.method === "daemon/statusChanged" || notification.method === "mcp/statusChanged") return;
-  for (const each of new Set([store, early])) if (each) take(each, notification);
-}
-
-function take(
-  into: Store,
-  { method, params }: Exclude<Notification, { method: "daemon/statusChanged" | "mcp/statusChanged" }>,
-): void {
-  if (method === "conversation/changed") {
-    if (params.conversation.id !== into.info.id) return;
-    const wasReadOnly = into.isReadOnly;
-    into.onChanged(params.conversation);
-    // The process that held the conversation is gone, so it can be taken over.
-    const { mine, pid } = params.conversation.lock;
-    if (wasReadOnly && (mine || pid === undefined)) void open(into.info.id);
-    return;
-  }
-  if (params.conversationId !== into.info.id) {
-    if (method === "conversation/event") into.onOther(params);
-    return;
-  }
-  if (method === "conversation/delta") into.onDelta(params);
-  else if (method === "conversation/gap" || !into.onRecord(params)) void open(into.info.id);
+  current.take(notification);
 }
 
 function show(what: "new" | "list" | "input"): void {
@@ -246,8 +210,8 @@ function show(what: "new" | "list" | "input"): void {
 
 /** Scrolls to where the user was reading, or to the end. */
 function toPlace(): void {
-  const { place } = memory;
-  if (place && place.conversationId === store?.info.id) transcript.showPlace(place);
+  const { place } = memory.now;
+  if (place && place.conversationId === current.store?.info.id) transcript.showPlace(place);
   else transcript.toEnd();
 }
 
@@ -258,84 +222,61 @@ function focusHome(): void {
 
 /** Takes the conversation over by opening it again, which works once no other process holds it. */
 function takeOver(): void {
+  const { store } = current;
   if (!store) return;
   void open(store.info.id).then(() => {
-    if (store?.isReadOnly) fail(new Error("The conversation is still open in the other window. Close it there first."));
+    if (current.store?.isReadOnly)
+      fail(new Error("The conversation is still open in the other window. Close it there first."));
     else focusHome();
   });
 }
 
 function forget(): void {
-  // A conversation that is still being opened is no longer wanted either.
-  nOpened++;
-  early = undefined;
+  current.forget();
   aside.clear();
-  store = undefined;
-  keep({ conversationId: undefined });
-  transcript.reset(store);
-  void loadDraft();
+  memory.keep({ conversationId: undefined });
+  transcript.reset(undefined);
+  pickers.load().catch(report);
 }
 
 async function open(conversationId: string): Promise<void> {
-  const mine = ++nOpened;
   view = "chat";
-  const loading = load(conversationId);
-  opening = loading;
-  const opened = await loading;
-  // Meanwhile another conversation was opened, or this one again.
-  if (mine !== nOpened) return;
-  early = undefined;
-  if (store?.info.id !== opened?.info.id) aside.clear();
-  store = opened;
-  const { place } = memory;
+  const opened = await current.open(conversationId, () => {
+    failure = undefined;
+  });
+  if (!opened) return;
+  const { store } = current;
+  const { place } = memory.now;
+  if (opened.formerId !== store?.info.id) aside.clear();
   // If the daemon just died, the next one can open it; only a conversation that no longer exists is forgotten.
-  if (opened || failure?.code === NOT_FOUND) keep({ conversationId: opened?.info.id });
+  const isGone = opened.error instanceof CallError && opened.error.info.code === NOT_FOUND;
+  if (store || isGone) memory.keep({ conversationId: store?.info.id });
+  if (opened.error !== undefined) fail(opened.error);
   transcript.reset(store);
-  if (place && place.conversationId === opened?.info.id) await goTo(place);
+  if (place && place.conversationId === store?.info.id) await goTo(place);
   draw();
 }
 
 /** Loads earlier pages until they include the place, and scrolls there. */
 async function goTo(place: Place): Promise<void> {
-  const shown = store;
+  const shown = current.store;
   for (let n = 0; n < MAX_PAGES_BACK && shown?.hasMore && !shown.items.has(place.itemId); n++) await loadEarlier();
   drawNow();
-  if (shown === store) transcript.showPlace(place);
-}
-
-/** Returns undefined when the conversation cannot be opened. */
-async function load(conversationId: string): Promise<Store | undefined> {
-  try {
-    return await openStore(conversationId, (loaded) => {
-      early = loaded;
-      failure = undefined;
-    });
-  } catch (error) {
-    fail(error);
-    return undefined;
-  }
+  if (shown === current.store) transcript.showPlace(place);
 }
 
 async function loadEarlier(): Promise<void> {
-  const from = store;
-  if (!from || !(await prependEarlier(from)) || from !== store) return;
+  const from = current.store;
+  if (!from || !(await prependEarlier(from)) || from !== current.store) return;
   transcript.keepPlace(drawNow);
-}
-
-async function loadDraft(): Promise<void> {
-  try {
-    draft = await draftOptions(() => memory);
-    draw();
-  } catch (error) {
-    fail(error);
-  }
 }
 
 async function send(content: Part[], delivery: Delivery): Promise<void> {
   failure = undefined;
   const clientRequestId = crypto.randomUUID();
   // The message goes to the conversation that the user asked for last.
-  await opening;
+  await current.settled;
+  const { store } = current;
   if (store) {
     await call("conversation/sendMessage", { conversationId: store.info.id, content, delivery, clientRequestId });
   } else {
@@ -345,11 +286,10 @@ async function send(content: Part[], delivery: Delivery): Promise<void> {
 }
 
 async function start(content: Part[], clientRequestId: string): Promise<void> {
-  const options = Object.fromEntries(draft.map(({ id, value }) => [id, value]));
   sending = content;
   draw();
   try {
-    const { conversation } = await call("conversation/start", { content, options, clientRequestId });
+    const { conversation } = await call("conversation/start", { content, options: pickers.chosen, clientRequestId });
     await open(conversation.id);
   } finally {
     sending = undefined;
@@ -357,17 +297,8 @@ async function start(content: Part[], clientRequestId: string): Promise<void> {
   }
 }
 
-function pick(optionId: string, value: string): void {
-  if (store) {
-    void withConversation((conversationId) => call("conversation/setOption", { conversationId, optionId, value }));
-    return;
-  }
-  keep({ options: { ...memory.options, [optionId]: value } });
-  draft = draft.map((each) => (each.id === optionId ? { ...each, value } : each));
-  draw();
-}
-
 function withConversation(action: (conversationId: string) => Promise<unknown>): void {
+  const { store } = current;
   if (store) action(store.info.id).catch(fail);
 }
 
@@ -377,12 +308,6 @@ function fail(error: unknown): void {
       ? error.info
       : { code: 0, kind: "panel", message: error instanceof Error ? error.message : String(error), retryable: false };
   draw();
-}
-
-function keep(change: { [K in keyof PanelMemory]: PanelMemory[K] | undefined }): void {
-  const merged = { ...memory, ...change };
-  memory = Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));
-  remember(memory);
 }
 
 // Drawing
@@ -395,6 +320,7 @@ function draw(): void {
 
 function drawNow(): void {
   isFrameAsked = false;
+  const { store } = current;
   const isList = view === "list";
   document.body.dataset.view = view;
   document.body.dataset.busy = String(store?.isBusy ?? false);
@@ -406,12 +332,12 @@ function drawNow(): void {
     store.needsReviews = false;
     review.load(store).catch(fail);
   }
-  drawState(isList);
-  drawApproval();
+  stateBox.draw({ daemon, failure, store, sending, hasModel: pickers.hasModel, isList });
+  askedBox.draw(store);
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
   composer.setBusy(store);
   followBox.hidden = !store?.isReadOnly;
-  drawPickers();
+  pickers.draw(store);
   meter.draw(store?.info, store !== undefined && !store.isReadOnly);
 }
 
@@ -428,109 +354,13 @@ function resume(): void {
   withConversation((conversationId) => call("conversation/resume", { conversationId }));
 }
 
-let shownState = "";
-let shownApproval: ApprovalCard | undefined;
-
-function drawState(isList: boolean): void {
-  const retry = store?.retry;
-  const key = JSON.stringify([
-    isList,
-    daemon,
-    failure,
-    store?.error,
-    retry?.at,
-    retry && secondsUntil(retry.at),
-    store?.info.id,
-    sending !== undefined,
-    draft.length > 0 && draft[0]?.id,
-  ]);
-  if (retry) setTimeout(draw, 250);
-  if (key === shownState) return;
-  shownState = key;
-  stateBox.replaceChildren(...stateCards(isList));
-}
-
-function stateCards(isList: boolean): HTMLElement[] {
-  if (daemon.kind === "failed") {
-    const install = daemon.canInstall ? [host("Install", "oh.install", "primary")] : [];
-    return [
-      problem({ message: daemon.message, hint: daemon.details }, [
-        ...install,
-        host("Try again", "oh.restart"),
-        host("Settings", "oh.settings"),
-        host("Log", "oh.log"),
-      ]),
-    ];
-  }
-  const failed = failure
-    ? [
-        problem(failure, [
-          ...remedies(failure, store ? undefined : useDemo),
-          button("Dismiss", () => {
-            failure = undefined;
-            draw();
-          }),
-        ]),
-      ]
-    : [];
-  if (isList) return failed;
-  const cards: HTMLElement[] = [];
-  const hasModel = draft.length === 0 || draft[0]?.id === "model";
-  if (!store && sending) cards.push(...sendingView(sending));
-  else if (!store && daemon.kind === "running" && !failure) cards.push(hasModel ? welcome() : withoutModel(useDemo));
-  if (store?.retry) cards.push(retryNotice(store.retry));
-  if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
-  return [...cards, ...failed];
+function dismiss(): void {
+  failure = undefined;
+  draw();
 }
 
 function useDemo(): void {
   failure = undefined;
-  keep({ options: { ...memory.options, model: "demo" } });
-  void loadDraft();
-}
-
-function drawApproval(): void {
-  // A window that only follows cannot answer.
-  const pending = store?.isReadOnly ? [] : [...(store?.pending.values() ?? [])];
-  const first = pending[0];
-  // An existing card stays, with what was typed into it.
-  if (approvalBox.dataset.key !== (first?.id ?? "")) {
-    approvalBox.dataset.key = first?.id ?? "";
-    tellAsked(first?.id);
-    shownApproval = undefined;
-    approvalBox.replaceChildren(...(first ? [questionOf(first)] : []));
-  }
-  const count = approvalBox.querySelector(".count");
-  if (count) count.textContent = pending.length > 1 ? `1 of ${pending.length}` : "";
-}
-
-function questionOf(asked: Approval | InputRequest): HTMLElement {
-  if ("prompt" in asked) return questionCard(asked);
-  shownApproval = approvalCard(asked, {
-    folders: store?.info.folders ?? [],
-    by: store?.askedBy(asked),
-    onLeaveOut: (hunks) => leaveOut(asked.id, hunks),
-  });
-  shownApproval.leaveOut(memory.leftOut?.[asked.id] ?? []);
-  return shownApproval.element;
-}
-
-/** Remembers the choice, as the panel may be hidden or the window reloaded before the request is answered. */
-function leaveOut(approvalId: string, hunks: LeftOut): void {
-  keep({ leftOut: remembered(memory.leftOut, approvalId, hunks) });
-  if (approvalBox.dataset.key === approvalId) shownApproval?.leaveOut(hunks);
-}
-
-function drawPickers(): void {
-  const all = store?.options ?? draft;
-  const isFull = all.some(({ id, value }) => id === "mode" && value === "full");
-  fullBox.hidden = !isFull || (store?.isReadOnly ?? false);
-  // In this mode nothing is asked; the approval picker would say the opposite and have no effect.
-  const useful = all.filter(({ id }) => !(isFull && id === "approval"));
-  // Sorted, so that the pickers keep their places when a conversation starts.
-  const options = useful.sort((a, b) => Number(b.id === "model") - Number(a.id === "model"));
-  const key = JSON.stringify(options);
-  if (pickers.dataset.key === key) return;
-  pickers.dataset.key = key;
-  pickers.replaceChildren(...options.map((option) => picker(option, (value) => pick(option.id, value))));
+  memory.keep({ options: { ...memory.now.options, model: "demo" } });
+  pickers.load().catch(report);
 }

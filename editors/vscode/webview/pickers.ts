@@ -3,7 +3,9 @@
 import type { PanelMemory } from "../src/messages";
 import { CHOICES, type Choice, type Option } from "../src/protocol";
 import { h } from "./dom";
-import { call } from "./host";
+import { call, run } from "./host";
+import type { Memory } from "./memory";
+import type { Store } from "./store";
 
 const MODE: Option = {
   id: "mode",
@@ -22,9 +24,70 @@ const APPROVAL: Option = {
   choices: CHOICES.approval,
 };
 
+export class Pickers {
+  readonly element = h("div.pickers");
+  /** Shown in the mode that asks for nothing. */
+  readonly warning = h(
+    "div.strip.full",
+    { role: "status", hidden: true },
+    h("span", {}, "Runs without asking."),
+    h("button.quiet", { onclick: () => this.pick("mode", "ask") }, "Ask again"),
+  );
+  private store: Store | undefined;
+  /** The options of the next conversation, once they are known. */
+  private draft: readonly Option[] | undefined;
+  private shownKey = "";
+
+  constructor(
+    private readonly memory: Memory,
+    private readonly onChanged: () => void,
+  ) {}
+
+  /** Whether the next conversation would have a model, as far as is known. */
+  get hasModel(): boolean {
+    return this.draft?.some(({ id }) => id === "model") ?? true;
+  }
+
+  /** The values for a conversation to start with. */
+  get chosen(): Record<string, string> {
+    return Object.fromEntries((this.draft ?? []).map(({ id, value }) => [id, value]));
+  }
+
+  /** Reads the options of the next conversation. */
+  async load(): Promise<void> {
+    this.draft = await draftOptions(() => this.memory.now);
+    this.onChanged();
+  }
+
+  draw(store: Store | undefined): void {
+    this.store = store;
+    const all = store?.options ?? this.draft ?? [];
+    const isFull = all.some(({ id, value }) => id === "mode" && value === "full");
+    this.warning.hidden = !isFull || (store?.isReadOnly ?? false);
+    // In this mode nothing is asked; the approval picker would say the opposite and have no effect.
+    const useful = all.filter(({ id }) => !(isFull && id === "approval"));
+    // Sorted, so that the pickers keep their places when a conversation starts.
+    const options = useful.sort((a, b) => Number(b.id === "model") - Number(a.id === "model"));
+    const key = JSON.stringify(options);
+    if (this.shownKey === key) return;
+    this.shownKey = key;
+    this.element.replaceChildren(...options.map((option) => picker(option, (value) => this.pick(option.id, value))));
+  }
+
+  private pick(optionId: string, value: string): void {
+    if (this.store) {
+      run("conversation/setOption", { conversationId: this.store.info.id, optionId, value });
+      return;
+    }
+    this.memory.keep({ options: { ...this.memory.now.options, [optionId]: value } });
+    this.draft = this.draft?.map((each) => (each.id === optionId ? { ...each, value } : each));
+    this.onChanged();
+  }
+}
+
 /** Returns the options for a conversation that has not started. If there is no model, its picker is left out.
  * Choices that the user makes while they load are respected. */
-export async function draftOptions(memoryNow: () => PanelMemory): Promise<Option[]> {
+async function draftOptions(memoryNow: () => PanelMemory): Promise<Option[]> {
   const [{ models, default: standard }, { value }] = await Promise.all([
     call("model/list", {}),
     call("config/read", {}),
@@ -41,7 +104,7 @@ export async function draftOptions(memoryNow: () => PanelMemory): Promise<Option
   return [{ id: "model", name: "Model", category: "model", type: "select", value: model, choices }, ...pickers];
 }
 
-export function picker(option: Option, onPick: (value: string) => void): HTMLElement {
+function picker(option: Option, onPick: (value: string) => void): HTMLElement {
   const known = option.choices.some((choice) => choice.value === option.value);
   const choices = known ? option.choices : [{ value: option.value, label: option.value }, ...option.choices];
   const shown = option.category === "model" ? withoutProvider(choices) : choices;

@@ -1,16 +1,79 @@
 /** Shown instead of a conversation, or below it: a welcome, an error with its remedies, a retry. */
 
-import type { HostRequests } from "../src/messages";
+import type { DaemonState, HostRequests } from "../src/messages";
 import type { ErrorInfo, Part } from "../src/protocol";
 import { noticeCard, part } from "./cards";
 import { dots, h } from "./dom";
 import { run } from "./host";
 import { markdown } from "./markdown";
-import type { Retry } from "./store";
+import type { Retry, Store } from "./store";
 
 type Kind = "primary" | "secondary";
 
-export function welcome(): HTMLElement {
+export interface Shown {
+  daemon: DaemonState;
+  failure: ErrorInfo | undefined;
+  store: Store | undefined;
+  /** The first message of a new conversation, until that is open. */
+  sending: readonly Part[] | undefined;
+  hasModel: boolean;
+  isList: boolean;
+}
+
+export class StateBox {
+  readonly element = h("div.state-box");
+  private shownKey = "";
+
+  constructor(
+    private readonly actions: { redraw: () => void; resume: () => void; useDemo: () => void; dismiss: () => void },
+  ) {}
+
+  draw(shown: Shown): void {
+    const { daemon, failure, store, sending, hasModel, isList } = shown;
+    const retry = store?.retry;
+    const wait = retry && [retry.at, secondsUntil(retry.at)];
+    const key = JSON.stringify([
+      isList,
+      daemon,
+      failure,
+      store?.error,
+      wait,
+      store?.info.id,
+      sending !== undefined,
+      hasModel,
+    ]);
+    if (retry) setTimeout(this.actions.redraw, 250);
+    if (key === this.shownKey) return;
+    this.shownKey = key;
+    this.element.replaceChildren(...this.cards(shown));
+  }
+
+  private cards({ daemon, failure, store, sending, hasModel, isList }: Shown): HTMLElement[] {
+    const { resume, useDemo, dismiss } = this.actions;
+    if (daemon.kind === "failed") return [daemonProblem(daemon)];
+    const failed = failure
+      ? [problem(failure, [...remedies(failure, store ? undefined : useDemo), button("Dismiss", dismiss)])]
+      : [];
+    if (isList) return failed;
+    const cards: HTMLElement[] = [];
+    if (!store && sending) cards.push(...sendingView(sending));
+    else if (!store && daemon.kind === "running" && !failure) cards.push(hasModel ? welcome() : withoutModel(useDemo));
+    if (store?.retry) cards.push(retryNotice(store.retry));
+    if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
+    return [...cards, ...failed];
+  }
+}
+
+function daemonProblem({ message, details, canInstall }: Extract<DaemonState, { kind: "failed" }>): HTMLElement {
+  return problem({ message, hint: details }, [
+    ...(canInstall ? [host("Install", "oh.install", "primary")] : []),
+    host("Try again", "oh.restart"),
+    host("Settings", "oh.settings"),
+    host("Log", "oh.log"),
+  ]);
+}
+
+function welcome(): HTMLElement {
   return h(
     "div.welcome",
     {},
@@ -36,14 +99,14 @@ export function welcome(): HTMLElement {
 }
 
 /** Shown while the first message of a conversation is being sent. */
-export function sendingView(content: readonly Part[]): HTMLElement[] {
+function sendingView(content: readonly Part[]): HTMLElement[] {
   return [
     h("article.user", { "aria-label": "You" }, h("div.bubble", {}, ...content.map((each) => part(each)))),
     dots(),
   ];
 }
 
-export function withoutModel(onDemo: () => void): HTMLElement {
+function withoutModel(onDemo: () => void): HTMLElement {
   return h(
     "div.welcome",
     {},
@@ -58,12 +121,12 @@ export function withoutModel(onDemo: () => void): HTMLElement {
 }
 
 /** Before the first conversation the demo is a remedy too. */
-export function remedies({ kind }: Pick<ErrorInfo, "kind">, onDemo?: () => void): HTMLElement[] {
+function remedies({ kind }: Pick<ErrorInfo, "kind">, onDemo?: () => void): HTMLElement[] {
   if (kind !== "authRequired") return [];
   return [host("Set an API key", "oh.setKey", "primary"), ...(onDemo ? [button("Use the demo", onDemo)] : [])];
 }
 
-export function problem(
+function problem(
   { kind, message, hint }: { kind?: string; message: string; hint?: string },
   actions: HTMLElement[],
 ): HTMLElement {
@@ -78,11 +141,11 @@ export function problem(
   );
 }
 
-export function button(label: string, onclick: () => void, kind: Kind = "secondary"): HTMLElement {
+function button(label: string, onclick: () => void, kind: Kind = "secondary"): HTMLElement {
   return h(`button.${kind}`, { onclick }, label);
 }
 
-export function host(
+function host(
   label: string,
   command: HostRequests["host/command"][0]["command"],
   kind: Kind = "secondary",
@@ -90,7 +153,7 @@ export function host(
   return button(label, () => run("host/command", { command }), kind);
 }
 
-export function retryNotice({ attempt, maxAttempts, at, error, model }: Retry): HTMLElement {
+function retryNotice({ attempt, maxAttempts, at, error, model }: Retry): HTMLElement {
   const title =
     model !== undefined
       ? `Asking ${model} instead.`
@@ -98,6 +161,6 @@ export function retryNotice({ attempt, maxAttempts, at, error, model }: Retry): 
   return noticeCard({ severity: "warning", title, description: error.message });
 }
 
-export function secondsUntil(at: number): number {
+function secondsUntil(at: number): number {
   return Math.max(0, Math.ceil((at - Date.now()) / 1000));
 }
