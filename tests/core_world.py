@@ -16,10 +16,11 @@ from model_calls import retrying
 from oh_daemon.contract import events as e
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.settings import Condenser
-from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.agent import Agent
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import EventLog, Json, Model, Tool, ToolSpec
+from oh_daemon.core.runtime import Runtime
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 from oh_daemon.store.memory_log import MemoryLog

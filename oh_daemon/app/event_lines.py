@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from oh_daemon.contract.items import PauseReason, StopReason
+from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json
-from oh_daemon.core.risk import display_escaped
 
 _MAX_OUTPUT_LINES = 12
 _WORTH_SAYING_MS = 100

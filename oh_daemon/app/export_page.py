@@ -18,8 +18,8 @@ from markdown_it import MarkdownIt
 from oh_daemon.app import export_words as words
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.context import IMAGE_TYPES
+from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json
-from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.state import State
 from oh_daemon.core.timeline import told
 

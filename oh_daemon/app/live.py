@@ -18,7 +18,7 @@ from oh_daemon.app.toolbox import render_tool_info
 from oh_daemon.app.workbench import Workbench
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import InvalidStateError
-from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.agent import Agent
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import NOTHING
 from oh_daemon.core.conversation import Conversation
@@ -29,6 +29,7 @@ from oh_daemon.core.ports import (
 )
 from oh_daemon.core.prompt import render_system_prompt
 from oh_daemon.core.recovery import restart_events
+from oh_daemon.core.runtime import Runtime
 from oh_daemon.mcp_servers.servers import tools_of, unusable_of
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from oh_daemon.app.shared import Shared
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.actions import observed, plan, run_tool
-from oh_daemon.core.calls import parse_call
+from oh_daemon.core.actions import observed, run_tool
+from oh_daemon.core.calls import parse_call, plan
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import (

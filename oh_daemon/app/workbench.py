@@ -11,7 +11,6 @@ from oh_daemon.app.skills import Skills
 from oh_daemon.app.toolbox import choose_tools
 from oh_daemon.contract import events as e
 from oh_daemon.contract.items import FileChange, Location
-from oh_daemon.core.actions import no_watch
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.ports import (
@@ -22,6 +21,7 @@ from oh_daemon.core.ports import (
 )
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.risk import rate_command
+from oh_daemon.core.runtime import no_watch
 from oh_daemon.core.state import State
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import patch
@@ -124,7 +124,7 @@ class Workbench:
         return (*self.context_files.on_the_way(paths), *skills)
 
     def watch_files(self, cancel: CancelToken) -> Callable[[], e.CheckpointCreated | None]:
-        """See `core.actions.WatchFiles`."""
+        """See `core.runtime.Runtime`."""
         return (self.checkpoints.watch if self.checkpoints else no_watch)(cancel)
 
     def learn_again(self, state: State) -> None:

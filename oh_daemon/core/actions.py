@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,36 +16,22 @@ from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import FileChange, Location
+from oh_daemon.contract.items import FileChange
 from oh_daemon.core.calls import plan
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.hooks import HookPoints
 from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.observation import presentable, with_blobs, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
-from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.recovery import ITEM, withdrawn
+from oh_daemon.core.runtime import Runtime, no_watch
 
 logger = logging.getLogger(__name__)
 
 MAX_PARALLEL = 4
 _SKIPPED = "Skipped: an earlier call of the same answer ended the turn."
-
-
-ContextFor = Callable[[Sequence[Location]], Sequence[ContextFile]]
-
-
-WatchFiles = Callable[[CancelToken], Callable[[], e.CheckpointCreated | None]]
-"""Looks at the folders before an action; the function returned looks again for changes."""
-
-
-def no_watch(_cancel: CancelToken) -> Callable[[], None]:
-    return lambda: None
-
-
-def no_context(_locations: Sequence[Location]) -> Sequence[ContextFile]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +59,13 @@ class Actions:
     def __init__(
         self,
         conversation: Conversation,
-        tools: Callable[[], Mapping[str, Tool]],
-        consent: Consent,
-        context_for: ContextFor = no_context,
-        watch_files: WatchFiles = no_watch,
+        runtime: Runtime,
+        hooks: HookPoints,
     ) -> None:
         self._conversation = conversation
-        self._tools = tools
-        self._context_for = context_for
-        self._watch_files = watch_files
-        self._consent = consent
+        self._runtime = runtime
+        self._hooks = hooks
+        self._consent = Consent(conversation, runtime.policy, hooks)
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
         """Bring every open action to its observation.
@@ -152,7 +134,7 @@ class Actions:
                 skipped = ToolResult.of(_SKIPPED)
                 self._finish(item, skipped, status="cancelled", reason="skipped")
                 continue
-            tool = self._tools().get(item["tool"])
+            tool = self._runtime.tools().get(item["tool"])
             if tool is None:
                 gone = f"The tool {item['tool']!r} is no longer offered."
                 self._finish(item, ToolResult.of(gone, is_error=True))
@@ -204,7 +186,8 @@ class Actions:
     def _run_one(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
         conversation, item_id = self._conversation, action.item["id"]
         cancel.raise_if_cancelled()
-        watched = (self._watch_files if _may_touch_any_file(action.intent) else no_watch)(cancel)
+        watch = self._runtime.watch_files if _may_touch_any_file(action.intent) else no_watch
+        look_again = watch(cancel)
         if not self._begins(action):
             return
         started = conversation.clock.monotonic()
@@ -212,25 +195,38 @@ class Actions:
         context = ToolContext(conversation.id, item_id, cancel, output.write)
         result = run_tool(action.tool, action.item["args"], context)
         output.close()
-        result = with_blobs(result, conversation.log.put_blob)
-        if not result.is_error and not cancel.is_cancelled:
-            result, stop = self._consent.hooks.after_tool(action.item, result, cancel)
-            if stop is not None:
-                batch.ending = ToolResult(({"type": "text", "text": stop},), ends_turn="hook")
-        if not result.is_error:
-            result = with_context(result, self._context_for(action.intent.locations))
+        result, ending = self._completed(action, result, cancel)
         elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)
-        if (checkpoint := watched()) is not None:
+        if (checkpoint := look_again()) is not None:
             conversation.append(checkpoint, item_id=item_id)
+        self._observe(action, result, elapsed_ms, is_cancelled=cancel.is_cancelled)
+        batch.ending = ending or batch.ending
+
+    def _completed(
+        self, action: _Ready, result: ToolResult, cancel: CancelToken
+    ) -> tuple[ToolResult, ToolResult | None]:
+        """Return the result with what hooks and the project add to it, and what ends the turn."""
+        result = with_blobs(result, self._conversation.log.put_blob)
+        if result.is_error:
+            return result, None
+        stop = None
+        if not cancel.is_cancelled:
+            result, stop = self._hooks.after_tool(action.item, result, cancel)
+        result = with_context(result, self._runtime.context_for(action.intent.locations))
+        if result.ends_turn or stop is None:
+            return result, result if result.ends_turn else None
+        return result, ToolResult(({"type": "text", "text": stop},), ends_turn="hook")
+
+    def _observe(
+        self, action: _Ready, result: ToolResult, elapsed_ms: int, *, is_cancelled: bool
+    ) -> None:
         fields = {"duration_ms": elapsed_ms, **action.intent.item_fields, **result.item_fields}
         status, reason = ("failed" if result.is_error else "completed"), None
         # A change that was made counts as made, even if the rest of the action was cut off.
-        if cancel.is_cancelled and not result.item_fields.get("changes"):
+        if is_cancelled and not result.item_fields.get("changes"):
             status, reason = "cancelled", "interrupted"
-        item = conversation.state.item(item_id)
+        item = self._conversation.state.item(action.item["id"])
         self._finish(item, result, status=status, reason=reason, fields=fields)
-        if result.ends_turn and not result.is_error:
-            batch.ending = result
 
     def _begins(self, action: _Ready) -> bool:
         """Log that the action runs; False if a message of the user took its place meanwhile."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import (
@@ -23,14 +21,12 @@ from oh_daemon.contract.errors import (
     StorageError,
 )
 from oh_daemon.contract.items import NoticeItem, PauseReason, QueuedMessage
-from oh_daemon.contract.settings import Condenser
-from oh_daemon.core.actions import Actions, ContextFor, WatchFiles, no_context, no_watch
+from oh_daemon.core.actions import Actions
 from oh_daemon.core.answer import Answering
 from oh_daemon.core.asides import Asides
 from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.condensing import Condensing
-from oh_daemon.core.consent import Consent, Policy
+from oh_daemon.core.condensation import Condensing
 from oh_daemon.core.context import View, with_images
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.endings import (
@@ -41,11 +37,11 @@ from oh_daemon.core.endings import (
     rest_before_step,
     rest_when_stuck,
 )
+from oh_daemon.core.hooks import HookPoints
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
-from oh_daemon.core.slots import Slots
-from oh_daemon.core.state import State
+from oh_daemon.core.runtime import Runtime
 from oh_daemon.core.stuck import find_stuck
 
 logger = logging.getLogger(__name__)
@@ -58,40 +54,14 @@ _PAUSING: dict[type[DaemonError], PauseReason] = {
 _NO_THREAD = "no more threads can be started here; close some conversations or programs"
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """What a conversation's agent works with, composed once in `app/live`."""
-
-    model_for: Callable[[str], Model]
-    tools: Callable[[], Mapping[str, Tool]]
-    """Returns the tools offered now, by name; replaced as a whole, so any thread may call it."""
-    policy: Policy = field(default_factory=Policy)
-    slots: Slots = field(default_factory=Slots)
-    tool_choice: Literal["auto", "required"] = "auto"
-    """`required` holds for the first request of a turn only."""
-    condenser: Condenser = "pipeline"
-    context_for: ContextFor = no_context
-    """Returns what the project says about the places of an action, only what is new each time."""
-    titles: bool = False
-    """Whether a new conversation gets a title from the model."""
-    watch_files: WatchFiles = no_watch
-    over_budget: Callable[[State], Rest | None] = lambda _state: None
-    """Checks limits beyond those of the turn; may read the disk."""
-    before_step: Callable[[CancelToken], None] = lambda _cancel: None
-    """Brings `tools` up to date; may wait for servers that are starting."""
-
-
 class Agent:
     """Start it once; it works whenever the conversation has something to do."""
 
     def __init__(self, conversation: Conversation, runtime: Runtime) -> None:
         self.conversation = conversation
         self._runtime = runtime
-        consent = Consent(conversation, runtime.policy)
-        self._hooks = consent.hooks
-        self._actions = Actions(
-            conversation, runtime.tools, consent, runtime.context_for, runtime.watch_files
-        )
+        self._hooks = HookPoints(conversation, runtime.policy.hooks)
+        self._actions = Actions(conversation, runtime, self._hooks)
         view = View(conversation.state.agent["systemPrompt"])
         before = self._hooks.before_condensing
         self._condensing = Condensing(conversation, view, runtime.condenser, before)
@@ -263,16 +233,19 @@ class Agent:
         self._runtime.before_step(cancel)
         for warning in model.warnings:
             self.warn(warning)
-        # First pruning, then a summary, then what needs no model.
+        try:
+            return self._call(model, cancel)
+        except ContextWindowExceededError as exc:
+            overflow = exc
+        # First pruning, then a summary, then what needs no model; each may make too little room.
         condensing = self._condensing
-        ways_to_make_room = iter((condensing.condense, condensing.condense, condensing.strip))
-        while True:
-            try:
-                return self._call(model, cancel)
-            except ContextWindowExceededError:
-                # Each way is tried once; the next one follows if it made no room or too little.
-                if not any(make_room(model, cancel) for make_room in ways_to_make_room):
-                    raise
+        for make_room in (condensing.condense, condensing.condense, condensing.strip):
+            if make_room(model, cancel):
+                try:
+                    return self._call(model, cancel)
+                except ContextWindowExceededError as exc:
+                    overflow = exc
+        raise overflow
 
     def _call(self, model: Model, cancel: CancelToken) -> ModelAnswer:
         conversation = self.conversation

@@ -23,6 +23,7 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.live_text import LiveText
+from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import (
     Json,
     Model,
@@ -35,7 +36,6 @@ from oh_daemon.core.ports import (
     ToolCall,
 )
 from oh_daemon.core.recovery import ITEM
-from oh_daemon.core.risk import display_escaped
 
 _CUT = "The answer was cut off at the output limit, so this call did not run. Send less at once."
 _MAX_PATH_CHARS = 200

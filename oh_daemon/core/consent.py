@@ -30,8 +30,7 @@ from oh_daemon.core.approval import (
 )
 from oh_daemon.core.calls import plan
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.hook_points import HookPoints
-from oh_daemon.core.hooks import Hooks
+from oh_daemon.core.hooks import HookPoints, Hooks
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import (
     ApprovalPolicy,
@@ -86,10 +85,10 @@ class _Answers:
 class Consent:
     """Decides one action at a time for one conversation."""
 
-    def __init__(self, conversation: Conversation, policy: Policy) -> None:
+    def __init__(self, conversation: Conversation, policy: Policy, hooks: HookPoints) -> None:
         self._conversation = conversation
         self._policy = policy
-        self.hooks = HookPoints(conversation, policy.hooks)
+        self._hooks = hooks
 
     def settle(self, item: Json, tool: Tool, intent: Intent) -> Intent | Rejection | None:
         """Return the intent to run (perhaps edited by the user), a rejection, or None to wait.
@@ -124,7 +123,7 @@ class Consent:
         self, item: Json, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
         """Return None when a hook rewrote the action, which must then be planned again."""
-        hooked = self.hooks.before_tool(item, tool, self._conversation.cancel)
+        hooked = self._hooks.before_tool(item, tool, self._conversation.cancel)
         if hooked.decision == "deny":
             denied = Verdict("reject", f"hook: {hooked.reason}", intent.risk)
             self._log_decision(item, denied, digest)
@@ -185,10 +184,10 @@ class Consent:
             ruling=ruling,
         )
         if verdict.effect == "ask":
-            # A lasting answer would not count against a rule, so none is offered.
+            told = self._with_change(item, intent, verdict)
+            # A lasting answer would not count against a rule.
             is_ruled = ruling is not None and ruling.effect == "ask"
-            asked = replace(intent, outside_floor=intent.outside_floor or is_ruled)
-            self._ask(item, asked, digest, self._with_change(item, intent, verdict))
+            self._ask(item, intent, digest, told, offers_lasting=not is_ruled)
             return None
         self._log_decision(item, verdict, digest)
         if verdict.effect == "allow":
@@ -228,7 +227,7 @@ class Consent:
         """Return what rules and hooks say; a grant of the user allows what they do not restrict."""
         rules = self._policy.rules()
         ruling = ruling_of(rules, spec.names, intent.segments) if rules else None
-        hooked = self.hooks.rulings.get(item["id"])
+        hooked = self._hooks.rulings.get(item["id"])
         for strict in (ruling, hooked):
             if strict is not None and strict.effect != "allow":
                 return strict
@@ -294,8 +293,17 @@ class Consent:
         self._log_decision(item, Verdict("allow", "edited by the user", intent.risk), digest)
         return intent
 
-    def _ask(self, item: Json, intent: Intent, digest: str, verdict: Verdict) -> None:
+    def _ask(
+        self,
+        item: Json,
+        intent: Intent,
+        digest: str,
+        verdict: Verdict,
+        *,
+        offers_lasting: bool = True,
+    ) -> None:
         conversation = self._conversation
+        is_once = intent.outside_floor or not offers_lasting
         approval = Approval(
             id=new_id(),
             digest=digest,
@@ -307,7 +315,7 @@ class Consent:
             subject=intent.subject,
             risk=verdict.risk,
             reason="; ".join(verdict.reasons) or None,
-            options=approval_options(intent.subject, verdict.risk, floor=intent.outside_floor),
+            options=approval_options(intent.subject, verdict.risk, floor=is_once),
             editable=intent.editable,
             created_at=conversation.clock.now(),
         )

@@ -19,6 +19,11 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Image types that all providers with image input accept."""
 NOTHING = "none"
 """What the model takes the editor to show until it is told something else."""
+ASSUMED_WINDOW = 128_000
+"""Input limit in tokens for a model whose limit is unknown."""
+CHARS_PER_TOKEN = 4
+FULL = 0.8
+"""Share of the window at which it is time to condense."""
 LOG_SCHEME = "oh-log:/"
 _BLOB = "blob:"
 _IMAGE_CHARS = 6_000

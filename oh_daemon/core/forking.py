@@ -53,16 +53,25 @@ def _end(records: Sequence[Json], at_item_id: str | None, kept_ids: set[str]) ->
 
     Events directly after the item belong to the branch too, up to the next turn or item.
     """
-    passed = at_item_id is None
-    for place, record in enumerate(records):
-        event, item_id = record["event"], record.get("itemId")
-        goes_on = event["type"] == "turn.started" or (
-            event["type"].startswith("item.") and item_id not in kept_ids
-        )
-        if goes_on and at_item_id is not None and (passed or item_id == at_item_id):
-            return records[place - 1]["seq"]
-        passed |= event["type"] == "item.completed" and item_id == at_item_id
-    return records[-1]["seq"]
+    if at_item_id is None:
+        return records[-1]["seq"]
+    own = [place for place, record in enumerate(records) if _item_of(record) == at_item_id]
+    # An item that has not ended is left out itself.
+    start = own[-1] if at_item_id in kept_ids else own[0]
+    later = range(start, len(records))
+    end = next((place for place in later if _goes_on(records[place], kept_ids)), len(records))
+    return records[end - 1]["seq"]
+
+
+def _item_of(record: Json) -> str | None:
+    return record.get("itemId") if record["event"]["type"].startswith("item.") else None
+
+
+def _goes_on(record: Json, kept_ids: set[str]) -> bool:
+    """Return whether another turn begins here, or an item that is left out."""
+    item_id = _item_of(record)
+    is_left_out = item_id is not None and item_id not in kept_ids
+    return is_left_out or record["event"]["type"] == "turn.started"
 
 
 def _is_told(record: Json, kept_ids: set[str], end: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -37,6 +38,24 @@ def well_formed(text: str) -> str:
 def well_formed_data(data: Any) -> Any:
     """Return the JSON data with all its texts well formed."""
     return json.loads(well_formed(json.dumps(data, ensure_ascii=False)))
+
+
+def display_escaped(text: str, keep: str = "") -> str:
+    """Return the text with characters escaped that a reader would not see, or see elsewhere."""
+    kept = "\n\t" + keep
+    return "".join(c if c in kept or not is_hidden(c) else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    return f"\\x{ord(char):02x}" if char <= "\xff" else f"\\u{{{ord(char):x}}}"
+
+
+def is_hidden(char: str) -> bool:
+    """Return whether a reader would not see the character, or see it elsewhere."""
+    if char.isascii():
+        return not char.isprintable()
+    invisible = char in "\u115f\u1160\u3164\uffa0\u2800\u034f" or "\ufe00" <= char <= "\ufe0f"
+    return invisible or unicodedata.category(char)[0] in "CZ"
 
 
 def is_deep(data: object) -> bool:

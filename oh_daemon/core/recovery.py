@@ -22,7 +22,6 @@ from oh_daemon.core.state import TOOL_KINDS, State
 
 ITEM: TypeAdapter[Item] = TypeAdapter(Item)
 AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
-EndReason = Literal["interrupted", "outcomeUnknown", "skipped"]
 Found = Mapping[str, Json]
 """Fields known by now of items that were cut short, by item id; they replace the items' own."""
 _NOTHING: Found = MappingProxyType({})
@@ -43,7 +42,7 @@ _EXPLANATIONS: dict[str, str] = {
 def closing_events(
     state: State,
     now: str,
-    reason: EndReason,
+    reason: Literal["interrupted", "outcomeUnknown"],
     *,
     keep_waiting: bool = False,
     found: Found = _NOTHING,
@@ -56,9 +55,9 @@ def closing_events(
         waits = item["status"] == "awaitingApproval" or item_id in asking
         if waits and keep_waiting:
             continue
-        why = reason if item["status"] == "running" or item["kind"] not in TOOL_KINDS else None
+        was_begun = item["status"] == "running" or item["kind"] not in TOOL_KINDS
         known = {**item, **found.get(item_id, {})}
-        closing.append(_ended(known, now, why or "notStarted"))
+        closing.append(_ended(known, now, reason if was_begun else "notStarted"))
     return closing
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.approval import RISK_ORDER
+from oh_daemon.core.plain_text import is_hidden
 from oh_daemon.core.risk_commands import Finding
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_script import rate_code
@@ -70,25 +71,8 @@ def rate_command(
     )
 
 
-def display_escaped(text: str, keep: str = "") -> str:
-    """Return the text with characters escaped that a reader would not see, or see elsewhere."""
-    kept = "\n\t" + keep
-    return "".join(c if c in kept or not _is_hidden(c) else _escape(c) for c in text)
-
-
-def _escape(char: str) -> str:
-    return f"\\x{ord(char):02x}" if char <= "\xff" else f"\\u{{{ord(char):x}}}"
-
-
-def _is_hidden(char: str) -> bool:
-    if char.isascii():
-        return not char.isprintable()
-    invisible = char in "\u115f\u1160\u3164\uffa0\u2800\u034f" or "\ufe00" <= char <= "\ufe0f"
-    return invisible or unicodedata.category(char)[0] in "CZ"
-
-
 def _misleads(char: str) -> bool:
     """Return whether a reader would not see it, or take it for punctuation of the shell."""
     plain = unicodedata.normalize("NFKC", char)
     looks_ascii = not char.isascii() and plain.isascii() and not re.fullmatch(r"[\w\s]+", plain)
-    return looks_ascii or _is_hidden(char)
+    return looks_ascii or is_hidden(char)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from oh_daemon.contract.profiles import Router, RouteRule
-from oh_daemon.core.condensation import CHARS_PER_TOKEN, FULL
-from oh_daemon.core.context import size_of
+from oh_daemon.core.context import CHARS_PER_TOKEN, FULL, size_of
 from oh_daemon.core.ports import Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.model.messages import parts_of
 

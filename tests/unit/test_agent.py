@@ -32,10 +32,11 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import StorageError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.actions import MAX_PARALLEL
-from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.agent import Agent
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.ports import Footprint, Intent, Tool, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.runtime import Runtime
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.function import FunctionTool
 

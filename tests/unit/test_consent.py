@@ -13,6 +13,7 @@ from oh_daemon.contract.items import CommandItem, ModelCall, Risk
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.hooks import HookPoints
 from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
@@ -55,7 +56,9 @@ class World:
             state, MemoryLog(), epoch="1", clock=FixedClock(), masker=Masker()
         )
         self.tool = Terminal(**risks)
-        self.consent = Consent(self.conversation, policy or Policy(can_ask=lambda: True))
+        policy = policy or Policy(can_ask=lambda: True)
+        hooks = HookPoints(self.conversation, policy.hooks)
+        self.consent = Consent(self.conversation, policy, hooks)
         self.conversation.append(e.TurnStarted(cause="message"), turn_id="t1")
         self.open_action("i1", "make")
 

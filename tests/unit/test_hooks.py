@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from oh_daemon.contract.hooks import HookCommand, HookGroup, read_hooks
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.hooks import HookRun, Hooks, Outcome, read_outcome, rewritten, tool_names
-from oh_daemon.core.state import State
+from oh_daemon.core.hooks import (
+    HookRun,
+    Outcome,
+    combined,
+    matching,
+    read_outcome,
+    rewritten,
+    tool_names,
+)
 
 
 def _specific(**fields: Any) -> str:
@@ -65,8 +71,7 @@ def _fired(*answers: tuple[str, str]) -> Outcome:
     """Return the combined outcome of hooks, each given by its scope and its answer."""
     hooks = [(HookCommand(type="command", command=a), scope) for scope, a in answers]
     runs = [HookRun("h", 0, answer, "") for _, answer in answers]
-    told = Hooks(run=lambda _hooks, _text, _cancel: runs)
-    return told.fire(hooks, "PreToolUse", State("c1"), {}, CancelToken())  # type: ignore[arg-type]
+    return combined("PreToolUse", hooks, runs)  # type: ignore[arg-type]
 
 
 ALLOW, ASK, DENY = (_specific(permissionDecision=word) for word in ("allow", "ask", "deny"))
@@ -98,8 +103,7 @@ def test_matchers_know_our_names_and_those_of_claude(
 ):
     hook = HookCommand(type="command", command="true")
     table = {"PreToolUse": (HookGroup(matcher=matcher, hooks=(hook,)),)}
-    found = Hooks(table=lambda: table).matching("PreToolUse", *tool_names(tool, args))
-    assert bool(found) == fits
+    assert bool(matching(table, "PreToolUse", *tool_names(tool, args))) == fits
 
 
 def test_input_may_be_rewritten_under_either_name():

@@ -15,12 +15,13 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.approvals import TrustSubject
 from oh_daemon.contract.errors import NetworkError
 from oh_daemon.contract.hooks import HookCommand, HookGroup
-from oh_daemon.core.agent import Agent, Runtime
+from oh_daemon.core.agent import Agent
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.hooks import HookRun, Hooks
 from oh_daemon.core.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec
+from oh_daemon.core.runtime import Runtime
 from oh_daemon.tools.function import FunctionTool
 
 # litellm's own use of pydantic causes these warnings.

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oh_daemon.core.approval import RISK_ORDER
-from oh_daemon.core.risk import Rating, display_escaped, rate_command
+from oh_daemon.core.plain_text import display_escaped
+from oh_daemon.core.risk import Rating, rate_command
 from oh_daemon.core.risk_braces import expand_braces
 
 _FOLDER = "/home/u/project"

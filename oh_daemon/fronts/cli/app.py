@@ -14,6 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from oh_daemon.contract.errors import DaemonError, InvalidParamsError, ModelError
+from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.fronts.cli.streams import drop_output, read_all, settle_streams, settled
 
 app = typer.Typer(
@@ -66,8 +67,6 @@ def run() -> None:
 
 
 def _complain(text: str, code: int) -> int:
-    from oh_daemon.core.risk import display_escaped  # noqa: PLC0415 - slow.
-
     sys.stderr.write(f"oh-daemon: {display_escaped(text)}\n")
     return code
 

@@ -18,8 +18,8 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import ModelRequest, Progress
-from oh_daemon.core.risk import display_escaped
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
 from oh_daemon.workspace.spawner import Spawner

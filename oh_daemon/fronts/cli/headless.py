@@ -36,8 +36,8 @@ from oh_daemon.contract.settings import LIMITS
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal, Listener
+from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
-from oh_daemon.core.risk import display_escaped
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.fronts.cli.logs import find_id
 

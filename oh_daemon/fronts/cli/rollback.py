@@ -22,9 +22,8 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.branches import RollbackParams, RollbackResult
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.delivery import MAX_TITLE
-from oh_daemon.core.plain_text import clipped
+from oh_daemon.core.plain_text import clipped, display_escaped
 from oh_daemon.core.ports import Json
-from oh_daemon.core.risk import display_escaped
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.workspace.paths import path_from_uri
 

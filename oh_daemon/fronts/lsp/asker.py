@@ -17,8 +17,8 @@ from oh_daemon.contract.to_client import ApprovalAnswer
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
+from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
-from oh_daemon.core.risk import display_escaped
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.outbox import Outbox
