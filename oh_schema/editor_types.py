@@ -17,20 +17,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
-from oh_daemon.contract import events, items, messages, protocol
+from oh_daemon.contract import events, protocol
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import CHOICES
 
 _CHOICES = "Values of the options, for pickers; an open conversation brings its own."
 _HEAD = "What crosses the wire; written by `make schema`, explained in protocol.md."
-# Logs are read as plain dicts for speed, so the models do not declare the types of these fields.
-_RAW: dict[tuple[type[Contract], str], Any] = {
-    (messages.OpenResult, "items"): tuple[items.Item, ...] | None,
-    (messages.OpenResult, "events"): tuple[events.Record, ...] | None,
-    (messages.ReadResult, "items"): tuple[items.Item, ...],
-    (messages.EventsResult, "events"): tuple[events.Record, ...],
-}
 # In TypeScript, `Record` is a built-in type.
 _RENAMED = {"Record": "LogRecord"}
 
@@ -178,14 +171,14 @@ def _reached(annotation: Any, models: list[type[Contract]]) -> set[type[Contract
     if annotation not in models:
         models.append(annotation)
     found = {annotation}
-    for name, field in annotation.model_fields.items():
-        found |= _reached(_RAW.get((annotation, name), field.annotation), models)
+    for field in annotation.model_fields.values():
+        found |= _reached(field.annotation, models)
     return found
 
 
 def _fields(model: type[Contract], *, may_omit: bool) -> Iterator[Field]:
     for name, field in model.model_fields.items():
-        annotation = _RAW.get((model, name), field.annotation)
+        annotation = field.annotation
         is_tag = get_origin(annotation) is Literal and len(get_args(annotation)) == 1
         optional = field.default is None or (may_omit and not is_tag)
         always = field.is_required() or not optional

@@ -20,7 +20,6 @@ from pydantic.json_schema import models_json_schema
 from oh_daemon.contract import errors, events, protocol
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.messages import EventsResult, OpenResult, ReadResult
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import CHOICES, LIMITS, NOT_FROM_PROJECT, TIGHTENED, Settings
 from oh_schema.editor_types import render_lua, render_typescript
@@ -91,12 +90,6 @@ def _explained(definitions: dict[str, Any]) -> dict[str, Any]:
             shown.pop("title", None)
             if name in meanings:
                 shown["description"] = " ".join(meanings[name].split())
-    # Logs are read as plain dicts for speed, so the models do not declare the types of these.
-    raw = {"items": definitions["ItemCompleted"]["properties"]["item"]}
-    raw["events"] = {"$ref": "#/$defs/Record"}
-    for model, name in itertools.product((OpenResult, ReadResult, EventsResult), raw):
-        if (shown := definitions[model.__name__]["properties"].get(name)) is not None:
-            (shown.get("anyOf") or [shown])[0]["items"] = raw[name]
     return definitions
 
 

@@ -13,8 +13,16 @@ from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.client_tools import ClientTools
 from oh_daemon.contract.content import Part
+from oh_daemon.contract.events import Record
 from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import ConversationState, Delivery, PauseReason, QueuedMessage, Usage
+from oh_daemon.contract.items import (
+    ConversationState,
+    Delivery,
+    Item,
+    PauseReason,
+    QueuedMessage,
+    Usage,
+)
 from oh_daemon.contract.turns import ForkOrigin, Turn
 
 ConversationId = Annotated[str, Field(min_length=1, max_length=128)]
@@ -56,8 +64,8 @@ class Option(Contract):
 
     id: str
     name: str
-    category: Literal["mode", "model", "thoughtLevel", "approval", "modelConfig"]
-    type: Literal["select", "boolean"] = "select"
+    category: Literal["mode", "approval", "model"]
+    type: Literal["select"] = "select"
     value: str
     choices: tuple[Choice, ...] = ()
 
@@ -171,8 +179,8 @@ class OpenResult(Contract):
 
     conversation: ConversationInfo
     options: tuple[Option, ...]
-    items: tuple[dict[str, Any], ...] | None = None
-    events: tuple[dict[str, Any], ...] | None = None
+    items: tuple[Item, ...] | None = None
+    events: tuple[Record, ...] | None = None
     first_seq: int
     last_seq: int
     has_more: bool
@@ -236,7 +244,7 @@ class ReadParams(OfConversation):
 
 class ReadResult(Contract):
     conversation: ConversationInfo
-    items: tuple[dict[str, Any], ...]
+    items: tuple[Item, ...]
     next_before: str | None = None
 
 
@@ -252,7 +260,7 @@ class EventsParams(OfConversation):
 class EventsResult(Contract):
     """Records as they are in the log; `truncated` says that there are more in that direction."""
 
-    events: tuple[dict[str, Any], ...]
+    events: tuple[Record, ...]
     first_seq: int
     last_seq: int
     epoch: str
@@ -325,8 +333,6 @@ class InterruptResult(Contract):
 
     turn_id: str | None = None
     status: str
-    survivors: tuple[int, ...] = ()
-    """Ids of processes that could not be ended."""
 
 
 class CondenseParams(StartsWork):

@@ -238,14 +238,14 @@ class Conversation(Journal):
         self.halted = None
 
     def interrupt(self, *, clear_queue: bool = False) -> Future[Json]:
-        """Stop now; the future gives {turnId?, status, survivors} when the turn has ended."""
+        """Stop now; the future gives {turnId?, status} when the turn has ended."""
         with self.changed:
             if clear_queue:
                 for message in list(self.state.queue):
                     self.remove_queued(message["messageId"])
             if self.state.turn is None:
                 done: Future[Json] = Future()
-                done.set_result({"status": self.state.status, "survivors": []})
+                done.set_result({"status": self.state.status})
                 return done
             self._unhalt()
             turn_id = self.state.turn["id"]
@@ -253,7 +253,7 @@ class Conversation(Journal):
             def read(record: Json) -> Json | None:
                 if record["event"]["type"] != "turn.completed" or record["turnId"] != turn_id:
                     return None
-                return {"turnId": turn_id, "status": "interrupted", "survivors": []}
+                return {"turnId": turn_id, "status": "interrupted"}
 
             ended = self.await_record(read)
             self._interrupt()

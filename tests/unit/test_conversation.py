@@ -266,9 +266,9 @@ def test_an_interrupt_answers_when_the_turn_has_ended():
     done = conversation.interrupt(clear_queue=True)
     assert not done.done()
     conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
-    assert done.result(0) == {"turnId": turn_id, "status": "interrupted", "survivors": []}
+    assert done.result(0) == {"turnId": turn_id, "status": "interrupted"}
     assert conversation.state.queue == []
-    assert conversation.interrupt().result(0) == {"status": "idle", "survivors": []}
+    assert conversation.interrupt().result(0) == {"status": "idle"}
 
 
 def test_the_first_answer_to_an_approval_wins():

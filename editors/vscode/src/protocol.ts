@@ -733,8 +733,8 @@ export interface ForkOrigin {
 export interface Option {
   id: string;
   name: string;
-  category: "mode" | "model" | "thoughtLevel" | "approval" | "modelConfig";
-  type: "select" | "boolean";
+  category: "mode" | "approval" | "model";
+  type: "select";
   value: string;
   choices: readonly Choice[];
 }
@@ -1376,7 +1376,6 @@ export interface ResumeResult {
 export interface InterruptResult {
   turnId?: string;
   status: string;
-  survivors: readonly number[];
 }
 
 export interface CondenseResult {

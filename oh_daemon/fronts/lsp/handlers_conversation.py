@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import threading
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,7 +35,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.content import prepared, resolved
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.lsp.serial import settle, then
+from oh_daemon.fronts.lsp.serial import on_own_thread, then
 from oh_daemon.store.memory_log import MemoryLog
 
 _INTERRUPT_ANSWER_S = 10.0
@@ -232,23 +231,15 @@ def interrupt(
         turn_id = (conversation.state.turn or {}).get("id")
         if params.turn_id not in (None, turn_id):
             return {"turnId": params.turn_id, "status": conversation.state.status}
-    answer: Future[Json] = Future()
+    ended = conversation.interrupt(clear_queue=params.clear_queue)
 
-    def settle_if_first(compute: Callable[[], Json]) -> None:
-        with contextlib.suppress(InvalidStateError):  # The timer and the end race; one answers.
-            settle(answer, compute)
+    def answer() -> Json:
+        try:
+            return ended.result(_INTERRUPT_ANSWER_S)
+        except TimeoutError:
+            return {"turnId": turn_id, "status": "interrupting"}
 
-    unfinished = {"turnId": turn_id, "status": "interrupting"}
-    late = threading.Timer(_INTERRUPT_ANSWER_S, settle_if_first, (lambda: unfinished,))
-    late.name, late.daemon = "late-answer", True
-    late.start()
-
-    def on_ended(ended: Future[Json]) -> None:
-        late.cancel()
-        settle_if_first(ended.result)
-
-    conversation.interrupt(clear_queue=params.clear_queue).add_done_callback(on_ended)
-    return answer
+    return ended if ended.done() else on_own_thread("late-answer", answer)
 
 
 @on_open

@@ -56,8 +56,8 @@ def command_list(
     taken = {skill.name for skill in tasks}
     return CommandListResult(
         commands=tuple(
-            CommandInfo(name=c.name, description=c.description, argument_hint=c.argument_hint)
-            for c in (*(each for each in COMMANDS if each.name not in taken), *tasks)
+            CommandInfo.model_validate(each, from_attributes=True)
+            for each in (*(each for each in COMMANDS if each.name not in taken), *tasks)
         )
     )
 

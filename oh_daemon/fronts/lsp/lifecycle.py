@@ -231,9 +231,6 @@ def _server_capabilities(version: str, position_encoding: str) -> Json:
         "daemon": {"name": "oh-daemon", "version": version, "pid": os.getpid()},
         "methods": [method.name for method in protocol.REQUESTS],
         "notifications": [method.name for method in protocol.NOTIFICATIONS],
-        "eventTypes": protocol.EVENT_TYPES,
-        "optionCategories": ["mode", "approval", "model"],
-        "approvalScopes": ["once", "conversation", "folder"],
         "limits": protocol.LIMITS,
     }
     return {

@@ -636,8 +636,8 @@
 ---@class (exact) oh.protocol.Option
 ---@field id string
 ---@field name string
----@field category "mode" | "model" | "thoughtLevel" | "approval" | "modelConfig"
----@field type "select" | "boolean"
+---@field category "mode" | "approval" | "model"
+---@field type "select"
 ---@field value string
 ---@field choices oh.protocol.Choice[]
 
@@ -1210,7 +1210,6 @@
 ---@class (exact) oh.protocol.InterruptResult
 ---@field turnId? string
 ---@field status string
----@field survivors integer[]
 
 ---@class (exact) oh.protocol.CondenseResult
 ---@field turnId string
