@@ -25,7 +25,7 @@ from oh_daemon.contract.settings import CHOICES, LIMITS, NOT_FROM_PROJECT, TIGHT
 from oh_schema.editor_types import render_lua, render_typescript
 
 ROOT = Path(__file__).parents[1]
-PAGES = (Path("protocol.md"), Path("README.md"))
+PAGES = (Path("protocol.md"), Path("docs/settings.md"))
 
 
 def write_schema(root: Path, *, check: bool) -> int:

@@ -6,7 +6,7 @@
     └── ModelError   the provider failed; `retryable` says whether another attempt can help
 
 Any other exception is a bug and propagates unchanged. Codes -31001 to -31031 lie outside the ranges
-that JSON-RPC and LSP reserve; `protocol.md` lists them.
+that JSON-RPC and LSP reserve. `protocol.md` lists them, with the first line of each docstring.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ REQUEST_CANCELLED = -32800
 
 
 class DaemonError(Exception):
-    """An error inside the daemon; the base class of everything that it raises on purpose."""
+    """A bug of the daemon; its log file has the details under `reference`.
+
+    As a class, the base of everything that the daemon raises on purpose.
+    """
 
     code: ClassVar[int] = INTERNAL_ERROR
     kind: ClassVar[str] = "internalError"
@@ -49,7 +52,7 @@ class DaemonError(Exception):
 
 
 class UserError(DaemonError, code=-32803, kind="requestFailed"):
-    """The request cannot be served; the message names the field and says what to do."""
+    """The request cannot be served; the message says why, and what to do."""
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class UserError(DaemonError, code=-32803, kind="requestFailed"):
 
 
 class InvalidParamsError(UserError, code=INVALID_PARAMS):
-    """The parameters do not match the method's schema; `errors` lists {path, code, message}."""
+    """The parameters do not fit the method; `errors` says which field is wrong, and what fits."""
 
     def __init__(self, message: str, errors: tuple[dict[str, str], ...] = ()) -> None:
         super().__init__(message)
@@ -114,8 +117,8 @@ class ConversationNotFoundError(UserError, code=-31002):
 
     def __init__(self, conversation_id: str) -> None:
         super().__init__(
-            f"no conversation {conversation_id!r} is at hand; conversation/list has the ids, and "
-            "conversation/open opens one"
+            f"there is no open conversation {conversation_id!r}; conversation/list has the ids, "
+            "and conversation/open opens one"
         )
 
 

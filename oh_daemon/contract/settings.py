@@ -37,8 +37,7 @@ class Settings(Contract):
     models: tuple[str, ...] = ()
     """Additional models to offer in model pickers."""
     llm: dict[str, Any] = Field(default_factory=dict)
-    """Options for all model calls, such as `temperature`. The README lists them, in "The fields of
-    `llm`"."""
+    """Options for all model calls, such as `temperature`; docs/settings.md lists them."""
     profiles: dict[str, Profile] = Field(default_factory=dict)
     """Named profiles, each a `model` with its own `llm` options and `fallbacks`. A profile can be
     chosen wherever a model can."""

@@ -199,7 +199,7 @@ def test_what_is_generated_from_the_contract_is_up_to_date(
 def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) -> None:
     for folder in ("docs", "editors/vscode/src", "editors/neovim/lua/oh"):
         (tmp_path / folder).mkdir(parents=True)
-    for page in ("protocol.md", "README.md"):
+    for page in ("protocol.md", "docs/settings.md"):
         (tmp_path / page).write_text((ROOT / page).read_text("utf-8"), "utf-8")
     assert write_schema(tmp_path, check=True) == 1
     assert write_schema(tmp_path, check=False) == 0
@@ -295,9 +295,19 @@ def test_the_code_map_has_all_modules_and_no_other() -> None:
     assert [each for each in mapped if not any(fnmatch(name, each) for name in modules)] == []
 
 
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/settings.md",
+    "docs/safety.md",
+    "docs/skills.md",
+)
+
+
 def _commands(pattern: str) -> set[str]:
     """Return what the documents tell the reader to type, in a fence or between backticks."""
-    pages = "\n".join(_documents()[name] for name in ("README.md", "CONTRIBUTING.md"))
+    pages = "\n".join(_documents()[name] for name in PAGES)
     return set(re.findall(rf"(?:^|`|\$ ){pattern}", pages, re.MULTILINE))
 
 

@@ -153,7 +153,7 @@ def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
 def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     desk.script(
         reason("Let me think.", calls(say("Looking."), call("terminal", command="seq 30"))),
-        call("todo", tasks=[{"text": "Mend it", "status": "completed"}]),
+        call("todo", tasks=[{"text": "Fix it", "status": "completed"}]),
         say("All is well."),
         say("Still well."),
     )
@@ -164,7 +164,7 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     editor.wait_for_chat("All is well.")
     first = editor.chat()
     assert "✓ Thought  (1 line)" in first
-    assert "- [x] Mend it" in first
+    assert "- [x] Fix it" in first
     folds = editor.lua("""
     local win = require("oh.windows").window_of("oh-chat")
     return vim.api.nvim_win_call(win, function()

@@ -8,7 +8,7 @@ from fake_llm import call, calls, reason, say
 from neovim_editor import ROOT, Neovim
 
 FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
-TASKS = [{"text": "Mend the sign", "status": "in_progress"}, {"text": "Run the tests"}]
+TASKS = [{"text": "Fix the sign", "status": "in_progress"}, {"text": "Run the tests"}]
 
 
 def _compare(editor: Neovim, name: str) -> None:
