@@ -41,7 +41,7 @@ _ENDS: dict[StopReason, str] = {
 }
 
 _PAUSES: dict[PauseReason, str] = {
-    "user": "somebody asked for it",
+    "user": "on request",
     "budget": "a limit of cost or steps is reached",
     "network": "the model cannot be reached",
     "rateLimit": "the provider takes no more requests for now",

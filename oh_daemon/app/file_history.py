@@ -204,7 +204,7 @@ def _set_mode(path: Path, target: Version | None) -> None:
 def _restore_text(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:
     now, target = past.now, past.target
     if any(each is not None and each.text is None for each in (now, target)):
-        raise EditRejectedError("it was changed since, and it is no text")
+        raise EditRejectedError("it was changed since, and it is not a text file")
     change = _change(documents, path, now, target)
     if change is None:
         return False

@@ -78,7 +78,8 @@ class Attachments:
             upload = _Upload(params.mime_type, params.total)
         elif (upload := self._uploads.get(upload_id)) is None:
             raise InvalidParamsError.at(
-                "attachmentId", f"there is no attachment {upload_id!r}; begin again"
+                "attachmentId",
+                f"there is no attachment {upload_id!r}; send it again",
             )
         n_here, known = len(upload.pieces), (upload.mime_type, upload.total)
         if (params.mime_type, params.total) != known:
@@ -100,7 +101,7 @@ class Attachments:
             upload = self._uploads.get(upload_id)
             if upload is None:
                 raise InvalidParamsError.at(
-                    path, f"there is no attachment {upload_id!r}; attachment/put it"
+                    path, f"there is no attachment {upload_id!r}; upload it with attachment/put"
                 )
             if not upload.is_complete:
                 n_here = len(upload.pieces)

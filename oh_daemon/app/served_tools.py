@@ -83,7 +83,7 @@ class ServedTools:
         ruling = ruling_of(settings.rules, (name,), ())
         if intent.outside_floor:
             return (
-                "This place is protected: only a person may let an agent touch it, in the editor."
+                "This place is protected: only the user may let an agent touch it, in the editor."
             )
         if ruling is not None and ruling.effect != "allow":
             return f"A rule in the user's settings is against it: {ruling.rule}."

@@ -110,7 +110,7 @@ class SubAgents:
             return task
         state, _, _ = self.conversations.read(task.resume, self.folders)
         if state.parent_id != self.parent.id:
-            raise InvalidStateError(f"{task.resume!r} is no sub-agent of this conversation")
+            raise InvalidStateError(f"{task.resume!r} is not a sub-agent of this conversation")
         return replace(task, agent=str(state.metadata.get("agent", task.agent)))
 
     def open(self, task: Task, conversation_id: str) -> tuple[Live, bool]:

@@ -47,7 +47,7 @@ class HookGroup(Contract):
         try:
             re.compile(pattern)
         except re.error as exc:
-            raise ValueError(f"{value!r} is no regular expression: {exc}") from exc
+            raise ValueError(f"{value!r} is not a regular expression: {exc}") from exc
         return pattern
 
 

@@ -152,7 +152,7 @@ def require_editable(approval: Json, edited: Subject) -> None:
         if edited.kind != "fileChange" or (chosen and all(hunk in offered for hunk in chosen)):
             return
     what = (
-        "of an editable approval the command can be changed, or hunks of the edit be left out;"
+        "only the command can be changed, or hunks of an edit be left out;"
         " reject it to leave out all"
     )
     raise InvalidParamsError.at("editedSubject", what, "not_editable")

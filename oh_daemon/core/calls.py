@@ -133,7 +133,7 @@ def _decoded(text: str) -> object:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _is_strict_object(text: str) -> bool:

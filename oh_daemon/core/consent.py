@@ -202,7 +202,7 @@ class Consent:
             risk = self._policy.analyzer(spec, intent)
             if risk in RISK_ORDER:
                 return replace(intent, risk=risk)
-            problem = f"{risk!r} is no risk"
+            problem = f"{risk!r} is not a risk"
         # Somebody must be asked about an action that could not be rated.
         except Exception as exc:
             logger.exception("the risk analyzer broke on %s", spec.name)
@@ -324,7 +324,7 @@ class Consent:
             return  # A message of the user took the action's place.
         conversation.log.sync()
         if not self._policy.can_ask():
-            why = "nobody can be asked: no client with a way to answer is connected"
+            why = "the user cannot be asked: no connected client can answer"
             rejected = e.Decision(effect="reject")
             conversation.respond(approval.id, digest, rejected, feedback=why, by="noClient")
 

@@ -196,7 +196,7 @@ class _Browser:
             async with asyncio.timeout(PATIENCE_S):
                 answer = await self._answer
         except TimeoutError:
-            raise ToolError(f"nobody signed in within {PATIENCE_S:g} s") from None
+            raise ToolError(f"the sign-in was not completed within {PATIENCE_S:g} s") from None
         finally:
             self._server.close()
         if "code" not in answer:

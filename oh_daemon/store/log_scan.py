@@ -93,7 +93,7 @@ def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
             if record is None:
                 if not line.endswith(b"\n"):
                     break  # The last line, which was not finished.
-                scan.pass_over(f"{size} bytes at byte {start} are no event; left out", size)
+                scan.pass_over(f"{size} bytes at byte {start} are not an event; left out", size)
             elif "seq" in record:
                 scan.is_closed = False
                 sieve.put(record, start)

@@ -17,13 +17,13 @@ class FinishTool:
     def __init__(self, result_schema: Json | None = None) -> None:
         """`result_schema` describes a result that must come with the message.
 
-        Raises `InvalidParamsError` when it is no JSON Schema.
+        Raises `InvalidParamsError` when it is not a JSON Schema.
         """
         properties: Json = {"message": {"type": "string", "description": "For the user."}}
         shared: Json = {}
         if result_schema is not None:
             if flaw := schema_flaw(result_schema):
-                raise InvalidParamsError.at("resultSchema", f"it is no JSON Schema: {flaw}")
+                raise InvalidParamsError.at("resultSchema", f"it is not a JSON Schema: {flaw}")
             properties["result"] = {k: v for k, v in result_schema.items() if k not in _SHARED}
             shared = {key: result_schema[key] for key in _SHARED if key in result_schema}
         self.spec = ToolSpec(

@@ -234,7 +234,7 @@ class _Search:
         found: Json = json.loads(done.stdout)
         if "error" in found:
             raise ToolError(
-                f"{args['pattern']!r} is no Python regular expression: {found['error']}; escape"
+                f"{args['pattern']!r} is not a Python regular expression: {found['error']}; escape"
                 " characters that stand for themselves with a backslash"
             )
         return found

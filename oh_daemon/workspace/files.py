@@ -68,7 +68,7 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
     descriptor = os.open(path, _READ & ~os.O_NOFOLLOW)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a pipe must not block.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes")

@@ -73,7 +73,7 @@ def real_path(path: Path) -> Path:
 def unusable(folder: Path) -> str | None:
     """Return why no agent can work in this folder, or None."""
     if not folder.is_dir():
-        return "is no folder"
+        return "is not a folder"
     try:
         # Logs and prompts hold the name, and nothing but Unicode fits into them.
         str(folder).encode()
@@ -244,8 +244,8 @@ def _open_folder(name: str, path: Path, parent: int | None = None, *, create: bo
     except OSError as exc:
         if exc.errno in (errno.ELOOP, errno.ENOTDIR):
             raise PathOutsideWorkspaceError(
-                f"{shown(name)!r} in {shown(path)!r} is no folder, or was swapped for a link just"
-                " now; look again"
+                f"{shown(name)!r} in {shown(path)!r} is not a folder, or was just swapped for a "
+                "link; look again"
             ) from exc
         raise ToolError(f"folder {shown(path.parent)!r}: {exc.strerror}") from exc
 

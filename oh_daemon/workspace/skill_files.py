@@ -179,7 +179,7 @@ def _text(path: Path) -> str:
     if len(raw) > MAX_FILE_BYTES:
         raise ValueError(f"{path.name} is larger than {MAX_FILE_BYTES >> 10} KiB")
     if b"\0" in raw:
-        raise ValueError(f"{path.name} is no text")
+        raise ValueError(f"{path.name} is not a text file")
     return raw.decode("utf-8-sig").replace("\r\n", "\n")
 
 
@@ -195,7 +195,7 @@ def _parse(text: str) -> tuple[_Front, str]:
         line = exc.problem_mark.line + 2 if exc.problem_mark else 1
         raise ValueError(f"line {line}: {exc.problem}; quote texts that have ': ' in them") from exc
     except (yaml.YAMLError, RecursionError) as exc:
-        raise ValueError(f"its front matter is no YAML: {exc}") from exc
+        raise ValueError(f"its front matter is not valid YAML: {exc}") from exc
     except ValidationError as exc:
         raise ValueError(problem_in(exc, whole="front matter")) from exc
 

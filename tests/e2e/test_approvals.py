@@ -349,7 +349,7 @@ def test_a_client_that_cannot_ask_means_no(world: World) -> None:
     world.start(client, **ASK)
     assert world.turn(client)["finalText"] == "It was refused."
     assert [resolution["by"] for resolution in resolutions(client)] == ["noClient"]
-    assert "nobody can be asked" in content_of(items(client, "command")[0])
+    assert "the user cannot be asked" in content_of(items(client, "command")[0])
     assert not (world.project / "made").exists()
 
 

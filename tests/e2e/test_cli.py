@@ -134,7 +134,7 @@ def test_the_task_can_come_from_stdin(world: World) -> None:
         (("run", "x", "--settings", "wrong.json"), "did you mean 'maxSteps'"),
         (("run", "x", "--settings", "broken.json"), "broken.json"),
         (("run", "x", "--result-schema", "broken.json"), "--result-schema: "),
-        (("run", "x", "--result-schema", "wrong.json"), "resultSchema: it is no JSON Schema"),
+        (("run", "x", "--result-schema", "wrong.json"), "resultSchema: it is not a JSON Schema"),
         (("run", "x", "--resume", "abc"), "no conversation begins with 'abc'"),
         (("run",), 'oh-daemon run "task"'),
         (("run", "--autoresume"), 'oh-daemon run "task"'),
@@ -178,7 +178,7 @@ def test_something_to_ask_and_nobody_there_exits_3(world: World) -> None:
     assert ran.code == 3
     assert not (world.project / "made").exists()
     assert "? Run touch made\n  medium risk" in ran.out
-    assert "  rejected: nobody can be asked" in ran.out
+    assert "  rejected: the user cannot be asked" in ran.out
 
 
 def test_a_question_and_nobody_there_is_the_answer_and_exits_3(world: World) -> None:
@@ -503,7 +503,7 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     assert ran.code == 0
     assert "✓ commands run: GNU bash" in ran.out
     assert f"✓ logs can be written in {world.project}" in ran.out
-    assert "✓ model: openai/fake, which --try-model asks for a word\n" in ran.out
+    assert "✓ model: openai/fake; --try-model sends it a short request\n" in ran.out
     assert not (world.project / ".doctor").exists()
     assert "daemon.log" in ran.out, "where to look when something is wrong"
     assert world.llm.requests == []

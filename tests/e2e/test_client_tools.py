@@ -92,8 +92,8 @@ def test_whatever_the_client_does_the_model_gets_one_result(world: World) -> Non
     answers = [
         (lambda _: {**text("no such ticket"), "isError": True}, "no such ticket"),
         (lambda _: {"structuredContent": {"open": True}}, '{"open": true}'),
-        (lambda _: {"content": "words"}, "is no tool result: content"),
-        (lambda _: [1], "is no tool result: the result"),
+        (lambda _: {"content": "words"}, "is not a tool result: content"),
+        (lambda _: [1], "is not a tool result: the result"),
         (fail, "the client did not run ticket_close: no network"),
         (hang, "no answer to tool/call in 0.2 s; ticket_wait may still be at work"),
     ]

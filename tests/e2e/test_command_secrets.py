@@ -93,4 +93,4 @@ def test_a_run_gives_a_variable_to_commands_that_name_it(world: World) -> None:
     assert VALUE not in out
     code, _, err = run("--secret", "NO_SUCH")
     assert code == 2
-    assert "--secret NO_SUCH: no variable of this name" in err
+    assert "--secret NO_SUCH: set this variable" in err

@@ -143,7 +143,7 @@ def test_a_task_ends_with_the_result_that_was_asked_for(world: World) -> None:
     one, two, _, four = [part["text"] for part in result["content"]]
     assert one.endswith(' | completed]\nCounted.\nresult: {"n": 3}')
     assert "it ended without the result that was asked for; a task with resume" in two
-    assert "it is no JSON Schema" in four
+    assert "it is not a JSON Schema" in four
     asked = [r for r in world.llm.requests if first_user_text(r.body).startswith("one")]
     assert "Call `finish` at the end" in asked[0].body["messages"][0]["content"]
 
@@ -350,7 +350,7 @@ def test_a_sub_agent_that_fails_or_reaches_a_limit_says_so(world: World) -> None
     assert "not completed: it reached its limit of steps" in steps
     assert steps.endswith("So far.")
     assert "no such thing" in broken
-    assert "no conversation 'nobody' is at hand" in nobody
+    assert "there is no open conversation 'nobody'" in nobody
 
 
 @pytest.mark.parametrize("limit", ["maxCostUsd", "maxCostUsdPerConversation"])

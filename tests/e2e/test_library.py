@@ -122,7 +122,7 @@ def test_more_settings_hold_for_an_agent_also_after_json(
     ("wrong", "said"),
     [
         ({"profiles": {}}, "'profiles' is none of mode, rules"),
-        ({"mode": "wild"}, "mode: Input should be 'plan'"),
+        ({"mode": "wild"}, "mode: must be 'plan'"),
         ({"rules": [{"decision": "deny", "argv": ["rm"], "match": ["ls"]}]}, "match"),
     ],
 )
@@ -156,7 +156,7 @@ def test_json_with_a_callback_that_nobody_gave_names_it(llm: LLM) -> None:
         ({"name": "no spaces"}, "name"),
         ({"callback": "echo"}, "callback"),
         ({"callback": sleep}, "is async; give a plain function"),
-        ({"input_schema": {"type": "object", "properties": 5}}, "it is no JSON Schema"),
+        ({"input_schema": {"type": "object", "properties": 5}}, "it is not a JSON Schema"),
         ({"readonly": True}, "readonly"),
     ],
 )

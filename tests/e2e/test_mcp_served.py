@@ -69,7 +69,7 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
             await call("edit", command="view"),
         )
         assert [answer for answer in refused if not answer.startswith("!")] == []
-        assert "only a person" in refused[2]
+        assert "only the user" in refused[2]
         assert "no lists" in refused[3]
         assert "There is no tool 'terminal'" in refused[4]
 

@@ -107,7 +107,7 @@ def test_settings_are_checked_before_they_are_kept(world: World) -> None:
     assert client.request("config/validate", {"settings": {"maxSteps": 7}})["problems"] == []
     wrong = {"maxSteps": 0, "modle": "x", "llm": {"temperature": 9}}
     problems = client.request("config/validate", {"settings": wrong})["problems"]
-    expected = ("maxSteps: Input", "'modle'", "temperature: Input")
+    expected = ("maxSteps: must be 1 or more", "'modle'", "temperature: must be 2 or less")
     assert [part in text for part, text in zip(expected, problems, strict=True)] == [True] * 3
     loose = {"settings": {"approval": "askNever"}, "source": "project"}
     assert "loosen" in str(client.request("config/validate", loose)["problems"])

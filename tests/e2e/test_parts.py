@@ -194,7 +194,7 @@ def test_what_is_uploaded_and_not_used_does_not_grow_for_ever(world: World) -> N
     for _ in range(128):
         client.request("attachment/put", piece(0, PIECES[0]))
     gone = client.error("attachment/put", piece(1, PIECES[1], attachmentId=first))
-    assert "begin again" in gone.message
+    assert "send it again" in gone.message
 
 
 BAD_IMAGES: dict[str, Json] = {

@@ -162,7 +162,7 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
     *repaired, foreign = opened["repaired"]
     assert "came with the folder" in foreign
     assert [text.split(" ", 1)[1] for text in repaired] == [
-        f"bytes at byte {len(b''.join(lines))} are no event; left out",
+        f"bytes at byte {len(b''.join(lines))} are not an event; left out",
         f"last line was not finished; it was moved to torn-{len(b''.join((*lines, *whole)))}",
     ]
     [event] = client.request(

@@ -484,7 +484,7 @@ def test_with_nobody_to_ask_the_action_is_rejected_at_once():
         work.run()
         [item] = work.items("toolCall")
     assert item["status"] == "rejected"
-    assert "nobody can be asked" in result_of(item)
+    assert "the user cannot be asked" in result_of(item)
 
 
 def test_a_pause_while_waiting_keeps_the_approval_and_resume_runs_what_was_allowed():

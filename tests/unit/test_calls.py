@@ -163,7 +163,12 @@ def test_a_tool_is_known_by_its_other_names(name: str):
         ("terminal", "[1]", "invalidArguments", "a JSON list; send one JSON object"),
         ("terminal", "[" * 100_000, "invalidArguments", "nested too deeply"),
         ("terminal", f'{{"command": {"[" * 300}1{"]" * 300}}}', "invalidArguments", "flatter"),
-        ("terminal", '{"command": "ls", "timeout_s": NaN}', "invalidArguments", "NaN is no JSON"),
+        (
+            "terminal",
+            '{"command": "ls", "timeout_s": NaN}',
+            "invalidArguments",
+            "NaN is not a JSON",
+        ),
         ("terminal", '"[1"', "invalidArguments", "not valid JSON"),
         ("terminal", "{}", "invalidArguments", "arguments: 'command' is a required property"),
         ("terminal", '{"command": 7}', "invalidArguments", "command: 7 is not of type 'string'"),

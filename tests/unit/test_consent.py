@@ -160,7 +160,7 @@ def test_without_anybody_to_ask_the_action_is_rejected_at_once() -> None:
     assert world.settle() is None
     answer = world.settle()
     assert isinstance(answer, Rejection)
-    assert answer.text.startswith("This was not run: nobody can be asked")
+    assert answer.text.startswith("This was not run: the user cannot be asked")
 
 
 def test_the_first_answer_wins_and_a_wrong_one_changes_nothing() -> None:

@@ -229,7 +229,7 @@ def test_lost_lines_change_the_epoch_once_and_are_reported_once(
     second = reopen()
     assert second.epoch != first.epoch
     assert list(second.repairs) == [
-        f"11 bytes at byte {len(content.split(line(1))[0] + line(1))} are no event; left out",
+        f"11 bytes at byte {len(content.split(line(1))[0] + line(1))} are not an event; left out",
         "events 2 to 2 are missing",
     ]
     third = reopen()

@@ -191,7 +191,7 @@ def test_a_pattern_that_never_ends_stops_in_time(desk: Desk) -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "*a", "a{99999999999999}", "(?P<x>a)(?P<x>b)"])
 def test_a_pattern_that_is_none_is_said_with_its_fault(desk: Desk, pattern: str) -> None:
-    with pytest.raises(ToolError, match="is no Python regular expression"):
+    with pytest.raises(ToolError, match="is not a Python regular expression"):
         desk.ask("grep", pattern=pattern)
 
 

@@ -103,7 +103,7 @@ def test_another_user_cannot_put_skills_above_the_folder_as_in_tmp(tmp_path: Pat
         (f"---\na: {'[' * 8000}{']' * 8000}\n---\n", "its front matter"),
         ("---\na: &a [x, x]\ntriggers: [*a, *a]\n---\n", "triggers.0: "),
         ("---\nmcpServers: {shop: {}}\n---\n", "mcpServers.shop: "),
-        ("a\0b", "is no text"),
+        ("a\0b", "is not a text file"),
         ("x" * (skill_files.MAX_FILE_BYTES + 1), "is larger than 256 KiB"),
     ],
 )

@@ -43,13 +43,14 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     """Yield (mark, what was found)."""
     yield "✓", f"oh-daemon {version('oh-daemon')}, Python {platform.python_version()}"
     if platform.system() != "Linux":
-        yield "!", f"{platform.system()} is untested; Linux is what is tested"
+        yield "!", f"{platform.system()} is not tested; only Linux is"
     yield _shell(folder)
     git = shutil.which("git")
-    lost = "searches then ignore no files, and what commands change cannot be taken back"
+    lost = "searches do not skip ignored files, and changes by commands cannot be undone"
     yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {lost}")
     yield _log(folder)
-    yield "✓", f"its own log, without texts of yours: {Places.of_user(os.environ).log_file}"
+    log_file = Places.of_user(os.environ).log_file
+    yield "✓", f"the daemon's own log, without your messages and files: {log_file}"
     yield from _settings(folder, tries_model=tries_model)
 
 
@@ -96,7 +97,7 @@ def _model(settings: Settings, *, is_tried: bool) -> tuple[str, str]:
     try:
         name = models.require_default()
         if not is_tried:
-            return "✓", f"model: {name}, which --try-model asks for a word"
+            return "✓", f"model: {name}; --try-model sends it a short request"
         said = f"model {name}: "
         models.model_for(name).complete(ModelRequest([_HELLO]), Progress(CancelToken()))
     except DaemonError as exc:

@@ -150,7 +150,7 @@ def _secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, s
     for name in request.secrets:
         if len(environment.get(name, "")) < MIN_LENGTH:
             raise InvalidParamsError(
-                f"--secret {name}: no variable of this name with {MIN_LENGTH} characters or more"
+                f"--secret {name}: set this variable, to {MIN_LENGTH} characters or more"
             )
     return {name: environment[name] for name in request.secrets}
 
@@ -164,7 +164,7 @@ def _read_schema(file: Path | None) -> Json | None:
     except (OSError, ValueError) as exc:
         raise InvalidParamsError(f"--result-schema: {exc}") from exc
     if not isinstance(schema, dict):
-        raise InvalidParamsError("--result-schema: a JSON Schema is an object")
+        raise InvalidParamsError("--result-schema: a JSON Schema must be an object")
     return cast("Json", schema)
 
 

@@ -94,7 +94,7 @@ class _Loadable(Contract):
 
 def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
     if flaw := schema_flaw(schema):
-        raise ValueError(f"it is no JSON Schema: {flaw}")
+        raise ValueError(f"it is not a JSON Schema: {flaw}")
     return schema
 
 

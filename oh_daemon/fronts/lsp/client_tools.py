@@ -118,7 +118,7 @@ def _result(name: str, answer: ClientAnswer) -> ToolResult:
         result = ToolCallResult.model_validate(answer.result)
     except ValidationError as exc:
         wrong = problem_in(exc, whole="the result")
-        raise ToolError(f"the client's answer for {name} is no tool result: {wrong}") from exc
+        raise ToolError(f"the client's answer for {name} is not a tool result: {wrong}") from exc
     content = result.content
     if not content and result.structured_content is not None:
         content = ({"type": "text", "text": json.dumps(result.structured_content)},)

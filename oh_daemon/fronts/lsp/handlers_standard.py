@@ -153,7 +153,7 @@ def _text(daemon: Daemon, uri: str) -> str:
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
-            raise InvalidParamsError.at("uri", f"{shown(uri)!r} is no document of the daemon")
+            raise InvalidParamsError.at("uri", f"{shown(uri)!r} is not a document of the daemon")
 
 
 def _log_text(daemon: Daemon, conversation_id: str) -> str:

@@ -130,7 +130,7 @@ class Server:
                 self.outbox.wait_for_room()
                 self._inbox.put(frame)
         except FramingLost as lost:
-            sys.stderr.write(f"oh-daemon: the input is no message stream: {lost}\n")
+            sys.stderr.write(f"oh-daemon: the input is not a message stream: {lost}\n")
             self.stop(f"framing lost: {lost}", EXIT_FRAMING_LOST)
         except OSError as error:
             self.stop(f"input: {error}")

@@ -219,8 +219,8 @@ def describe_error(error: BaseException, method: str) -> Json:
     if isinstance(error, e.DaemonError):
         return {"code": error.code, "message": error.message, "data": _error_data(error)}
     if isinstance(error, ValueError) and (errors := _field_errors(error)) is not None:
-        named = ", ".join(item["path"] or "params" for item in errors)
-        return describe_error(e.InvalidParamsError(f"invalid params: {named}", errors), method)
+        said = "; ".join(f"{item['path'] or 'params'}: {item['message']}" for item in errors[:3])
+        return describe_error(e.InvalidParamsError(said, errors), method)
     reference = uuid.uuid4().hex[:8]
     log.error("request %r, reference %s", method, reference, exc_info=error)
     message = f"internal error; the daemon's log has it under reference {reference}"
@@ -249,9 +249,11 @@ def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
     # pydantic costs 160 ms to import, and `initialize` is answered without it.
     from pydantic import ValidationError  # noqa: PLC0415
 
+    from oh_daemon.contract.base import said_of  # noqa: PLC0415
+
     if not isinstance(error, ValidationError):
         return None
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    found = error.errors(include_url=False, include_input=False)
     # A list that is left empty by a wrong element counts as too short as well.
     above = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
     found = [item for item in found if item["type"] != "too_short" or item["loc"] not in above]
@@ -259,8 +261,7 @@ def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
         {
             "path": ".".join(str(part) for part in item["loc"]),
             "code": item["type"],
-            # This one message of pydantic quotes the value.
-            "message": "unknown tag" if item["type"] == "union_tag_invalid" else item["msg"],
+            "message": said_of(item),
         }
         for item in found[:_MAX_FIELD_ERRORS]
     )

@@ -32,7 +32,7 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await vscode.close_and_grow(vscode.server.daemon(), N_EVENTS, grow_and_damage)
 
     await vscode.open()
-    await expect(vscode.panel.locator(".notice")).to_contain_text("are no event; left out")
+    await expect(vscode.panel.locator(".notice")).to_contain_text("are not an event; left out")
     await expect(vscode.commands).to_have_count(200)
     await expect(vscode.commands.last).to_be_in_viewport()
     await vscode.panel.get_by_role("button", name="Show earlier messages").click()
