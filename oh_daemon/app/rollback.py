@@ -1,7 +1,7 @@
 """Takes a conversation back to before a message, and its files back to before an action.
 
 Calls block; the agent must be at rest. Nothing is lost: the log keeps what was rolled back, and a
-file whose restoring would lose somebody's change is left alone and reported.
+file whose restoring would lose a change of others is left alone and reported.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class ApprovalOption(Contract):
 
 
 class Approval(Contract):
-    """An action held until somebody decides, across restarts. `digest` covers all that is shown."""
+    """An action held until the user decides, across restarts. `digest` covers all that is shown."""
 
     id: str
     digest: str

@@ -34,7 +34,7 @@ class RestoreResult(Contract):
 
     restored: tuple[str, ...]
     conflicts: tuple[Conflict, ...]
-    """Files that somebody else has since changed at the same lines, and why each was left alone."""
+    """Files with later changes by others at the same lines, and why each was left alone."""
 
 
 class RollbackParams(OfConversation):

@@ -143,20 +143,20 @@ class TurnCompleted(Contract):
 
 
 class PauseRequested(Contract):
-    """Somebody asked to pause, after the current step or now."""
+    """A client asked to pause, after the current step or now."""
 
     type: Literal["pause.requested"] = "pause.requested"
     when: Literal["step", "now"]
 
 
 class InterruptRequested(Contract):
-    """Somebody asked to end the turn now."""
+    """A client asked to end the turn now."""
 
     type: Literal["interrupt.requested"] = "interrupt.requested"
 
 
 class CondensationRequested(Contract):
-    """Somebody asked to condense the part of the conversation that is sent to the model."""
+    """A client asked to condense the part of the conversation that is sent to the model."""
 
     type: Literal["condensation.requested"] = "condensation.requested"
     instructions: str | None = None
@@ -189,7 +189,7 @@ class ItemCompleted(Contract):
 
 
 class ApprovalRequested(Contract):
-    """An action is held until somebody decides."""
+    """An action is held until the user decides."""
 
     type: Literal["approval.requested"] = "approval.requested"
     approval: Approval

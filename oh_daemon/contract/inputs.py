@@ -12,7 +12,7 @@ InputAction = Literal["accept", "decline", "cancel"]
 
 
 class InputRequest(Contract):
-    """A question of the agent, kept until somebody answers. The model wrote it: untrusted."""
+    """A question of the agent, kept until the user answers. The model wrote it: untrusted."""
 
     id: str
     conversation_id: str

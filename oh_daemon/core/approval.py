@@ -58,7 +58,7 @@ class Gate:
     required: bool
     on_allow: Callable[[Scope], object]
     refusal: str | None = None
-    """Set when nobody may be asked: the action is rejected with this reason."""
+    """Set when the user may not be asked: the action is rejected with this reason."""
 
 
 def decide(

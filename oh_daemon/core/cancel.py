@@ -1,4 +1,4 @@
-"""Cancellation: a token that wakes whoever waits. Nothing polls it."""
+"""Cancellation: a token that wakes the threads that wait. Nothing polls it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Cancelled(BaseException):
-    """The turn was interrupted; whoever catches this cleans up and raises it again."""
+    """The turn was interrupted; code that catches this cleans up and raises it again."""
 
 
 class CancelToken:

@@ -2,7 +2,7 @@
 
 The pure policy is `core.approval`; this module applies it to the state and appends the decisions.
 Only the conversation's worker calls it. A decision holds for one digest: if the action has changed
-since, somebody is asked again.
+since, the user is asked again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides from outside: gates, rules, hooks, grants kept for a folder, somebody to ask."""
+    """What decides from outside: gates, rules, hooks, grants kept for a folder, a user to ask."""
 
     gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
     rules: Callable[[], Sequence[Rule]] = lambda: ()
@@ -64,7 +64,7 @@ class Policy:
     save_grant: Callable[[str], None] = lambda _key: None
     can_ask: Callable[[], bool] = lambda: False
     can_answer: Callable[[Question], bool] = lambda _question: False
-    """Whether somebody is there who can answer a question of the agent."""
+    """Whether a client is there that can answer a question of the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Consent:
         return intent if hooked.updated_input is None else None
 
     def _question(self, item: Json, intent: Intent, question: Question) -> Intent | None:
-        """Put a question to the user once; the answer ends the item. With nobody there, it runs."""
+        """Put a question to the user once; the answer ends the item. With no client, it runs."""
         if self._answers(item).waits:
             return None
         if not self._policy.can_answer(question):
@@ -203,7 +203,7 @@ class Consent:
             if risk in RISK_ORDER:
                 return replace(intent, risk=risk)
             problem = f"{risk!r} is not a risk"
-        # Somebody must be asked about an action that could not be rated.
+        # The user must be asked about an action that could not be rated.
         except Exception as exc:
             logger.exception("the risk analyzer broke on %s", spec.name)
             problem = repr(exc)

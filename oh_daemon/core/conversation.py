@@ -214,7 +214,7 @@ class Conversation(Journal):
         return [m for m in self.state.queue if m["delivery"] == "steer" or m.get("held")]
 
     def halt(self, error: StorageError) -> None:
-        """Stand still until somebody resumes: the log cannot be written. Called by the worker."""
+        """Stand still until a client resumes: the log cannot be written. Called by the worker."""
         with self.changed:
             self.halted = error
             for listener in tuple(self.listeners):

@@ -208,7 +208,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a valid call is about to do, decided before it runs and shown to whoever approves."""
+    """What a valid call is about to do, decided before it runs and shown for approval."""
 
     title: str
     subject: Subject
@@ -222,7 +222,7 @@ class Intent:
     item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The item's `kind` and the fields of that kind, by their Python names."""
     question: Question | None = None
-    """Put to the user, whose answer is the observation; the tool runs if nobody can answer."""
+    """Put to the user, whose answer is the observation; the tool runs if the user cannot answer."""
     segments: tuple[tuple[str, ...], ...] = ()
     """The parts of a command, each as its words, to which rules apply."""
     outside_floor: bool = False

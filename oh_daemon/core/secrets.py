@@ -1,4 +1,4 @@
-"""Masks secrets in text: values that somebody named, and tokens whose form gives them away.
+"""Masks secrets in text: values that are known, and tokens whose form gives them away.
 
 Runs on every log line and on all streamed text, so substring searches come before any pattern.
 Which values are secret is the caller's business. Invariant: valid JSON stays valid JSON.

@@ -52,7 +52,7 @@ class State:
     approvals: dict[str, Json] = field(default_factory=dict[str, Json])
     """Pending approvals by id, oldest first."""
     questions: dict[str, Json] = field(default_factory=dict[str, Json])
-    """Questions of the agent that nobody has answered yet, by id."""
+    """Questions of the agent that the user has not answered yet, by id."""
     decisions: dict[str, dict[str, Json]] = field(default_factory=dict[str, dict[str, Json]])
     """Decisions about each open item, by item id and digest."""
     resolutions: dict[str, Json] = field(default_factory=dict[str, Json])

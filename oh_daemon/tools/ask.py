@@ -1,4 +1,4 @@
-"""`ask`: a question to the user. It ends the turn when nobody can answer."""
+"""`ask`: a question to the user. It ends the turn when no client can answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AskTool:
         return harmless("ask", args, title, footprint=Footprint(), question=question)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
-        """End the turn with the question, since nobody can answer now; a message may answer it."""
+        """End the turn with the question, as no client can answer now; a message may answer it."""
         content = {"type": "text", "text": question_text(args)}
         return ToolResult((content,), ends_turn="needsInput")
 

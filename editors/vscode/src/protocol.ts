@@ -1111,18 +1111,18 @@ export interface ErrorInfo {
   hint?: string;
 }
 
-/** Somebody asked to pause, after the current step or now. */
+/** A client asked to pause, after the current step or now. */
 export interface PauseRequested {
   type: "pause.requested";
   when: "step" | "now";
 }
 
-/** Somebody asked to end the turn now. */
+/** A client asked to end the turn now. */
 export interface InterruptRequested {
   type: "interrupt.requested";
 }
 
-/** Somebody asked to condense the part of the conversation that is sent to the model. */
+/** A client asked to condense the part of the conversation that is sent to the model. */
 export interface CondensationRequested {
   type: "condensation.requested";
   instructions?: string;
@@ -1151,13 +1151,13 @@ export interface ItemCompleted {
   item: Item;
 }
 
-/** An action is held until somebody decides. */
+/** An action is held until the user decides. */
 export interface ApprovalRequested {
   type: "approval.requested";
   approval: Approval;
 }
 
-/** An action held until somebody decides, across restarts. `digest` covers all that is shown. */
+/** An action held until the user decides, across restarts. `digest` covers all that is shown. */
 export interface Approval {
   id: string;
   digest: string;
@@ -1197,7 +1197,7 @@ export interface InputRequested {
   input: InputRequest;
 }
 
-/** A question of the agent, kept until somebody answers. The model wrote it: untrusted. */
+/** A question of the agent, kept until the user answers. The model wrote it: untrusted. */
 export interface InputRequest {
   id: string;
   conversationId: string;

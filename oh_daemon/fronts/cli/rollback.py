@@ -1,6 +1,6 @@
 """`oh-daemon rollback`: takes a conversation, and its files, back to before a message.
 
-With this, people who work without an editor undo what the agent did. Files that somebody changed
+With this, users without an editor undo what the agent did. Files that others changed
 since then stay as they are and are named.
 """
 

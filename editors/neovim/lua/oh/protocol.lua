@@ -979,16 +979,16 @@
 ---@field retryable boolean
 ---@field hint? string
 
---- Somebody asked to pause, after the current step or now.
+--- A client asked to pause, after the current step or now.
 ---@class (exact) oh.protocol.PauseRequested
 ---@field type "pause.requested"
 ---@field when "step" | "now"
 
---- Somebody asked to end the turn now.
+--- A client asked to end the turn now.
 ---@class (exact) oh.protocol.InterruptRequested
 ---@field type "interrupt.requested"
 
---- Somebody asked to condense the part of the conversation that is sent to the model.
+--- A client asked to condense the part of the conversation that is sent to the model.
 ---@class (exact) oh.protocol.CondensationRequested
 ---@field type "condensation.requested"
 ---@field instructions? string
@@ -1013,12 +1013,12 @@
 ---@field type "item.completed"
 ---@field item oh.protocol.Item
 
---- An action is held until somebody decides.
+--- An action is held until the user decides.
 ---@class (exact) oh.protocol.ApprovalRequested
 ---@field type "approval.requested"
 ---@field approval oh.protocol.Approval
 
---- An action held until somebody decides, across restarts. `digest` covers all that is shown.
+--- An action held until the user decides, across restarts. `digest` covers all that is shown.
 ---@class (exact) oh.protocol.Approval
 ---@field id string
 ---@field digest string
@@ -1054,7 +1054,7 @@
 ---@field type "input.requested"
 ---@field input oh.protocol.InputRequest
 
---- A question of the agent, kept until somebody answers. The model wrote it: untrusted.
+--- A question of the agent, kept until the user answers. The model wrote it: untrusted.
 ---@class (exact) oh.protocol.InputRequest
 ---@field id string
 ---@field conversationId string
