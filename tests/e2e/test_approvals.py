@@ -88,6 +88,20 @@ def reply(client: RawClient, request: Json, result: Any) -> None:
     client.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 
+def test_reading_with_git_asks_only_in_a_repository_among_the_files(world: World) -> None:
+    (world.project / "fixture").mkdir()
+    (world.project / "fixture/HEAD").write_text("ref: refs/heads/main\n")
+    commands = ("git status --short", "cd fixture && git log")
+    world.script(*(call("terminal", command=command) for command in commands), say("Done."))
+    client = world.daemon()
+    world.start(client, **ASK)
+    approval = asked(client)
+    assert approval["subject"]["command"] == "cd fixture && git log"
+    assert approval["reason"] == "git may use a repository that came with the files here"
+    respond(client, approval, "reject")
+    world.turn(client)
+
+
 def test_the_client_is_asked_and_its_answer_counts_only_when_it_was_offered(world: World) -> None:
     world.script(touch("one"), touch("two"), say("Done."))
     client = world.daemon()
