@@ -299,22 +299,61 @@ def test_instructions_and_limits_reach_the_agent(fake: FakeLLM, llm: LLM) -> Non
 # Conversations
 
 
-def test_send_message_returns_with_status_running_and_start_thread_lets_it_work(
+def test_send_message_returns_with_status_running_and_the_agent_at_work(
     fake: FakeLLM, llm: LLM
 ) -> None:
-    fake.add(say("done"))
-    ended = threading.Event()
+    fake.add(hang())
     with Conversation(Agent(llm=llm)) as conversation:
-        conversation.register_callback(
-            lambda record: ended.set() if record.event.type == "turn.completed" else None
-        )
         assert conversation.state.status is Status.IDLE
         assert conversation.send_message("go")
         assert conversation.state.status is Status.RUNNING
-        assert fake.requests == []
+        fake.wait_for_requests(1)
+        conversation.interrupt()
+        assert conversation.state.status is Status.IDLE
+
+
+def test_start_thread_may_be_called_at_any_time(fake: FakeLLM, llm: LLM) -> None:
+    fake.add(say("done"))
+    with Conversation(Agent(llm=llm)) as conversation:
         conversation.start_thread()
         conversation.start_thread()
-        assert ended.wait(120)
+        assert conversation.run("go").final_text == "done"
+    conversation.start_thread()
+
+
+def test_a_reopened_conversation_that_is_resumed_goes_on_with_its_queue(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    fake.add(hang())
+    with Conversation(Agent(llm=llm), tmp_path) as first:
+        first.send_message("go")
+        fake.wait_for_requests(1)
+        first.send_message("and then?", "queue")
+    fake.add(say("went on"), say("then this"))
+    ends = threading.Semaphore(0)
+    with Conversation(Agent(llm=llm), tmp_path, conversation_id=first.id) as again:
+        again.register_callback(
+            lambda record: ends.release() if record.event.type == "turn.completed" else None
+        )
+        again.resume()
+        for _ in range(2):
+            assert ends.acquire(timeout=120)
+        assert again.history[-2].event.turn.final_text == "then this"
+
+
+def test_a_paused_turn_of_a_reopened_conversation_can_be_interrupted(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    def pause() -> None:
+        first.pause()
+
+    fake.add(call("probe"))
+    with Conversation(Agent(llm=llm, tools=(tool(pause),)), tmp_path) as first:
+        first.run("go")
+    with Conversation(Agent(llm=llm), tmp_path, conversation_id=first.id) as again:
+        assert again.state.status is Status.PAUSED
+        again.interrupt()
+        assert again.state.status is Status.IDLE
 
 
 def test_run_blocks_until_the_turn_has_ended_and_callbacks_have_seen_it(
@@ -375,7 +414,6 @@ def test_a_callback_may_use_the_conversation(fake: FakeLLM, llm: LLM) -> None:
 
         conversation.register_callback(on_record)
         conversation.send_message("go")
-        conversation.start_thread()
         assert done.wait(120)
     assert turns[0].final_text == "two"
 
@@ -402,7 +440,6 @@ def test_interrupt_stops_a_model_that_hangs_and_the_turn_can_be_resumed(
 ) -> None:
     fake.add(hang(), say("after all"))
     with Conversation(Agent(llm=llm)) as conversation:
-        conversation.start_thread()
         conversation.send_message("go")
         [request] = fake.wait_for_requests(1)
         conversation.interrupt()
@@ -449,7 +486,6 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
         conversation.register_callback(
             lambda record: asked.set() if record.event.type == "approval.requested" else None
         )
-        conversation.start_thread()
         conversation.send_message("go")
         assert asked.wait(120)
         [approval] = conversation.state.pending
@@ -624,7 +660,6 @@ def test_a_question_that_waited_is_put_to_the_program_that_reopens_the_conversat
         return "too late"
 
     first = Conversation(agent, tmp_path, on_question=leave)
-    first.start_thread()
     first.send_message("go")
     assert is_closed.wait(120)
     again = Conversation(
@@ -699,28 +734,19 @@ def test_an_unknown_conversation_is_refused_and_leaves_no_thread(llm: LLM, tmp_p
 
 
 def test_a_conversation_messages_another_and_says_that_it_did(fake: FakeLLM, llm: LLM) -> None:
-    other = Conversation(Agent(llm=llm))
-
     def tell(text: str) -> str:
         return other.send_message(text, sender=first)
 
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
     teller = Agent(llm=llm, tools=(tool(tell, input_schema=schema),))
     fake.add(call("probe", text="The port is 9090."), say("Told."))
-    with other, Conversation(teller) as first:
-        assert first.run("tell it").final_text == "Told."
-        fake.add(say("Good to know."))
-        answered = threading.Event()
-
-        def hear(record: Any) -> None:
-            if record.event.type == "turn.completed":
-                answered.set()
-
-        other.register_callback(hear)
-        other.start_thread()
-        assert answered.wait(120)
-        told = [m["content"] for m in fake.requests[-1].body["messages"] if m["role"] == "user"]
-        assert told[0] == f"<message uri='oh-log:/{first.id}'>\nThe port is 9090.\n</message>"
+    with FakeLLM([say("Good to know.")]) as elsewhere:
+        its_llm = LLM(model="openai/fake", api_key=KEY, base_url=elsewhere.url)
+        with Conversation(Agent(llm=its_llm)) as other, Conversation(teller) as first:
+            assert first.run("tell it").final_text == "Told."
+            [request] = elsewhere.wait_for_requests(1)
+    told = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
+    assert told[0] == f"<message uri='oh-log:/{first.id}'>\nThe port is 9090.\n</message>"
 
 
 def test_a_program_answers_for_the_sub_agents_of_its_conversation(

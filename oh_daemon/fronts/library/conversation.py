@@ -155,7 +155,7 @@ class Conversation:
         return self._calls.add(callback)
 
     def start_thread(self) -> None:
-        """Start the agent's thread; messages sent earlier wait for this. Later calls do nothing."""
+        """Start the agent's thread now; otherwise the first call that needs it starts it."""
         self._live.start()
 
     def send_message(
@@ -175,6 +175,7 @@ class Conversation:
         part: Part = _text_part(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
+        self.start_thread()
         return self._send(part, delivery, model)["messageId"]
 
     def _send(self, part: Part, delivery: Delivery, model: str | None) -> Json:
@@ -238,10 +239,12 @@ class Conversation:
 
     def resume(self) -> None:
         """Continue the paused turn; does not wait. Raises `InvalidStateError`."""
+        self.start_thread()
         self._live.conversation.resume()
 
     def interrupt(self, timeout_s: float | None = 10.0) -> None:
         """Stop the model and the tools now, and wait for the turn's end. Raises `TimeoutError`."""
+        self.start_thread()
         _awaited(self._live.conversation.interrupt(), timeout_s)
 
     def respond(self, approval: Approval, *, allow: bool, feedback: str | None = None) -> None:
