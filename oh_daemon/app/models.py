@@ -152,7 +152,7 @@ class Models:
         from oh_daemon.model.router import Routed  # noqa: PLC0415 - only few need it.
 
         def price(each: str) -> float:
-            from oh_daemon.model.client import load_litellm  # noqa: PLC0415 - see `connect`.
+            from oh_daemon.model.litellm_import import load_litellm  # noqa: PLC0415 - see `connect`.
 
             if each in self._settings().routers:
                 return math.inf

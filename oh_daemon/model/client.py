@@ -1,4 +1,4 @@
-"""One streaming call through litellm. The only module that imports it, and only when needed.
+"""One streaming call through litellm, which is imported only when needed.
 
 Decides what to send; `events` and `assembly` read the answer, and `failures` explains failures.
 Invariant: an answer is returned only when the provider said that it is finished.
@@ -7,11 +7,7 @@ Invariant: an answer is returned only when the provider said that it is finished
 from __future__ import annotations
 
 import asyncio
-import gc
-import logging
 import os
-import threading
-import warnings
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -27,6 +23,7 @@ from oh_daemon.model.capabilities import Capabilities, edits_by_patch, find_capa
 from oh_daemon.model.events import read_events, split_lines
 from oh_daemon.model.failures import Failure, explain, unreachable
 from oh_daemon.model.io_loop import run_on_loop
+from oh_daemon.model.litellm_import import IS_OWN_CALL, load_litellm
 from oh_daemon.model.live_metadata import read_live_metadata
 from oh_daemon.model.messages import lacks_thinking, prepare_messages
 from oh_daemon.model.responses import read_chunks, render_request
@@ -46,57 +43,6 @@ _KNOW_THEIR_CALLERS = frozenset(
 )
 """Platforms that use the identity of the machine or its user; a key would replace that."""
 _NO_KEY = "none"
-_NO_ENDLESS_LOOP_CHECK = 1 << 60
-
-
-def warm_up() -> None:
-    """Import litellm (1.7 s) in the background, so that the first call does not wait for it."""
-    threading.Thread(target=load_litellm, name="litellm-import", daemon=True).start()
-
-
-@cache
-def load_litellm() -> Any:
-    """Import and configure litellm: no retries, no telemetry, no downloads, quiet.
-
-    It is typed as Any, since its own types are partly unknown.
-    """
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    # Otherwise it loads a `.env` from a folder above its own. With a virtual environment inside a
-    # project that is the project's file, which could then say where our keys are sent.
-    os.environ["LITELLM_MODE"] = "PRODUCTION"
-    # litellm reads this at each call. Its other route copies every message through typed dicts:
-    # 190 ms instead of 10 for 1,000 messages.
-    os.environ["EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"] = "True"
-    warnings.filterwarnings("ignore", message="Item .* on TypedDict class")
-    gc.disable()
-    try:
-        import litellm  # noqa: PLC0415 - takes 1.7 s and 170 MB.
-    finally:
-        gc.enable()
-    gc.freeze()
-    module: Any = litellm
-    module.suppress_debug_info = True
-    module.disable_streaming_logging = True
-    module.num_retries = 0
-    module.telemetry = False
-    module.REPEATED_STREAMING_CHUNK_LIMIT = _NO_ENDLESS_LOOP_CHECK
-    # Otherwise the first answer loads a tokenizer (0.15 s, 38 MB) to price a text of no words.
-    module.disable_token_counter = True
-    module.main.encoding = _LateTokenizer()
-    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "openai", "aiohttp"):
-        logger = logging.getLogger(name)
-        logger.setLevel(logging.WARNING)
-        logger.handlers.clear()
-    return module
-
-
-class _LateTokenizer:
-    """Stands for litellm's tokenizer, which each request passes along and very few use."""
-
-    def __getattr__(self, name: str) -> Any:
-        from litellm.litellm_core_utils import default_encoding  # noqa: PLC0415 - see load_litellm.
-
-        return getattr(default_encoding.encoding, name)
 
 
 class LiteLLM:
@@ -188,6 +134,7 @@ class LiteLLM:
     async def _chat(self, request: ModelRequest) -> AsyncGenerator[Json]:
         """Yield the answer's chunks in OpenAI's form."""
         fields = self._with_shared(self._chat_fields(request), request)
+        IS_OWN_CALL.set(True)
         stream: Any = await load_litellm().acompletion(**fields)
         inner = stream.completion_stream
         response = getattr(inner, "http_response", None)

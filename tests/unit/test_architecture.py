@@ -46,7 +46,7 @@ CYCLES = [{"app/conversations", "app/sub_agents"}]
 
 PROCESSES = ("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell")
 OWNERS: dict[str, tuple[str, ...]] = {
-    "litellm": ("model/client",),
+    "litellm": ("model/client", "model/litellm_import"),
     "mcp": ("mcp_servers/",),
     "pygls": ("fronts/lsp/positions",),
     "lsprotocol": ("fronts/lsp/",),

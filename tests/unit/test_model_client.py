@@ -199,7 +199,7 @@ def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path:
     (packages / "litellm").symlink_to(Path(litellm.origin).parent)
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://evil.example\n")
     code = (
-        "import os; from oh_daemon.model.client import load_litellm as load;"
+        "import os; from oh_daemon.model.litellm_import import load_litellm as load;"
         "print(load().__file__, os.environ.get('OPENAI_BASE_URL'))"
     )
     env = {"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]}

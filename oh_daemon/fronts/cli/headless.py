@@ -25,6 +25,7 @@ from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.app.event_lines import Progress, print_lines
 from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.live import Live
+from oh_daemon.app.models import DEMO
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe
 from oh_daemon.app.sources import SettingsSources
@@ -40,6 +41,7 @@ from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.model.litellm_import import warm_up
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
@@ -87,6 +89,8 @@ def run_headless(request: Request) -> int:
     watcher = Watcher()
     conversations, recipe = _compose(request, os.environ, watcher)
     live = _open(request, conversations, recipe)
+    if live.conversation.state.options_now["model"] != DEMO.name:
+        warm_up()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Under `nohup`, a terminal that closes ends nothing.
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:

@@ -131,7 +131,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
 
 
 def _warm_up() -> None:
-    from oh_daemon.model.client import warm_up  # noqa: PLC0415 - asyncio comes with it.
+    from oh_daemon.model.litellm_import import warm_up  # noqa: PLC0415 - asyncio comes with it.
 
     warm_up()
 
