@@ -14,22 +14,21 @@ llm = LLM(
 
 
 def flip() -> str:
+    """Flip a coin."""
     return secrets.choice(["heads", "tails"])
 
 
 def play(player: str) -> str:
-    coin = Tool(name="flip", description="Flip a coin.", callback=flip)
-    with Conversation(Agent(llm=llm, tools=(coin,))) as conversation:
+    with Conversation(Agent(llm=llm, tools=(Tool.from_function(flip),))) as conversation:
         turn = conversation.run(f"You are {player}. Flip the coin once and report how it fell.")
         return f"{player}: {turn.final_text}"
 
 
 def play_all() -> list[str]:
+    """Let three players flip a coin each."""
     with ThreadPoolExecutor() as players:
         return list(players.map(play, ["Ada", "Grace", "Barbara"]))
 
 
-game = Tool(name="play", description="Let three players flip a coin each.", callback=play_all)
-
-with Conversation(Agent(llm=llm, tools=(game,))) as conversation:
+with Conversation(Agent(llm=llm, tools=(Tool.from_function(play_all),))) as conversation:
     print(conversation.run("Let them play, then say who flipped what.").final_text)

@@ -9,11 +9,11 @@ workspace = Workspace(sys.argv[1])
 
 
 def lint() -> ToolResult:
+    """Check all Python files of the project."""
     checked = workspace.run_command("python3 -m compileall -q .")
     return ToolResult.of(checked.output or "No problems.", is_error=checked.exit_code != 0)
 
 
-linter = Tool(name="lint", description="Check all Python files of the project.", callback=lint)
 llm = LLM(
     model="openai/gpt-6.1-sol",
     api_key=os.environ["OPENAI_API_KEY"],
@@ -21,7 +21,7 @@ llm = LLM(
 )
 agent = Agent(
     llm=llm,
-    tools=(*workspace.tools, linter),
+    tools=(*workspace.tools, Tool.from_function(lint)),
     instructions="Lint after every change, and go on only when there are no problems.",
 )
 

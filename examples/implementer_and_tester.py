@@ -17,18 +17,18 @@ tester = Conversation(
 )
 
 
-def ask_tester(value: str) -> str | None:
-    return tester.run(value).final_text
+def ask_tester(message: str) -> str | None:
+    """Send the tester a message, what to test and what to expect, and get the verdict."""
+    return tester.run(message).final_text
 
 
-asking = Tool(
-    name="ask_tester",
-    description="Send the tester a message and get the verdict.",
-    input_schema={"type": "string", "description": "What to test, and what to expect."},
-    callback=ask_tester,
-)
 implementer = Conversation(
-    Agent(llm=llm, tools=(asking,), instructions="Done is what the tester has approved."), workspace
+    Agent(
+        llm=llm,
+        tools=(Tool.from_function(ask_tester),),
+        instructions="Done is what the tester has approved.",
+    ),
+    workspace,
 )
 
 with implementer, tester:

@@ -7,29 +7,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from oh_daemon.contract.approvals import Approval
+    from oh_daemon.contract.errors import DaemonError, ModelError, StorageError, UserError
+    from oh_daemon.contract.events import Record
+    from oh_daemon.contract.inputs import InputRequest
     from oh_daemon.contract.profiles import Router
-    from oh_daemon.core.ports import ToolResult
+    from oh_daemon.contract.turns import Turn
+    from oh_daemon.core.ports import Intent, ToolResult, ToolSpec
     from oh_daemon.fronts.library.agent import LLM, Agent, Tool
-    from oh_daemon.fronts.library.conversation import Conversation, ConversationStatus
+    from oh_daemon.fronts.library.conversation import Conversation, ConversationStatus, Snapshot
     from oh_daemon.fronts.library.workspace import Workspace
 
 __all__ = [
     "LLM",
     "Agent",
+    "Approval",
     "Conversation",
     "ConversationStatus",
+    "DaemonError",
+    "InputRequest",
+    "Intent",
+    "ModelError",
+    "Record",
     "Router",
+    "Snapshot",
+    "StorageError",
     "Tool",
     "ToolResult",
+    "ToolSpec",
+    "Turn",
+    "UserError",
     "Workspace",
 ]
-_HOMES = {
-    **dict.fromkeys(("LLM", "Agent", "Tool"), "fronts.library.agent"),
-    "Router": "contract.profiles",
-    "ToolResult": "core.ports",
-    **dict.fromkeys(("Conversation", "ConversationStatus"), "fronts.library.conversation"),
-    "Workspace": "fronts.library.workspace",
+_NAMES = {
+    "contract.approvals": ("Approval",),
+    "contract.errors": ("DaemonError", "ModelError", "StorageError", "UserError"),
+    "contract.events": ("Record",),
+    "contract.inputs": ("InputRequest",),
+    "contract.profiles": ("Router",),
+    "contract.turns": ("Turn",),
+    "core.ports": ("Intent", "ToolResult", "ToolSpec"),
+    "fronts.library.agent": ("LLM", "Agent", "Tool"),
+    "fronts.library.conversation": ("Conversation", "ConversationStatus", "Snapshot"),
+    "fronts.library.workspace": ("Workspace",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from oh_daemon.contract.approvals import Subject
+from oh_daemon.contract.approvals import Subject, ToolSubject
 from oh_daemon.contract.errors import ModelError, StorageError
 from oh_daemon.contract.items import Location, Purpose, Risk, StopReason, ToolKind, Usage
 from oh_daemon.core.cancel import CancelToken
@@ -227,6 +227,11 @@ class Intent:
     """The parts of a command, each as its words, to which rules apply."""
     outside_floor: bool = False
     """Asks despite saved grants, is rejected if nothing may ask: protected or outside paths."""
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments of the call; empty if `subject` shows it in another form, as a command."""
+        return self.subject.args if isinstance(self.subject, ToolSubject) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def test_coin_flips_starts_three_conversations_that_report_back() -> None:
         return first_user_text(request).removeprefix("You are ").split(".")[0].split(" ")[0]
 
     players = {name: player(name) for name in ("Ada", "Grace", "Barbara")}
-    scripts = {"Let": [call("play"), say("All of them flipped.")], **players}
+    scripts = {"Let": [call("play_all"), say("All of them flipped.")], **players}
     printed, requests = run_example("coin_flips.py", keyed(key, scripts))
     assert printed == "All of them flipped.\n"
     last = next(r for r in requests if key(r) == "Let" and tool_results(r))
@@ -90,7 +90,7 @@ def test_implementer_and_tester_talk_while_both_work_in_one_folder(tmp_path: Pat
     scripts = {
         "Write": [
             patch("*** Add File: greet.py", "+print('Hello!')"),
-            call("ask_tester", value="Does greet.py print Hello!?"),
+            call("ask_tester", message="Does greet.py print Hello!?"),
             say("The tester approved."),
         ],
         "Does": [call("terminal", command="python3 greet.py"), say("It prints Hello!")],

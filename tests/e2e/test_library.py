@@ -8,13 +8,14 @@ import sys
 import threading
 from asyncio import sleep
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import mcp_server
 import pytest
 from fake_llm import FakeLLM, call, error, hang, say
-from pydantic import SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
 import oh_daemon
 from oh_daemon import LLM, Agent, Conversation, ConversationStatus, Tool, ToolResult, Workspace
@@ -24,6 +25,7 @@ from oh_daemon.contract.errors import (
     InvalidStateError,
     StorageError,
 )
+from oh_daemon.contract.items import ConversationState
 from oh_daemon.contract.mcp import McpServerSettings
 
 KEY = SecretStr("sk-library-0123456789")
@@ -57,16 +59,22 @@ def results(fake: FakeLLM) -> list[str]:
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
-def test_all_names_of_the_issue_are_there_and_load_when_they_are_used() -> None:
-    assert set(oh_daemon.__all__) == {
+def test_all_public_names_are_there_and_load_when_they_are_used() -> None:
+    assert {
         *("LLM", "Agent", "Conversation", "ConversationStatus", "Router", "Tool", "ToolResult"),
-        "Workspace",
-    }
+        *("Workspace", "Turn", "Record", "Approval", "Intent", "ToolSpec", "DaemonError"),
+    } <= set(oh_daemon.__all__)
+    for name in oh_daemon.__all__:
+        assert getattr(oh_daemon, name).__name__ in {name, "Record"}
     assert oh_daemon.__version__
     assert dir(oh_daemon) == sorted([*oh_daemon.__all__, "__version__"])
     assert not hasattr(oh_daemon, "no_such_name")
     code = "import sys, oh_daemon; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
+
+
+def test_the_statuses_are_those_of_the_protocol() -> None:
+    assert {status.value for status in Status} == set(get_args(ConversationState))
 
 
 # Values
@@ -207,6 +215,55 @@ def test_a_plain_function_gets_keyword_arguments(fake: FakeLLM, llm: LLM) -> Non
     assert results(fake) == ['{"a": 1, "b": [true]}']
 
 
+class Size(BaseModel):
+    width: int
+    height: int
+
+
+def cut(size: Size, on: date | None = None) -> str:
+    """Cut a sheet."""
+    return f"{size!r} on {on!r}"
+
+
+def test_a_function_with_type_hints_is_a_tool(fake: FakeLLM, llm: LLM) -> None:
+    made = Tool.from_function(cut)
+    agent = Agent.from_json(Agent(llm=llm, tools=(made,)).model_dump_json(), {"cut": cut})
+    assert agent.tools == (made,)
+    fake.add(call("cut", size={"width": 3, "height": 4}, on="2026-02-03"), call("cut"), say("ok"))
+    with Conversation(agent.model_copy(update={"llm": llm})) as conversation:
+        conversation.run("go")
+    done, refused = results(fake)
+    assert done == "Size(width=3, height=4) on datetime.date(2026, 2, 3)"
+    assert "size" in refused
+    [sent] = [t["function"] for t in fake.requests[0].body["tools"] if "cut" in str(t)]
+    assert sent["description"] == "Cut a sheet."
+    assert sent["parameters"]["required"] == ["size"]
+
+
+def _by_position(size: int, /) -> None:
+    """Cut."""
+
+
+def _unknown_hint(size: "Nowhere") -> None:  # noqa: F821 - the point of it.  # pyright: ignore[reportUndefinedVariable]
+    """Cut."""
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (lambda: None, "needs a docstring or a `description`"),
+        (_by_position, "takes arguments without names"),
+        (_unknown_hint, "has a type hint without a JSON Schema"),
+        (sleep, "is async"),
+    ],
+)
+def test_a_function_that_says_too_little_of_itself_makes_no_tool(
+    function: Callable[..., object], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Tool.from_function(function)
+
+
 def test_a_schema_that_is_no_object_is_wrapped_as_one_argument(fake: FakeLLM, llm: LLM) -> None:
     fake.add(call("probe", value="x"), say("ok"))
     probe = tool(input_schema={"type": "string"})
@@ -338,7 +395,7 @@ def test_a_reopened_conversation_that_is_resumed_goes_on_with_its_queue(
         again.resume()
         for _ in range(2):
             assert ends.acquire(timeout=120)
-        assert again.history[-2].event.turn.final_text == "then this"
+        assert "then this" in str(again.history[-2].event)
 
 
 def test_a_paused_turn_of_a_reopened_conversation_can_be_interrupted(
@@ -370,7 +427,9 @@ def test_run_blocks_until_the_turn_has_ended_and_callbacks_have_seen_it(
         assert [r.event.type for r in conversation.history][1:] == seen
         assert [r.seq for r in conversation.history] == list(range(1, len(seen) + 2))
         assert conversation.state.title == "go"
-        assert conversation.state.usage["inputTokens"] == 100
+        assert conversation.state.usage == turn.usage
+        assert conversation.state.usage.input_tokens == 100
+        assert repr(conversation) == f"<Conversation {conversation.id} finished>"
 
 
 def test_a_callback_can_be_unregistered_and_one_that_raises_stops_nobody(
@@ -609,6 +668,34 @@ with Conversation(Agent(llm=LLM(model="openai/fake", base_url="{fake.url}")), ".
     assert first.body["model"] == "fake"
     assert "From a file." not in str(first.body)
     assert "sk-from" not in str(first.headers)
+
+
+def test_the_library_leaves_its_process_as_it_was(fake: FakeLLM, tmp_path: Path) -> None:
+    code = f"""
+import gc, logging, os, sys
+names = ("", "httpx", "openai", "aiohttp")
+for name in names:
+    logging.getLogger(name).addHandler(logging.NullHandler())
+before = dict(os.environ)
+from oh_daemon import LLM, Agent, Conversation
+llm = LLM(model="openai/fake", api_key="sk-any", base_url="{fake.url}")
+with Conversation(Agent(llm=llm)) as conversation:
+    print(conversation.run("go").final_text)
+assert "litellm" in sys.modules
+assert dict(os.environ) == before
+assert [len(logging.getLogger(name).handlers) for name in names] == [1, 1, 1, 1]
+assert gc.isenabled() and gc.get_freeze_count() == 0
+"""
+    fake.add(say("done"))
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ran.stdout, ran.stderr) == ("done\n", "")
 
 
 def test_a_workspace_runs_commands_in_one_lasting_shell(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
@@ -18,10 +19,14 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    PydanticUserError,
     SecretStr,
+    TypeAdapter,
     ValidationInfo,
     model_validator,
+    validate_call,
 )
+from pydantic.json_schema import GenerateJsonSchema
 
 from oh_daemon.app.models import Models
 from oh_daemon.app.shared import Recipe
@@ -101,6 +106,8 @@ def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
 class Tool(_Loadable):
     """A plain function that the model may call; it gets its arguments as keywords.
 
+    `Tool.from_function` makes one of a function with type hints and a docstring.
+
     It may return text, any JSON value, a `ToolResult`, or a dict in MCP's form. An exception that
     it raises is reported to the model. It runs on threads of the conversation; calls may overlap
     if it is `read_only`, and those of sub-agents always.
@@ -120,13 +127,61 @@ class Tool(_Loadable):
     """The tool changes nothing: its calls are of low risk rather than medium, run in mode `plan`
     too, and may run beside other calls."""
 
+    from_hints: bool = False
+    """The schema was made from the function's type hints, so arguments are converted to them."""
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., object],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Make a tool of a function: its name, its docstring, a schema of its type hints.
+
+        Raises `ValueError` when one of them is missing or cannot be used.
+        """
+        described = description or getdoc(function)
+        if not described:
+            raise ValueError(f"{function!r} needs a docstring or a `description`")
+        return cls(
+            name=name or function.__name__,
+            description=described,
+            input_schema=_schema_of(plain(function)),
+            callback=function,
+            read_only=read_only,
+            from_hints=True,
+        )
+
     def bound(self) -> FunctionTool:
         """Return the tool in the form that the agent's core uses."""
         schema = self.input_schema
         if schema.get("type") != "object":
             schema = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
         spec = ToolSpec(self.name, self.description, schema, read_only=self.read_only)
-        return FunctionTool(spec, self.callback)
+        return FunctionTool(
+            spec, validate_call(self.callback) if self.from_hints else self.callback
+        )
+
+
+class _Untitled(GenerateJsonSchema):
+    """Leaves out titles that only repeat the names of arguments."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - pydantic's shape.
+        return False
+
+
+def _schema_of(function: Any) -> dict[str, Any]:
+    try:
+        schema = TypeAdapter(function).json_schema(schema_generator=_Untitled)
+    except (PydanticUserError, NameError) as exc:
+        problem = str(exc).partition("\n")[0]
+        raise ValueError(f"{function!r} has a type hint without a JSON Schema: {problem}") from exc
+    if schema.get("type") != "object":
+        raise ValueError(f"{function!r} takes arguments without names; tools are called by name")
+    return schema
 
 
 def _check_settings(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -156,12 +211,11 @@ class Agent(_Loadable):
     approval: Literal["askAlways", "askRisky", "askNever"] = "askNever"
     """With `askNever`, an action in a protected place is refused instead of asked about."""
     risk_analyzer: Callback | None = None
-    """A `RiskAnalyzer` of `core.ports`: it is called with a tool's `ToolSpec` and an `Intent`, and
-    returns low, medium or high in place of the built-in rating. An exception counts as high."""
+    """Called with a tool's `ToolSpec` and an `Intent`; returns low, medium or high in place of the
+    built-in rating. An exception counts as high."""
     approval_policy: Callback | None = None
-    """An `ApprovalPolicy` of `core.ports`: it is called with the same arguments and returns allow,
-    ask or reject, or None to leave the decision to `approval`. After an exception, the user is
-    asked."""
+    """Called with the same arguments; returns allow, ask or reject, or None to leave the decision
+    to `approval`. After an exception, the user is asked."""
     max_steps: Annotated[int, Field(ge=1)] = 100
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     tool_choice: Literal["auto", "required"] = "auto"

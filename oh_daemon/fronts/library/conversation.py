@@ -29,10 +29,10 @@ from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.content import Part, ResourcePart, TextPart
-from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import Delivery
+from oh_daemon.contract.items import Delivery, Usage
 from oh_daemon.contract.settings import Merged, Settings
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.approval import check_options
@@ -69,7 +69,7 @@ class Snapshot:
 
     status: ConversationStatus
     title: str
-    usage: Json
+    usage: Usage
     pending: tuple[Approval, ...]
     """Approvals that wait for `respond`, including those of sub-agents."""
 
@@ -156,7 +156,8 @@ class Conversation:
 
     def start_thread(self) -> None:
         """Start the agent's thread now; otherwise the first call that needs it starts it."""
-        self._live.start()
+        if not self._live.conversation.is_closing:
+            self._live.start()
 
     def send_message(
         self,
@@ -230,8 +231,7 @@ class Conversation:
         try:
             return self._live.agent.ask(question, CancelToken()).text
         except Cancelled:
-            self._live.conversation.require_open()
-            raise
+            raise InvalidStateError("the conversation was closed before the answer came") from None
 
     def pause(self) -> None:
         """Pause the turn after its current step; does not wait. Raises `InvalidStateError`."""
@@ -273,7 +273,7 @@ class Conversation:
         with conversation.changed:
             state = conversation.state
             status = "closed" if conversation.is_closing else state.status
-            title, usage = state.title, dict(state.usage)
+            title, usage = state.title, Usage.model_validate(state.usage)
         states = [live.conversation.state for live in self._conversations.all_live()]
         waiting = (a for state in states for a in tuple(state.approvals.values()))
         pending = tuple(Approval.model_validate(approval) for approval in waiting)
@@ -342,6 +342,9 @@ class Conversation:
         self._shared.spawner.close()
         self._shared.commit.close()
         self._calls.close()
+
+    def __repr__(self) -> str:
+        return f"<Conversation {self.id} {self.state.status}>"
 
     def __enter__(self) -> Self:
         return self

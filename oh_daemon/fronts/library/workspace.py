@@ -56,13 +56,14 @@ class Workspace:
         """Names of the built-in tools that a conversation here has, for `Agent(tools=…)`."""
         return BUILTIN
 
-    def run_command(self, command: str, timeout_s: float = _FOREVER_S) -> CommandResult:
+    def run_command(self, command: str, timeout_s: float | None = None) -> CommandResult:
         """Run `command` in the workspace's one shell, wait, and return its outcome.
 
         The shell keeps its folder and variables between commands. Callable from any thread, also
         from a tool's callback; raises `ToolError` while another command runs in it.
         """
-        ran = self._shells.open().run(command, timeout_s=timeout_s, cancel=CancelToken())
+        limit_s = _FOREVER_S if timeout_s is None else timeout_s
+        ran = self._shells.open().run(command, timeout_s=limit_s, cancel=CancelToken())
         output = ran.output
         cut = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
         if output.spill is not None:
