@@ -124,6 +124,7 @@ class Server:
         self.stop(signal.Signals(os.read(descriptor, 1)[0]).name)
 
     def _read_frames(self) -> None:
+        exit_code, reason = EXIT_CLEAN, "end of input"
         try:
             for frame in self._reader:
                 self._room.acquire()
@@ -131,14 +132,13 @@ class Server:
                 self._inbox.put(frame)
         except FramingLost as lost:
             sys.stderr.write(f"oh-daemon: the input is not a message stream: {lost}\n")
-            self.stop(f"framing lost: {lost}", EXIT_FRAMING_LOST)
+            exit_code, reason = EXIT_FRAMING_LOST, f"framing lost: {lost}"
         except OSError as error:
-            self.stop(f"input: {error}")
-        else:
-            self.stop("end of input")
+            reason = f"input: {error}"
+        self.stop(reason, exit_code)
         # Even if something hangs on the main loop, a daemon without its editor must not live on.
         if not self._has_stopped.wait(_HANG_DEADLINE_S):
-            os._exit(EXIT_CLEAN)
+            os._exit(exit_code)
 
     def _why_not_now(self, method: str) -> UserError | None:
         if method == "exit":
