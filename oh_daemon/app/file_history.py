@@ -6,7 +6,7 @@ Changes that others made in between or since stay; where they are in the way, no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,14 +57,15 @@ def pasts_of(
 ) -> dict[Path, Past]:
     """Return changed files by real path. Raises `ToolError` when a kept text cannot be read."""
     found: dict[Path, Past] = {}
-    for path, before, after in _steps(records, documents, checkpoints):
-        past = found.get(path)
-        if past is None:
-            found[path] = Past(after, before)
-        elif _same(past.now, before):
-            found[path] = Past(after, past.target)
-        else:
-            found[path] = Past(after, _with_gap(past, before))
+    for record in records:
+        for path, before, after in _changes_in(record["event"], documents, checkpoints, found):
+            past = found.get(path)
+            if past is None:
+                found[path] = Past(after, before)
+            elif _same(past.now, before):
+                found[path] = Past(after, past.target)
+            else:
+                found[path] = Past(after, _with_gap(past, before))
     return {path: past for path, past in found.items() if not _same(past.now, past.target)}
 
 
@@ -81,23 +82,14 @@ def _with_gap(past: Past, later: Version | None) -> Version | None:
     return Version(merged(origin, ours, theirs)[0])
 
 
-def _steps(
-    records: Iterable[Json], documents: Documents, checkpoints: Checkpoints | None
-) -> Iterator[Change]:
-    """Yield each change of a file by the agent, and each that the user reverted, oldest first."""
-    latest: dict[Path, Version | None] = {}
-    for record in records:
-        for path, before, after in _changes_in(record["event"], documents, checkpoints, latest):
-            latest[path] = after
-            yield path, before, after
-
-
 def _changes_in(
     event: Json,
     documents: Documents,
     checkpoints: Checkpoints | None,
-    latest: dict[Path, Version | None],
+    found: Mapping[Path, Past],
 ) -> Iterator[Change]:
+    """Yield each change of a file by the agent, or one that the user reverted."""
+
     def text(sha256: str | None) -> Version | None:
         return (sha256 and Version(with_newlines(documents.history.text(sha256)))) or None
 
@@ -108,8 +100,8 @@ def _changes_in(
                 yield path, text(change.get("sha256Before")), text(change.get("sha256After"))
         case "changes.reviewed" if event["decision"] == "reverted":
             path = _path(event["uri"])
-            if path in latest:
-                yield path, latest[path], text(event.get("now"))
+            if path in found:
+                yield path, found[path].now, text(event.get("now"))
         case "checkpoint.created" if checkpoints is not None:
             differences = checkpoints.differences(event["before"], event["after"])
             yield from _versions(differences, event.get("saved", {}), checkpoints)
