@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from tree_sitter import Node
 
@@ -83,7 +84,8 @@ def _loop_names(node: Node) -> frozenset[str]:
         return frozenset({text_of(node.named_children[0])})
     if node.type != "c_style_for_statement":
         return frozenset()
-    return frozenset(_name(part) for part in node.children if part.type == "variable_assignment")
+    first = takewhile(lambda part: part.type != ";", node.children)
+    return frozenset(_name(part) for part in first if part.type == "variable_assignment")
 
 
 def _inside(node: Node) -> Sequence[Node]:
