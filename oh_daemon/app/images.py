@@ -125,7 +125,7 @@ def _check_upload(upload: _Upload, sha256: str | None) -> None:
 def require_sight(content: Sequence[Part], model: Model) -> None:
     """Raises `InvalidParamsError` when there are images and the model cannot see them."""
     has_images = any(isinstance(part, ImagePart) for part in content)
-    if has_images and not model.sees_images:
+    if has_images and not model.traits.sees_images:
         raise InvalidParamsError.at(
             "content",
             f"the model {model.name!r} does not see images; choose another, or leave them out",

@@ -6,7 +6,6 @@ that this costs money.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping
@@ -21,7 +20,6 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.ports import Model
-from oh_daemon.model.capabilities import input_price
 from oh_daemon.model.demo import DemoModel
 from oh_daemon.model.fallback import WithFallbacks
 
@@ -100,7 +98,7 @@ class Models:
             return DEMO
         if (router := settings.routers.get(name)) is not None:
             found = {each: self._find(each, path) for each in router.names}
-            return self._kept(name, (router, found), lambda: self._route(name, router, found))
+            return self._kept(name, (router, found), lambda: _route(name, router, found))
         own = self._reach(name)
         profile = settings.profiles.get(name)
         if profile is None:
@@ -147,18 +145,6 @@ class Models:
             return own[name]
         known = ", ".join(map(repr, (*own, *self._settings().routers)))
         raise ModelUnavailableError(f"this agent has no model {name!r}; it has {known}")
-
-    def _route(self, name: str, router: Router, models: Mapping[str, Model]) -> Model:
-        from oh_daemon.model.router import Routed  # noqa: PLC0415 - only few need it.
-
-        def price(each: str) -> float:
-            from oh_daemon.model.litellm_import import load_litellm  # noqa: PLC0415 - see `connect`.
-
-            if each in self._settings().routers:
-                return math.inf
-            return input_price(self._llm_of(each), load_litellm().model_cost)
-
-        return Routed(name, router, models, price)
 
     def _with_key(self, settings: LLMSettings) -> LLMSettings:
         """Add the provider's own key when the settings have none.
@@ -210,3 +196,9 @@ def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
     from oh_daemon.model.client import LiteLLM  # noqa: PLC0415 - keeps `initialize` quick.
 
     return LiteLLM(settings, finds_key=finds_key)
+
+
+def _route(name: str, router: Router, models: Mapping[str, Model]) -> Model:
+    from oh_daemon.model.router import Routed  # noqa: PLC0415 - only few need it.
+
+    return Routed(name, router, models)

@@ -231,7 +231,7 @@ class Agent:
             self.asides.begin_title()
         model = self._model()
         self._runtime.before_step(cancel)
-        for warning in model.warnings:
+        for warning in model.traits.warnings:
             self.warn(warning)
         try:
             return self._call(model, cancel)

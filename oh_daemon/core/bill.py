@@ -21,7 +21,7 @@ def billed(
         model=answer.model or model.name,
         latency_ms=int((clock.monotonic() - started) * 1000),
         context_used=answer.usage.input_tokens if is_step else 0,
-        context_size=model.context_window if is_step else None,
+        context_size=model.traits.context_window if is_step else None,
         purpose=request.purpose,
     )
 

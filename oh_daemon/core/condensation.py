@@ -83,7 +83,7 @@ class Condensing:
         """Return the next request's messages, condensed first if they would fill the window."""
         items = self._conversation.state.items
         messages = self._view.messages(items)
-        window = model.context_window or ASSUMED_WINDOW
+        window = model.traits.context_window or ASSUMED_WINDOW
         if self._tokens() >= FULL * window and self.condense(model, cancel):
             messages = self._view.messages(items)
         self._asked_chars = self._view.n_chars
@@ -158,7 +158,7 @@ class Condensing:
         conversation = self._conversation
         wish = (conversation.state.condense_requested or {}).get("instructions")
         asked = f"{_SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else _SUMMARIZE
-        known = model.context_window
+        known = model.traits.context_window
         limit = known * CHARS_PER_TOKEN if known else self._view.n_chars
         transcript = render_transcript(
             plan.dropped, max(_LEAST_TRANSCRIPT, limit // 2), earlier=plan.earlier

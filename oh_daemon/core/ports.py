@@ -6,6 +6,7 @@ of them. JSON Schema, providers and MCP define what `Json` values hold, so we do
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +89,19 @@ class Progress:
     """Called before another attempt; all deltas so far are void."""
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is known of a model before it is called."""
+
+    context_window: int | None = None
+    """Input limit in tokens, or None when unknown."""
+    sees_images: bool = False
+    warnings: tuple[str, ...] = ()
+    """What a user should know before the first call, for instance no function calling."""
+    input_price: float = math.inf
+    """US dollars per input token; infinite when unknown."""
+
+
 class Model(Protocol):
     """A way to get answers. Routers and the demo script are models too."""
 
@@ -100,21 +114,13 @@ class Model(Protocol):
         ...
 
     @property
-    def context_window(self) -> int | None:
-        """Input limit in tokens, or None when unknown."""
+    def traits(self) -> Traits:
+        """May wait, for a slow import or for the endpoint."""
         ...
-
-    @property
-    def sees_images(self) -> bool: ...
 
     @property
     def edits_by_patch(self) -> bool:
         """Whether it changes files by `apply_patch`, not `edit`; must not wait."""
-        ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a user should know before the first call, for instance no function calling."""
         ...
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
@@ -134,20 +140,12 @@ class LikeModel:
         self.label = label
 
     @property
-    def context_window(self) -> int | None:
-        return self._other.context_window
-
-    @property
-    def sees_images(self) -> bool:
-        return self._other.sees_images
+    def traits(self) -> Traits:
+        return self._other.traits
 
     @property
     def edits_by_patch(self) -> bool:
         return self._other.edits_by_patch
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self._other.warnings
 
 
 # Tools

@@ -17,9 +17,14 @@ from typing import Any
 from oh_daemon.contract.errors import ModelError, NetworkError
 from oh_daemon.contract.items import Usage
 from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Progress
+from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Progress, Traits
 from oh_daemon.model.assembly import CHUNK, Assembly
-from oh_daemon.model.capabilities import Capabilities, edits_by_patch, find_capabilities
+from oh_daemon.model.capabilities import (
+    Capabilities,
+    edits_by_patch,
+    find_capabilities,
+    input_price,
+)
 from oh_daemon.model.events import read_events, split_lines
 from oh_daemon.model.failures import Failure, explain, unreachable
 from oh_daemon.model.io_loop import run_on_loop
@@ -63,30 +68,25 @@ class LiteLLM:
         self.label = settings.model
 
     @property
-    def context_window(self) -> int | None:
+    def traits(self) -> Traits:
         """Needs litellm's table, so the first use in a process takes as long as the import."""
-        return self._settings.context_window or self._capabilities.context_window
-
-    @property
-    def sees_images(self) -> bool:
-        """Needs litellm's table, as `context_window` does."""
-        return self._capabilities.sees_images
-
-    @property
-    def edits_by_patch(self) -> bool:
-        return edits_by_patch(self._settings)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Needs litellm's table, as `context_window` does."""
-        if self._capabilities.calls_functions or self._settings.native_tool_calling is False:
-            return ()
+        can, settings = self._capabilities, self._settings
         warning = (
             f"{self.name} is not known to call functions: it is told of the tools in its prompt "
             "and calls them in its text. If it does call functions, set `llm.nativeToolCalling` "
             "to true."
         )
-        return (warning,)
+        is_known = can.calls_functions or settings.native_tool_calling is False
+        return Traits(
+            context_window=can.context_window,
+            sees_images=can.sees_images,
+            warnings=() if is_known else (warning,),
+            input_price=input_price(settings, load_litellm().model_cost),
+        )
+
+    @property
+    def edits_by_patch(self) -> bool:
+        return edits_by_patch(self._settings)
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Complete as the port says. `on_delta` is called on the io loop's thread."""

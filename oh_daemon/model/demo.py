@@ -11,12 +11,24 @@ import re
 from collections.abc import Sequence
 
 from oh_daemon.contract.items import Usage
-from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Progress, ToolCall
+from oh_daemon.core.ports import (
+    Json,
+    ModelAnswer,
+    ModelDelta,
+    ModelRequest,
+    Progress,
+    ToolCall,
+    Traits,
+)
 
 _CHUNK = 12
 _PACE_S = 0.01
 _UNSAVED = "unsaved changes"
 """A phrase that `edit` shows for an open file with unsaved changes."""
+_NO_AI = (
+    "This is the demo model: a script, no AI. Set a provider's key, for instance "
+    "ANTHROPIC_API_KEY, or the setting `model`, to work with a real one."
+)
 _TASKS = ("Run the tests", "Read the rule and the code", "Fix the code", "Run the tests again")
 
 Step = tuple[str, str, Json]
@@ -28,15 +40,8 @@ class DemoModel:
 
     name = "demo"
     label = "demo model: a script, no AI"
-    context_window = None
-    sees_images = False
     edits_by_patch = False
-    warnings = (
-        (
-            "This is the demo model: a script, no AI. Set a provider's key, for instance "
-            "ANTHROPIC_API_KEY, or the setting `model`, to work with a real one."
-        ),
-    )
+    traits = Traits(warnings=(_NO_AI,))
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Answer with the next step of the script, at reading speed. It writes no titles."""

@@ -50,5 +50,5 @@ class WithFallbacks(LikeModel):
         return found or list(self._rests_until)
 
     def _is_wider(self, one: int, other: int) -> bool:
-        window, known = self._models[one].context_window, self._models[other].context_window
+        window, known = (self._models[each].traits.context_window for each in (one, other))
         return window is not None and known is not None and window > known

@@ -6,50 +6,39 @@ The settings (`contract.profiles`) and the request decide which one.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oh_daemon.contract.profiles import Router, RouteRule
 from oh_daemon.core.context import CHARS_PER_TOKEN, FULL, size_of
-from oh_daemon.core.ports import Model, ModelAnswer, ModelRequest, Progress
+from oh_daemon.core.ports import Model, ModelAnswer, ModelRequest, Progress, Traits
 from oh_daemon.model.messages import parts_of
 
 
 class Routed:
     """A model that chooses another for each request. Thread-safe."""
 
-    def __init__(
-        self,
-        name: str,
-        router: Router,
-        models: Mapping[str, Model],
-        price: Callable[[str], float],
-    ) -> None:
-        """`price` returns a model's price per input token, infinite when unknown."""
+    def __init__(self, name: str, router: Router, models: Mapping[str, Model]) -> None:
         self._router = router
         self._models = models
-        self._price = price
         self.name = name
         self.label = name
 
     @property
-    def context_window(self) -> int | None:
-        """The widest of all models: a request too big for one goes to another."""
-        windows = [model.context_window for model in self._models.values()]
-        return max((window for window in windows if window is not None), default=None)
-
-    @property
-    def sees_images(self) -> bool:
-        return any(model.sees_images for model in self._models.values())
+    def traits(self) -> Traits:
+        """Those of all models; its price depends on the request."""
+        known = [model.traits for model in self._models.values()]
+        # The widest window: a request too big for one goes to another.
+        windows = (traits.context_window for traits in known)
+        return Traits(
+            context_window=max(filter(None, windows), default=None),
+            sees_images=any(traits.sees_images for traits in known),
+            warnings=tuple(dict.fromkeys(text for traits in known for text in traits.warnings)),
+        )
 
     @property
     def edits_by_patch(self) -> bool:
         return all(model.edits_by_patch for model in self._models.values())
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        models = self._models.values()
-        return tuple(dict.fromkeys(text for model in models for text in model.warnings))
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Complete as the port says, with the model chosen for this request."""
@@ -60,13 +49,14 @@ class Routed:
         for rule in router.rules:
             if shape.fits(rule):
                 return rule.use
-        able = [name for name in router.models if shape.has_room_in(self._models[name])]
+        known = {name: self._models[name].traits for name in router.models}
+        able = [name for name in router.models if shape.has_room_in(known[name])]
         able = able or list(router.models)
         match router.pick:
             case "first":
                 return able[0]
             case "cheapest":
-                return min(able, key=self._price)
+                return min(able, key=lambda name: known[name].input_price)
             case "random":
                 return random.Random(request.cache_key).choice(able)  # noqa: S311 - no secret.
 
@@ -102,7 +92,7 @@ class _Shape:
         )
         return all(holds)
 
-    def has_room_in(self, model: Model) -> bool:
-        window = model.context_window
+    def has_room_in(self, traits: Traits) -> bool:
+        window = traits.context_window
         is_wide = window is None or self.tokens < FULL * window
-        return is_wide and (model.sees_images or not self.has_images)
+        return is_wide and (traits.sees_images or not self.has_images)

@@ -20,7 +20,7 @@ from oh_daemon.core.approval import Gate
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.hooks import HookRun, Hooks
-from oh_daemon.core.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec
+from oh_daemon.core.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec, Traits
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.tools.function import FunctionTool
 
@@ -128,9 +128,8 @@ class Unreachable:
     """A model whose network fails at the very moment at which the user stops it."""
 
     name = label = "fake"
-    context_window: int | None = None
-    warnings: tuple[str, ...] = ()
-    sees_images = edits_by_patch = False
+    traits = Traits()
+    edits_by_patch = False
 
     def __init__(self, stop: Callable[[], object]) -> None:
         self.stop = stop

@@ -436,8 +436,8 @@ def test_a_model_that_is_not_known_to_call_functions_calls_them_in_its_text():
         LLMSettings(model="ollama/codellama", native_tool_calling=is_native)
         for is_native in (None, False)
     )
-    assert "nativeToolCalling" in LiteLLM(unknown).warnings[0]
-    assert LiteLLM(told).warnings == ()
+    assert "nativeToolCalling" in LiteLLM(unknown).traits.warnings[0]
+    assert LiteLLM(told).traits.warnings == ()
 
 
 TABLE: dict[str, Json] = {
@@ -509,8 +509,8 @@ def test_what_the_endpoint_says_of_a_model_counts_before_the_table(
         can = find_capabilities(settings_for(fake), {}, read_live_metadata(settings_for(fake)))
         own = LiteLLM(settings_for(fake, context_window=7))
         assert (can.context_window, can.calls_functions, can.sees_images) == expected
-        assert own.context_window == 7
-        assert own.sees_images is expected[2]
+        assert own.traits.context_window == 7
+        assert own.traits.sees_images is expected[2]
 
 
 def test_an_endpoint_that_says_nothing_of_its_models_is_no_problem():

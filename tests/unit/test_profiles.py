@@ -176,7 +176,7 @@ def test_a_router_looks_at_what_a_call_is_for_and_has_the_widest_window() -> Non
     with endpoint({"profiles": PROFILES, "routers": {"r": router}}) as at:
         at.ask("r", ModelRequest(messages=HELLO, purpose="title"))
         assert at.asked == ["small"]
-        assert at.models.model_for("r").context_window == 100_000
+        assert at.models.model_for("r").traits.context_window == 100_000
 
 
 def test_a_random_router_tries_all_but_keeps_to_one_in_a_conversation() -> None:
