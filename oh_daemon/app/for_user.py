@@ -21,7 +21,7 @@ from oh_daemon.core.slots import Slots
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
-from oh_daemon.store.kept_secrets import KeptSecrets
+from oh_daemon.store.kept_files import KeptFiles
 from oh_daemon.store.user_state import UserState
 from oh_daemon.workspace.spawner import Spawner
 
@@ -42,7 +42,7 @@ def share_for_user(
     spawner = Spawner()
     # The package also raises what it logs; without a handler, its log would go to stderr.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
-    keep = KeptSecrets(places.state_folder / "mcp")
+    keep = KeptFiles(places.state_folder / "mcp")
     surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), keep)
     shared = Shared(
         spawner=spawner,

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from oh_daemon.contract.errors import DaemonError
+from oh_daemon.core.ports import Json
+from oh_daemon.store.kept_files import KeptFiles
 from oh_daemon.store.log_scan import LOG_NAME
-from oh_daemon.store.private_files import disk_error, private_folder, read_private, replace_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +26,19 @@ class OwnLogs:
         """Return whether the log in this folder of a conversation is one of ours."""
         if self.folder is None or place.parent.parent == self.folder.parent:
             return True
-        with suppress(OSError, DaemonError), read_private(self.folder / place.name) as file:
-            return file.read(64) == _number_of(place)
+        with suppress(OSError):
+            return KeptFiles(self.folder).get(place.name, {}) == _mark_of(place)
         return False
 
     def add(self, place: Path) -> None:
         """Mark a log that was begun here. Raises `ReadOnlyError` or `StorageError`."""
-        if self.folder is None:
-            return
-        try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            private_folder(self.folder)
-            replace_file(self.folder / place.name, _number_of(place))
-        except OSError as exc:
-            raise disk_error(self.folder, exc) from exc
+        if self.folder is not None:
+            KeptFiles(self.folder)[place.name] = _mark_of(place)
 
     def forget(self, conversation_id: str) -> None:
         if self.folder is not None:
-            with suppress(OSError):
-                (self.folder / conversation_id).unlink()
+            KeptFiles(self.folder).forget(conversation_id)
 
 
-def _number_of(place: Path) -> bytes:
-    return str((place / LOG_NAME).lstat().st_ino).encode()
+def _mark_of(place: Path) -> Json:
+    return {"inode": (place / LOG_NAME).lstat().st_ino}

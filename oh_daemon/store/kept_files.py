@@ -19,7 +19,7 @@ from oh_daemon.store.private_files import (
 )
 
 
-class KeptSecrets:
+class KeptFiles:
     """The files in one folder. Each is replaced as a whole, so several daemons may share it."""
 
     def __init__(self, folder: Path) -> None:
@@ -40,6 +40,10 @@ class KeptSecrets:
             replace_file(self._file(name), orjson.dumps(value))
         except OSError as exc:
             raise disk_error(self._folder, exc) from exc
+
+    def forget(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file(name).unlink()
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()}.json"
