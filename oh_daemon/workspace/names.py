@@ -14,7 +14,7 @@ from oh_daemon.workspace.spawner import Spawner
 _FRESH_S = 2.0
 
 Rank = tuple[int, int, int]
-"""Lower is better: the kind of match, its place or spread in letters, the length of the name."""
+"""Lower is better: the kind of match, its spread in letters, the length of the name."""
 
 
 class Query:
@@ -27,22 +27,19 @@ class Query:
 
     def rank(self, name: str) -> Rank | None:
         """Return how well the name matches, None when it does not."""
-        name = name.lower()
-        if not self._fuzzy.search(name):
+        name, text = name.lower(), self._text
+        found = self._fuzzy.search(name)
+        if found is None:
             return None
         last = name[name.rfind("/") + 1 :]
-        place = last.find(self._text)
-        if place == 0:
-            is_all = self._text in {last, last.partition(".")[0]} and self._text != ""
-            return (int(not is_all), 0, len(name))
-        if place > 0:
-            return (2 + int(last[place - 1].isalnum()), place, len(name))
-        if self._text in name:
-            return (4, 0, len(name))
-        found, how = self._fuzzy.search(last), 5
-        if found is None:
-            found, how = self._fuzzy.search(name), 6
-        return (how, found.end() - found.start() if found else 0, len(name))
+        fails = (
+            text not in {last, last.partition(".")[0] or last},
+            not last.startswith(text),
+            text not in last,
+            text not in name,
+        )
+        found = self._fuzzy.search(last) or found
+        return (sum(fails), len(found[0]), len(name))
 
 
 class FileNames:

@@ -25,7 +25,7 @@ from oh_daemon.workspace.names import Query, Rank
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 _SYMBOLS_WITHIN_S = 1.0
-_WORST: Rank = (7, 0, 0)
+_WORST: Rank = (5, 0, 0)
 
 Key = tuple[int, int, int, int]
 Found = tuple[Key, m.ContextItem]
