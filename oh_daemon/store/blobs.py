@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -83,15 +83,14 @@ class Blobs:
             raise StorageError(f"cannot read output {sha256!r}: {exc.strerror}") from exc
 
 
-def share_blobs(ours: Path, theirs: Path, names: Iterable[str]) -> None:
-    """Give those of the named blobs that exist to another conversation, as links where possible.
+def share_blobs(ours: Path, theirs: Path) -> None:
+    """Give all blobs in a folder to another conversation, which has none yet.
 
-    `ours` and `theirs` are folders of blobs. Raises `StorageError`.
+    Raises `StorageError`.
     """
     try:
-        for name in names:
-            if (ours / name).is_file() and not (theirs / name).exists():
-                link_or_copy(ours / name, theirs / name)
+        for blob in filter(Path.is_file, ours.glob("[!.]*")):
+            link_or_copy(blob, theirs / blob.name)
         sync_path(theirs)
     except OSError as exc:
         raise storage_error(theirs, exc) from exc

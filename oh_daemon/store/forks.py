@@ -5,7 +5,6 @@ Blobs and checkpoints are hard links where the file system has them, so a fork t
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,8 +20,6 @@ from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.own_logs import OwnLogs
 
-_BLOB_NAME = re.compile(rb"\b[0-9a-f]{64}\b")
-
 
 def write_fork(
     source: Path, records: Sequence[Json], commit: CommitThread, own_logs: OwnLogs
@@ -37,8 +34,7 @@ def write_fork(
     try:
         log = open_log(place, commit, create=True).log
         try:
-            names = {name.decode() for name in _BLOB_NAME.findall(lines)}
-            share_blobs(source / "blobs", place / "blobs", names)
+            share_blobs(source / "blobs", place / "blobs")
             _share_checkpoints(source / "checkpoints", place / "checkpoints")
             log.append(lines)
             if own_logs.has(source):
@@ -56,4 +52,5 @@ def _share_checkpoints(ours: Path, theirs: Path) -> None:
     passing = shutil.ignore_patterns("*.lock", "tmp_*")
     # A command that is just ending may remove a file after the copy has listed it.
     with suppress(FileNotFoundError, shutil.Error):
-        shutil.copytree(ours, theirs, ignore=passing, copy_function=link_or_copy)
+        # In a log that came with the folder, links could lead elsewhere, or round in circles.
+        shutil.copytree(ours, theirs, symlinks=True, ignore=passing, copy_function=link_or_copy)

@@ -125,3 +125,16 @@ def test_a_branch_of_it_is_as_foreign(world: World) -> None:
     assert branch["options"]["mode"] == "ask"
     again = client.request("conversation/fork", {"conversationId": own})["conversation"]
     assert again["options"]["mode"] == "full"
+
+
+def test_a_branch_of_it_takes_nothing_from_elsewhere(world: World) -> None:
+    world.script(TOUCH, say("One."))
+    client = world.daemon()
+    own = world.start(client)
+    world.turn(client)
+    foreign = brought(world, own)
+    world.log_of(foreign).with_name("checkpoints").joinpath("away").symlink_to(world.project)
+    branch = client.request("conversation/fork", {"conversationId": foreign})["conversation"]
+    taken = world.log_of(branch["id"]).with_name("checkpoints")
+    assert (taken / "config").is_file()
+    assert (taken / "away").is_symlink()
