@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from oh_daemon.core.agents import AgentSource, NamedAgent, parse_agent
+from oh_daemon.workspace.files import read_plain
 
 logger = logging.getLogger(__name__)
 
@@ -28,20 +29,15 @@ def find_agents(trusted: Iterable[Path], home: Path | None) -> Iterator[NamedAge
 
 def _agents_in(folder: Path, source: AgentSource) -> Iterator[NamedAgent]:
     for place in _PLACES:
-        found = filter(Path.is_file, (folder / place).glob("*.md"))  # A pipe would never end.
-        for path in sorted(found)[:_MAX_FILES]:
+        for path in sorted((folder / place).glob("*.md"))[:_MAX_FILES]:
             try:
                 inside = source == "user" or path.resolve().is_relative_to(folder.resolve())
-                with path.open("rb") as file:
-                    data = file.read(_MAX_BYTES + 1) if inside else b""
+                data = read_plain(path, _MAX_BYTES) if inside else b""
             except OSError as exc:
                 logger.warning("no agent from %s: %s", path, exc)
                 continue
-            agent = None
-            if len(data) <= _MAX_BYTES:
-                text = data.decode("utf-8", "replace")
-                agent = parse_agent(text, path.stem, source, str(path))
+            agent = parse_agent(data.decode("utf-8", "replace"), path.stem, source, str(path))
             if agent is not None:
                 yield agent
-                continue
-            logger.warning("%s defines no agent: it needs a description and a prompt", path)
+            else:
+                logger.warning("%s defines no agent: it needs a description and a prompt", path)

@@ -25,6 +25,7 @@ from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind, SkillSource
 from oh_daemon.core.front_matter import load_head, split_front_matter
 from oh_daemon.core.skills import Skill
+from oh_daemon.workspace.files import read_plain
 from oh_daemon.workspace.listing import parse_glob
 from oh_daemon.workspace.paths import shown
 
@@ -174,10 +175,7 @@ def _read(skill: Skill) -> Skill:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        raw = file.read(MAX_FILE_BYTES + 1)
-    if len(raw) > MAX_FILE_BYTES:
-        raise ValueError(f"{path.name} is larger than {MAX_FILE_BYTES >> 10} KiB")
+    raw = read_plain(path, MAX_FILE_BYTES)
     if b"\0" in raw:
         raise ValueError(f"{path.name} is not a text file")
     return raw.decode("utf-8-sig").replace("\r\n", "\n")

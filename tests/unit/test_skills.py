@@ -104,7 +104,7 @@ def test_another_user_cannot_put_skills_above_the_folder_as_in_tmp(tmp_path: Pat
         ("---\na: &a [x, x]\ntriggers: [*a, *a]\n---\n", "triggers.0: "),
         ("---\nmcpServers: {shop: {}}\n---\n", "mcpServers.shop: "),
         ("a\0b", "is not a text file"),
-        ("x" * (skill_files.MAX_FILE_BYTES + 1), "is larger than 256 KiB"),
+        ("x" * (skill_files.MAX_FILE_BYTES + 1), "it has more than 262,144 bytes"),
     ],
 )
 def test_a_broken_file_is_a_skill_with_a_problem(tmp_path: Path, text: str, problem: str) -> None:
