@@ -320,7 +320,7 @@ class Documents:
                 form = planned.form or FileForm()
                 self.files.create(path, encoded(after or "", form), form.mode)
             elif after is None:
-                self.history.keep(planned.before)
+                self.history.put(planned.before)
                 self.files.delete(path, file.sha256)
             else:
                 self.files.replace(path, file.encode(after), file.sha256)

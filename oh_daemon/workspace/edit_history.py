@@ -54,14 +54,10 @@ class EditHistory:
         """Record a change that was made, and keep both texts; `form` is that of the old file."""
         update = {"unsaved": unsaved or None, "form": form if after is None else None}
         change = self.describe(path, before, after).model_copy(update=update)
-        self.keep(before, after)
+        self.put(before)
+        self.put(after)
         self._remember_at(path, change)
         return change
-
-    def keep(self, *texts: str | None) -> None:
-        """Make texts durable, each under its hash."""
-        for text in texts:
-            self.put(text)
 
     def put(self, text: str | None) -> str | None:
         """Make a text durable and return its hash; None means no file."""
