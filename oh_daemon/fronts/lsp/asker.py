@@ -121,9 +121,10 @@ def _as_message(approval: Json) -> Json:
         options = [option for option in options if option["effect"] == "reject"]
         text, note = "", "\nIt is too long to be shown here, so it can only be rejected here."
     body = "" if text in title else f"\n{text}"
-    reason = f"\nRisk: {approval['risk']}. {approval.get('reason', '')}".rstrip()
+    why = f" ({approval['reason']})" if approval.get("reason") else ""
+    risk = f"\nRisk: {approval['risk']}{why}"
     actions = [{"title": option["label"]} for option in options]
-    return {"type": _WARNING, "message": f"{title}{body}{reason}{note}", "actions": actions}
+    return {"type": _WARNING, "message": f"{title}{body}{risk}{note}", "actions": actions}
 
 
 def _question_as_message(question: Json) -> Json:
