@@ -21,8 +21,8 @@ ASK: Json = {"options": {"approval": "askRisky"}}
 def brought(world: World, conversation: str, *edits: tuple[str, str]) -> str:
     """Bring the conversation in as a repository does: other files, with the same or edited text."""
     source = world.log_of(conversation).parent
-    target = source.with_name("brought")
-    shutil.copytree(source, target, ignore=lambda _folder, _names: ["lock", "meta.json"])
+    target = source.with_name(f"brought-{conversation}")
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("lock", "*meta.json*"))
     log = target / "events.jsonl"
     text = log.read_text()
     for old, new in edits:
