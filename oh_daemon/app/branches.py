@@ -58,8 +58,8 @@ def fork(
         place = conversations.place_of(params.conversation_id, folders)
     except ConversationNotFoundError as exc:
         raise InvalidStateError(
-            "the conversation is in memory only, so no branch of it can be kept; start one with a "
-            "folder and without `ephemeral`"
+            "the conversation is in memory only, so no branch of it can be kept; start one that "
+            "is kept, in a folder"
         ) from exc
     shared = conversations.shared
     begun = fork_records(records, params, shared.clock.now())

@@ -97,7 +97,7 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
     _require_rest(conversation)
     known = {checkpoint.id: checkpoint for checkpoint in checkpoints(live).checkpoints}
     if params.checkpoint_id not in known:
-        what = "names no checkpoint; ask checkpoint/list"
+        what = "names no checkpoint of this conversation"
         raise InvalidParamsError.at("checkpointId", what, "unknown")
     records = _records(conversation)
     begin = begin_of_item(records, params.checkpoint_id)

@@ -116,10 +116,7 @@ class ConversationNotFoundError(UserError, code=-31002):
     """No open folder has a conversation with this id, or the request needs it to be open."""
 
     def __init__(self, conversation_id: str) -> None:
-        super().__init__(
-            f"there is no open conversation {conversation_id!r}; conversation/list has the ids, "
-            "and conversation/open opens one"
-        )
+        super().__init__(f"there is no open conversation {conversation_id!r}")
 
 
 class ConversationBusyError(UserError, code=-31003):

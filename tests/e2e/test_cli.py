@@ -127,7 +127,7 @@ def test_the_task_can_come_from_stdin(world: World) -> None:
         (("run", "x", "--ask", "maybe"), "'always', 'risky', 'never'"),
         (("run", "x", "--tool-choice", "none"), "'auto', 'required'"),
         (("run", "x", "--max-steps", "0"), "--max-steps"),
-        (("run", "x", "--max-cost", "-1"), "maxCostUsd"),
+        (("run", "x", "--max-cost", "0"), "--max-cost"),
         (("run", "x", "--max-cost", "lots"), "--max-cost"),
         (("run", "x", "--workspace", "/nowhere"), "'/nowhere' does not exist"),
         (("run", "x", "--settings", "/nowhere.json"), "/nowhere.json"),

@@ -59,6 +59,7 @@ def test_a_conversation_reads_the_same_live_closed_and_opened_again(world: World
     client.request("conversation/close", named)
     error = client.error("conversation/sendMessage", {**named, "content": text("closed?")})
     assert (error.code, error.data["kind"]) == (-31002, "conversationNotFound")
+    assert "conversation/list" in error.data["hint"]
     read_closed = client.request("conversation/read", named)
     assert read_closed["items"] == read_live["items"]
     kinds = [item["kind"] for item in read_closed["items"]]

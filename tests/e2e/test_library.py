@@ -815,7 +815,7 @@ def test_what_cannot_be_sent_or_exported_is_named(llm: LLM) -> None:
 
 def test_an_unknown_conversation_is_refused_and_leaves_no_thread(llm: LLM, tmp_path: Path) -> None:
     before = set(threading.enumerate())
-    with pytest.raises(ConversationNotFoundError):
+    with pytest.raises(ConversationNotFoundError, match=r"no open conversation 'nowhere'$"):
         Conversation(Agent(llm=llm), tmp_path, conversation_id="nowhere")
     assert set(threading.enumerate()) <= before
 

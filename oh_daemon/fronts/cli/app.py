@@ -146,7 +146,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     ] = None,
     secret: Secrets = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Limit of model calls.")] = None,
-    max_cost: Annotated[float | None, typer.Option(help="Limit of cost in US dollars.")] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0.001, help="Limit in US dollars.")] = None,
     api_key: Annotated[str | None, typer.Option(hidden=True, callback=_refuse_key)] = None,  # noqa: ARG001 - always refused.
 ) -> int:
     """Work on a task without an editor. It runs on this machine and with your permissions."""
