@@ -21,14 +21,15 @@ def gated(step: Step) -> tuple[Step, threading.Event]:
     return replace(step, gate=gate), gate
 
 
-def freed(client: RawClient, *, nth: int = 1) -> Json:
-    """Wait until the client is told that the other process has released a conversation."""
+def wait_until_freed(client: RawClient, conversation: str) -> None:
+    """Wait until the client is told that the other process has released the conversation."""
 
     def is_free(message: Json) -> bool:
         info = (message.get("params") or {}).get("conversation", {})
-        return message.get("method") == "conversation/changed" and info["lock"] == {"mine": False}
+        is_change = message.get("method") == "conversation/changed"
+        return is_change and (info["id"], info["lock"]) == (conversation, {"mine": False})
 
-    return client.wait_for(is_free, nth=nth)["params"]["conversation"]
+    client.wait_for(is_free)
 
 
 def test_a_second_window_sees_every_event_live_once_and_in_order(world: World) -> None:
@@ -129,7 +130,7 @@ def test_when_the_other_process_is_killed_this_one_is_told_and_takes_it_over(
     first.wait_for(lambda m: "begun" in (m.get("params") or {}).get("text", ""))
     assert not second.request("conversation/open", named)["conversation"]["lock"]["mine"]
     first.kill()
-    assert freed(second)["id"] == conversation
+    wait_until_freed(second, conversation)
     opened = second.request("conversation/open", named)
     info = opened["conversation"]
     assert (info["lock"], info["status"], info["statusReason"]) == (
@@ -159,7 +160,7 @@ def test_when_the_other_window_is_done_with_it_this_one_may_open_it(world: World
         first.request("conversation/close", named)
     else:
         first.close()
-    freed(second)
+    wait_until_freed(second, conversation)
     [listed] = second.request("conversation/list")["conversations"]
     assert listed["lock"] == {"mine": False}
     closed = [e["event"]["type"] for e in second.events]
@@ -191,7 +192,7 @@ def test_when_the_log_is_deleted_this_one_is_told(world: World) -> None:
     named = {"conversationId": conversation}
     second.request("conversation/open", named)
     shutil.rmtree(world.log_of(conversation).parent)
-    freed(second)
+    wait_until_freed(second, conversation)
     assert second.error("conversation/open", named).code == -31002
 
 

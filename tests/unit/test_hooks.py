@@ -129,5 +129,5 @@ def test_hooks_that_cannot_be_read_are_named_and_unknown_events_passed_over():
     assert [group.scope for group in table["Stop"]] == ["project"]
     assert list(table) == ["Stop"]
     assert problems[0].startswith("project: hooks.Stop.1.hooks.0.type")
-    assert "no regular expression" in problems[1]
+    assert "is not a regular expression" in problems[1]
     assert read_hooks([], "user")[1] == ("user: hooks must be an object with lists by event",)
