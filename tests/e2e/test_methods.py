@@ -386,7 +386,7 @@ def test_bad_params_are_refused_by_name_with_the_way_out(world: World) -> None:
     for method, code in UNKNOWN:
         error = client.error(method, {"conversationId": "nowhere"})
         assert (method, error.code) == (method, code), error
-        assert "conversation/list" in error.message
+        assert "conversation/list" in error.data["hint"]
     named = {"approvalId": "none", "digest": "d", "optionId": "allow-once"}
     error = client.error("approval/respond", named)
     assert (error.code, error.data["kind"]) == (-31021, "approvalNotFound")
