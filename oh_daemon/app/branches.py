@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from oh_daemon.app.conversations import Conversations
-from oh_daemon.app.export import Format, ReadBlob, render_export
+from oh_daemon.app.export import Format, render_export
+from oh_daemon.app.export_words import ReadBlob
 from oh_daemon.app.live import Live
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import ConversationNotFoundError, InvalidStateError

@@ -6,18 +6,18 @@ that became known only after the log was written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 import orjson
 
 from oh_daemon.app.export_markdown import render_markdown
+from oh_daemon.app.export_words import ReadBlob
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import fold
 
 Format = Literal["jsonl", "markdown", "html"]
-ReadBlob = Callable[[str], bytes]
 
 
 def render_export(

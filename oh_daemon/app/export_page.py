@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import unquote
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 
 from oh_daemon.app import export_words as words
+from oh_daemon.app.export_words import ReadBlob
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.context import IMAGE_TYPES
 from oh_daemon.core.plain_text import display_escaped
@@ -23,7 +24,6 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 from oh_daemon.core.timeline import told
 
-ReadBlob = Callable[[str], bytes]
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _ICONS = {"command": "$", "fileChange": "±", "plan": "☰"}
 _BAD = {"failed", "rejected", "cancelled"}

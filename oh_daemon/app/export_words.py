@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import TOOL_KINDS, State
 from oh_daemon.tools.ask import question_text
+
+ReadBlob = Callable[[str], bytes]
+"""Returns what is kept beside the log under this hash."""
 
 
 def heading(state: State) -> str:

@@ -204,8 +204,7 @@ def _restore_text(documents: Documents, path: Path, past: Past, *, is_dry: bool)
     if planned.before == planned.after:
         return False
     if not is_dry:
-        label, cancel = f"Restore {path.name}"[:40], CancelToken()
-        documents.restore(path, change, label=label, cancel=cancel)
+        documents.restore(path, change, label=f"Restore {path.name}", cancel=CancelToken())
         if now is None or (target and target.mode != now.mode):
             _set_mode(path, target)
     return True

@@ -116,7 +116,10 @@ class ConversationNotFoundError(UserError, code=-31002):
     """No open folder has a conversation with this id, or the request needs it to be open."""
 
     def __init__(self, conversation_id: str) -> None:
-        super().__init__(f"there is no open conversation {conversation_id!r}")
+        super().__init__(
+            f"there is no open conversation {conversation_id!r}",
+            hint="`conversation/list` has the ids; `conversation/open` opens one",
+        )
 
 
 class ConversationBusyError(UserError, code=-31003):

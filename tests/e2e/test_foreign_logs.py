@@ -32,6 +32,15 @@ def brought(world: World, conversation: str, *edits: tuple[str, str]) -> str:
     return target.name
 
 
+def brought_with_checkpoints(world: World) -> tuple[RawClient, str]:
+    """Let a command change a file in a conversation; return the client and a copy, as brought."""
+    world.script(TOUCH, say("One."))
+    client = world.daemon()
+    own = world.start(client)
+    world.turn(client)
+    return client, brought(world, own)
+
+
 def allow(client: RawClient, *, n: int, scope: str = "conversation") -> Iterator[str]:
     """Allow the next `n` requests, and yield what each was about."""
     for nth in range(1, n + 1):
@@ -96,11 +105,7 @@ def test_its_mode_model_prompt_and_folders_are_those_of_here(world: World) -> No
 
 
 def test_a_store_of_checkpoints_that_came_with_it_runs_nothing(world: World) -> None:
-    world.script(TOUCH, say("One."))
-    client = world.daemon()
-    own = world.start(client)
-    world.turn(client)
-    foreign = brought(world, own)
+    client, foreign = brought_with_checkpoints(world)
     planted = world.project / "planted"
     store = world.log_of(foreign).parent / "checkpoints"
     with (store / "config").open("a") as config:
@@ -128,11 +133,7 @@ def test_a_branch_of_it_is_as_foreign(world: World) -> None:
 
 
 def test_a_branch_of_it_takes_nothing_from_elsewhere(world: World) -> None:
-    world.script(TOUCH, say("One."))
-    client = world.daemon()
-    own = world.start(client)
-    world.turn(client)
-    foreign = brought(world, own)
+    client, foreign = brought_with_checkpoints(world)
     world.log_of(foreign).with_name("checkpoints").joinpath("away").symlink_to(world.project)
     branch = client.request("conversation/fork", {"conversationId": foreign})["conversation"]
     taken = world.log_of(branch["id"]).with_name("checkpoints")

@@ -41,10 +41,6 @@ URGENT = frozenset(
 """Served even when too many other requests are open, since these make room."""
 _RETRY_AFTER_MS = 200
 _MAX_FIELD_ERRORS = 20
-_HINTS: dict[type[e.DaemonError], str] = {
-    e.ConversationNotFoundError: "`conversation/list` has the ids; `conversation/open` opens one",
-}
-"""The way out for a client, where the error itself also reaches people and programs."""
 
 Json = dict[str, Any]
 
@@ -233,8 +229,7 @@ def describe_error(error: BaseException, method: str) -> Json:
 
 
 def _error_data(error: e.DaemonError) -> Json:
-    hint = error.hint or _HINTS.get(type(error))
-    data: Json = {"kind": error.kind, "retryable": error.retryable, "hint": hint}
+    data: Json = {"kind": error.kind, "retryable": error.retryable, "hint": error.hint}
     match error:
         case e.InvalidParamsError():
             data["errors"] = error.errors
