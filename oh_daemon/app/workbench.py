@@ -54,6 +54,7 @@ class Workbench:
         cancel: Callable[[], CancelToken] = CancelToken,
     ) -> None:
         self._cancel = cancel
+        self._is_own = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
         self.folders = Folders(tuple(folders))
         """If there are none, there are no tools for files and commands either."""
         history = EditHistory(self.folders, log)
@@ -87,7 +88,7 @@ class Workbench:
     def _workspace_tools(self, shared: Shared, log: EventLog) -> list[Tool]:
         folders, documents = self.folders, self.documents
         # In a store that came with the folder, git would obey the settings of whoever made it.
-        if isinstance(log, LogFile) and shared.own_logs.has(log.folder):
+        if isinstance(log, LogFile) and self._is_own:
             store = log.folder / "checkpoints"
             note_saves = shared.editor.note_saves if shared.editor else None
             self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
@@ -135,7 +136,8 @@ class Workbench:
 
     def learn(self, state: State) -> None:
         """Learn what an earlier run saw and changed, so that it can be edited and undone."""
-        self.skills.remember(state.items)
+        # Servers start for skills that the user or the agent used here, not for what a log says.
+        self.skills.remember(state.items if self._is_own else ())
         self.context_files.remember(state.agent.get("contextFiles", ()))
         for item in state.items:
             meta: Json = item.get("meta") or {}

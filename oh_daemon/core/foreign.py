@@ -1,7 +1,7 @@
 """What counts of a log that was not begun here, but came with a repository. Pure.
 
-What was said and done in it counts. What was allowed in it, where it worked and what its agent was
-told to be does not: whoever wrote the log is not the user.
+What was said and done in it counts. What was allowed in it, where it worked, what its agent was
+told to be and the form of its results do not: whoever wrote it is not the user.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def without_authority(record: Json, folders: Sequence[str]) -> Json:
     if event["type"] in {"conversation.created", "agent.changed"}:
         event = {**event, "agent": {**event["agent"], "systemPrompt": "", "contextFiles": ()}}
     if event["type"] == "conversation.created":
-        event = {**event, "folders": folders}
+        event = {**event, "folders": folders, "resultSchema": None}
     return {**record, "event": event}

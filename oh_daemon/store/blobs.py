@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
+from stat import S_ISREG
 
 from oh_daemon.contract.errors import StorageError, UserError
 from oh_daemon.store.private_files import read_private, storage_error, sync_path, write_new
@@ -86,11 +87,13 @@ class Blobs:
 def share_blobs(ours: Path, theirs: Path) -> None:
     """Give all blobs in a folder to another conversation, which has none yet.
 
-    Raises `StorageError`.
+    What a log that came with the folder has under such names may be links to files elsewhere:
+    they are left out. Raises `StorageError`.
     """
     try:
-        for blob in filter(Path.is_file, ours.glob("[!.]*")):
-            link_or_copy(blob, theirs / blob.name)
+        for blob in () if ours.is_symlink() else ours.iterdir():
+            if _SHA256.fullmatch(blob.name) and S_ISREG(blob.lstat().st_mode):
+                link_or_copy(blob, theirs / blob.name)
         sync_path(theirs)
     except OSError as exc:
         raise storage_error(theirs, exc) from exc

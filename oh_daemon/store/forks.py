@@ -35,9 +35,10 @@ def write_fork(
         log = open_log(place, commit, create=True).log
         try:
             share_blobs(source / "blobs", place / "blobs")
-            _share_checkpoints(source / "checkpoints", place / "checkpoints")
             log.append(lines)
             if own_logs.has(source):
+                # Those of another log are never used.
+                _share_checkpoints(source / "checkpoints", place / "checkpoints")
                 own_logs.add(place)
         finally:
             log.close()
@@ -52,5 +53,4 @@ def _share_checkpoints(ours: Path, theirs: Path) -> None:
     passing = shutil.ignore_patterns("*.lock", "tmp_*")
     # A command that is just ending may remove a file after the copy has listed it.
     with suppress(FileNotFoundError, shutil.Error):
-        # In a log that came with the folder, links could lead elsewhere, or round in circles.
         shutil.copytree(ours, theirs, symlinks=True, ignore=passing, copy_function=link_or_copy)
