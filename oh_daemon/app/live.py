@@ -133,7 +133,7 @@ class Live:
         conversation = self.conversation
         state = conversation.state
         self.workbench.learn(state)
-        found = cut_short(self.workbench.documents, state.items)
+        found = cut_short(self.workbench.documents, state.open_tool_items())
         if closing := restart_events(state, conversation.clock.now(), found):
             conversation.append(*closing)
         wanted = self._recipe.options.items()

@@ -170,10 +170,11 @@ class Skills:
         self._told.clear()
         self._wanted.clear()
         for item in items:
-            meta: Json = item.get("meta") or {}
-            self._told.update(meta.get("contextFiles", ()))
-            used.add(item.get("skill") or "")
-            if item.get("tool") == TOOL and item["status"] == "completed":
+            if meta := item.get("meta"):
+                self._told.update(meta.get("contextFiles", ()))
+            if name := item.get("skill"):
+                used.add(name)
+            elif item.get("tool") == TOOL and item["status"] == "completed":
                 used.add(item["args"]["name"])
         for skill in self.usable():
             is_used = skill.name in used or str(skill.path) in self._told

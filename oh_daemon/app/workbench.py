@@ -140,9 +140,8 @@ class Workbench:
         self.skills.remember(state.items if self._is_own else ())
         self.context_files.remember(state.agent.get("contextFiles", ()))
         for item in state.items:
-            meta: Json = item.get("meta") or {}
-            if names := meta.get("contextFiles"):
-                self.context_files.remember(names)
+            if meta := item.get("meta"):
+                self.context_files.remember(meta.get("contextFiles", ()))
             is_edit = item.get("tool") in {"edit", "apply_patch", "rename"}
             if is_edit and item["status"] == "completed":
                 self._learn_edit(item)

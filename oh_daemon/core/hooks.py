@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -107,8 +107,8 @@ class HookPoints:
     def __init__(self, conversation: Conversation, hooks: Hooks) -> None:
         self._conversation = conversation
         self._hooks = hooks
-        self._seen = {item["id"] for item in conversation.state.items}
-        """Ids of the items that were shown; a count would not do, as a rollback removes items."""
+        self._seen = {message["id"] for message in self._messages()}
+        """Ids of messages that were shown; a count would not do, as a rollback removes some."""
         self._has_begun = False
         self._continued_turn = ""
         """The turn that a hook last kept from ending."""
@@ -119,8 +119,7 @@ class HookPoints:
 
     def take_messages(self, cancel: CancelToken) -> Rest | None:
         """Show new messages to hooks; a refused message ends the turn and never reaches a model."""
-        messages = (i for i in self._conversation.state.items if i["kind"] == "userMessage")
-        new = [item for item in messages if item["id"] not in self._seen]
+        new = [message for message in self._messages() if message["id"] not in self._seen]
         if not self._has_begun:
             self._has_begun = True
             source = "resume" if self._seen else "startup"
@@ -134,6 +133,9 @@ class HookPoints:
                 self._say(f"A hook refused the message: {why}")
                 return Rest("hook", final_text=why)
         return None
+
+    def _messages(self) -> Iterator[Json]:
+        return (item for item in self._conversation.state.items if item["kind"] == "userMessage")
 
     def lets_rest(self, rest: Rest, cancel: CancelToken) -> bool:
         """Return False when a hook wants the agent to go on."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import gc
 import math
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -85,9 +86,7 @@ def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
     """
     scan = Scan()
     sieve = _Sieve(scan, take)
-    # None of 100,000 new dicts is garbage, yet the collector would scan them again and again.
-    gc.disable()
-    try:
+    with _uncollected():
         for start, size, line in _lines(file):
             record = parse_line(line)
             if record is None:
@@ -103,9 +102,19 @@ def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
             scan.end = start + size
             scan.lacks_newline = line[-1] != _NEWLINE
         sieve.close()
-    finally:
-        gc.enable()
     return scan
+
+
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Keep the garbage collector away: none of 100,000 new dicts is garbage."""
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
@@ -143,6 +152,7 @@ class _Sieve:
     def __init__(self, scan: Scan, take: TakeRecord) -> None:
         self._scan = scan
         self._take = take
+        self._add_seq, self._add_start = scan.seqs.append, scan.starts.append
         self._last = 0
         self._doubtful: tuple[Json, int] | None = None
 
@@ -151,7 +161,7 @@ class _Sieve:
         if self._doubtful is not None:
             self._decide(*self._doubtful, following=seq)
         if seq == self._last + 1:
-            self._keep(event, start)
+            self._keep(event, seq, start)
         else:
             self._doubtful = event, start
 
@@ -170,10 +180,10 @@ class _Sieve:
             self._scan.pass_over(f"event {seq} is there twice or out of order; left out", 1)
             return
         self._scan.pass_over(f"events {last + 1} to {seq - 1} are missing", seq - last)
-        self._keep(event, start)
+        self._keep(event, seq, start)
 
-    def _keep(self, event: Json, start: int) -> None:
-        self._last = event["seq"]
-        self._scan.seqs.append(self._last)
-        self._scan.starts.append(start)
+    def _keep(self, event: Json, seq: int, start: int) -> None:
+        self._last = seq
+        self._add_seq(seq)
+        self._add_start(start)
         self._take(event)

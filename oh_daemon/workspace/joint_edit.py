@@ -39,10 +39,10 @@ def change_all(
     return done
 
 
-def cut_short(documents: Documents, items: Iterable[Json]) -> dict[str, Json]:
+def cut_short(documents: Documents, open_items: Iterable[Json]) -> dict[str, Json]:
     """Return, for edits under way when a daemon died, the changes made and a text about them."""
     found: dict[str, Json] = {}
-    for item in items:
+    for item in open_items:
         if item["status"] == "running" and item.get("changes"):
             done = [change for change in item["changes"] if _is_done(documents, change)]
             names = ", ".join(change["uri"].rpartition("/")[2] for change in done) or "none"
