@@ -55,6 +55,14 @@ export interface Place {
   offset: number;
 }
 
+/** What the user has typed or chosen for a request that still waits for an answer. */
+export interface HalfAnswer {
+  answer?: string;
+  note?: string;
+  command?: string;
+  leftOut?: LeftOut;
+}
+
 /** What the window remembers for the panel while that is hidden or reloaded. */
 export interface PanelMemory {
   conversationId?: string;
@@ -63,8 +71,8 @@ export interface PanelMemory {
   options?: Record<string, string>;
   /** Undefined while the end is in view. */
   place?: Place;
-  /** By the id of the pending approval. */
-  leftOut?: Record<string, LeftOut>;
+  /** By the id of the pending approval or question. */
+  halfAnswers?: Record<string, HalfAnswer>;
 }
 
 export type ToPanel =

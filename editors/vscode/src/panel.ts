@@ -92,7 +92,7 @@ export class Panel implements WebviewViewProvider, Disposable {
 
   /** The changes that the user has left out of a pending edit. */
   leftOut(approvalId: string): LeftOut {
-    return this.memory.leftOut?.[approvalId] ?? [];
+    return this.memory.halfAnswers?.[approvalId]?.leftOut ?? [];
   }
 
   showBadge(count: number): void {

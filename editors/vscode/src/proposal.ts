@@ -2,8 +2,6 @@
 
 import type { Approval, ApprovalOption, FileChange, NamedHunk, Subject } from "./protocol";
 
-const MAX_REMEMBERED = 20;
-
 /** The indexes of the hunks that are left out. */
 export type LeftOut = readonly number[];
 
@@ -44,16 +42,6 @@ export function canAnswer(
 ): boolean {
   const isWhole = !proposal || leftOut.length === 0;
   return effect === "reject" || isWhole || (scope === "once" && leftOut.length < proposal.hunks.length);
-}
-
-/** Adds a choice to the remembered ones; the oldest are forgotten. */
-export function remembered(
-  all: Record<string, LeftOut> | undefined,
-  approvalId: string,
-  leftOut: LeftOut,
-): Record<string, LeftOut> {
-  const others = Object.entries(all ?? {}).filter(([id]) => id !== approvalId);
-  return Object.fromEntries([...others.slice(-MAX_REMEMBERED), [approvalId, leftOut]]);
 }
 
 /** Returns the subject without the hunks that are left out, or undefined when none is. */

@@ -1,5 +1,6 @@
 /** The oldest pending approval: exactly what is asked, its risk, and the answers that the daemon offers. */
 
+import type { HalfAnswer } from "../src/messages";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
 import type { Approval, ApprovalOption, Subject } from "../src/protocol";
 import { fileDiff, fileName, filePath } from "./diff";
@@ -12,30 +13,36 @@ export const INERT_MS = 400;
 
 const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
 
-/** `by` names the sub-agent that asks, if any; `onLeaveOut` gets the hunks that the user leaves out of an edit. */
 export interface Asked {
   folders: readonly string[];
+  /** The sub-agent that asks, if any. */
   by: string | undefined;
-  onLeaveOut: (hunks: LeftOut) => void;
-}
-export interface ApprovalCard {
-  element: HTMLElement;
-  leaveOut: (hunks: LeftOut) => void;
+  half: HalfAnswer;
+  keep: (change: HalfAnswer) => void;
 }
 
-export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: Asked): ApprovalCard {
+export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
+  const { by, half, keep } = asked;
   const proposal = proposalOf(approval);
-  let leftOut: LeftOut = [];
+  let leftOut: LeftOut = half.leftOut ?? [];
   let isInert = true;
-  const view = proposal && proposalView(approval.id, proposal, (hunk) => onLeaveOut(toggled(leftOut, hunk)));
+  const onToggle = (hunk: number) => {
+    leftOut = toggled(leftOut, hunk);
+    keep({ leftOut });
+    view?.show(leftOut);
+    draw();
+  };
+  const view = proposal && proposalView(approval.id, proposal, onToggle);
   const subject = view
     ? { element: view.element, edited: () => editedSubject(approval, leftOut) }
-    : subjectView(approval, folders);
+    : subjectView(approval, asked);
   const note = h("input.note-input", {
     type: "text",
     placeholder: "Note to the agent (optional)",
     "aria-label": "Note to the agent",
+    oninput: () => keep({ note: note.value }),
   });
+  note.value = half.note ?? "";
   const answers = answersOf(approval, note, subject.edited);
   const title = h("h2");
   const draw = () => {
@@ -45,7 +52,7 @@ export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: As
       ? "Every change is left out"
       : chosen !== undefined
         ? `Make ${chosen}?`
-        : headline(approval.subject);
+        : headline(approval);
     for (const { option, button } of answers) {
       const isPossible = canAnswer(option, proposal, leftOut);
       button.disabled = isInert || !isPossible;
@@ -57,8 +64,9 @@ export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: As
     isInert = false;
     draw();
   }, INERT_MS);
+  view?.show(leftOut);
   draw();
-  const element = h(
+  return h(
     "section.approval",
     { role: "group", "aria-label": `Approval: ${approval.title}`, "data-id": approval.id },
     h(
@@ -81,12 +89,6 @@ export function approvalCard(approval: Approval, { folders, by, onLeaveOut }: As
     note,
     h("div.actions", {}, ...answers.map(({ button }) => button)),
   );
-  const leaveOut = (hunks: LeftOut) => {
-    leftOut = hunks;
-    view?.show(hunks);
-    draw();
-  };
-  return { element, leaveOut };
 }
 
 /** Makes the buttons: the two everyday answers first, then those that last. */
@@ -133,14 +135,15 @@ function covered(subject: Subject): string {
   }
 }
 
-function headline(subject: Subject): string {
+function headline({ subject, title }: Approval): string {
   switch (subject.kind) {
     case "command":
       return "Run this command?";
     case "fileChange":
       return "Make this edit?";
     case "tool":
-      return `Use ${subject.tool}?`;
+      // Our own tools say what they do. Others have a definition, and only a name.
+      return visible(subject.definition === undefined ? `${title}?` : `Use ${title}?`);
     case "path":
       return subject.access === "write" ? "Write to this file?" : "Read this file?";
     case "trust":
@@ -155,11 +158,11 @@ interface SubjectView {
   edited: () => Subject | undefined;
 }
 
-function subjectView({ id, subject, title, editable }: Approval, folders: readonly string[]): SubjectView {
+function subjectView({ id, subject, editable }: Approval, asked: Asked): SubjectView {
   const fixed = (element: HTMLElement): SubjectView => ({ element, edited: () => undefined });
   switch (subject.kind) {
     case "command":
-      return editable ? editableCommand(subject, folders) : fixed(exact(subject.command));
+      return editable ? editableCommand(subject, asked) : fixed(exact(subject.command));
     case "fileChange":
       return fixed(
         h(
@@ -171,7 +174,7 @@ function subjectView({ id, subject, title, editable }: Approval, folders: readon
         ),
       );
     case "tool":
-      return fixed(exact(`${title}\n${JSON.stringify(subject.args, undefined, 2)}`));
+      return fixed(exact(JSON.stringify(subject.args, undefined, 2)));
     case "path":
       return fixed(exact(filePath(subject.uri)));
     case "trust":
@@ -191,13 +194,13 @@ function place(cwd: string, folders: readonly string[]): string | undefined {
   return cwd.startsWith(`${home}/`) ? cwd.slice(home.length + 1) : cwd;
 }
 
-function editableCommand(subject: Extract<Subject, { kind: "command" }>, folders: readonly string[]): SubjectView {
+function editableCommand(subject: Extract<Subject, { kind: "command" }>, { folders, half, keep }: Asked): SubjectView {
   const field = h("textarea.exact", {
     rows: 1,
     spellcheck: "false",
     "aria-label": "Command, can be edited before it runs",
   });
-  field.value = subject.command;
+  field.value = half.command ?? subject.command;
   // The whole command is visible at every width: the user must have read what they allow.
   new ResizeObserver(() => {
     field.style.height = "auto";
@@ -205,6 +208,7 @@ function editableCommand(subject: Extract<Subject, { kind: "command" }>, folders
   }).observe(field);
   field.addEventListener("input", () => {
     field.style.height = `${field.scrollHeight + 2}px`;
+    keep({ command: field.value });
   });
   const edited = () => (field.value === subject.command ? undefined : { ...subject, command: field.value });
   const cwd = place(subject.cwd, folders);
@@ -212,6 +216,9 @@ function editableCommand(subject: Extract<Subject, { kind: "command" }>, folders
 }
 
 function exact(text: string): HTMLElement {
-  const shown = text.replace(HIDDEN, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`);
-  return h("pre.exact", { tabindex: 0, role: "group", "aria-label": "What is asked" }, shown);
+  return h("pre.exact", { tabindex: 0, role: "group", "aria-label": "What is asked" }, visible(text));
+}
+
+function visible(text: string): string {
+  return text.replace(HIDDEN, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`);
 }

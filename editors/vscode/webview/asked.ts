@@ -1,8 +1,8 @@
 /** The oldest approval or question that waits for the user, above the input. */
 
-import { type LeftOut, remembered } from "../src/proposal";
+import type { HalfAnswer } from "../src/messages";
 import type { Approval, InputRequest } from "../src/protocol";
-import { type ApprovalCard, approvalCard } from "./approval";
+import { approvalCard } from "./approval";
 import { h } from "./dom";
 import { tellAsked } from "./host";
 import type { Memory } from "./memory";
@@ -12,7 +12,6 @@ import type { Store } from "./store";
 export class AskedBox {
   readonly element = h("div.approval-box");
   private shownId = "";
-  private card: ApprovalCard | undefined;
 
   constructor(private readonly memory: Memory) {}
 
@@ -20,11 +19,10 @@ export class AskedBox {
     // A window that only follows cannot answer.
     const pending = store && !store.isReadOnly ? [...store.pending.values()] : [];
     const first = pending[0];
-    // An existing card stays, with what was typed into it.
+    // An existing card stays, with the focus.
     if (this.shownId !== (first?.id ?? "")) {
       this.shownId = first?.id ?? "";
       tellAsked(first?.id);
-      this.card = undefined;
       this.element.replaceChildren(...(store && first ? [this.cardOf(store, first)] : []));
     }
     const count = this.element.querySelector(".count");
@@ -36,17 +34,11 @@ export class AskedBox {
     this.element.querySelector<HTMLButtonElement>(`[data-option="${optionId}"]`)?.click();
   }
 
+  /** What is typed is remembered, as the panel may be hidden or the window reloaded before the request is answered. */
   private cardOf(store: Store, asked: Approval | InputRequest): HTMLElement {
-    if ("prompt" in asked) return questionCard(asked);
-    const onLeaveOut = (hunks: LeftOut) => this.leaveOut(asked.id, hunks);
-    this.card = approvalCard(asked, { folders: store.info.folders, by: store.askedBy(asked), onLeaveOut });
-    this.card.leaveOut(this.memory.now.leftOut?.[asked.id] ?? []);
-    return this.card.element;
-  }
-
-  /** Remembers the choice, as the panel may be hidden or the window reloaded before the request is answered. */
-  private leaveOut(approvalId: string, hunks: LeftOut): void {
-    this.memory.keep({ leftOut: remembered(this.memory.now.leftOut, approvalId, hunks) });
-    this.card?.leaveOut(hunks);
+    const half = this.memory.now.halfAnswers?.[asked.id] ?? {};
+    const keep = (change: HalfAnswer) => this.memory.keepHalfAnswer(asked.id, change);
+    if ("prompt" in asked) return questionCard(asked, half, keep);
+    return approvalCard(asked, { folders: store.info.folders, by: store.askedBy(asked), half, keep });
   }
 }

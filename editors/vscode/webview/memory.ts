@@ -1,7 +1,9 @@
 /** What the window remembers for the panel while that is hidden or reloaded. */
 
-import type { PanelMemory } from "../src/messages";
+import type { HalfAnswer, PanelMemory } from "../src/messages";
 import { remember } from "./host";
+
+const MAX_HALF_ANSWERS = 20;
 
 export class Memory {
   now: PanelMemory = {};
@@ -10,5 +12,12 @@ export class Memory {
     const merged = { ...this.now, ...change };
     this.now = Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));
     remember(this.now);
+  }
+
+  /** Adds to what the user has begun to answer; the oldest answers are forgotten. */
+  keepHalfAnswer(askedId: string, change: HalfAnswer): void {
+    const { [askedId]: before, ...others } = this.now.halfAnswers ?? {};
+    const kept = Object.entries(others).slice(-MAX_HALF_ANSWERS);
+    this.keep({ halfAnswers: Object.fromEntries([...kept, [askedId, { ...before, ...change }]]) });
   }
 }

@@ -1,12 +1,13 @@
 /** A question of the agent: its choices, or a field for another answer. Prompt and choices are the model's text. */
 
+import type { HalfAnswer } from "../src/messages";
 import type { InputRequest } from "../src/protocol";
 import { INERT_MS } from "./approval";
 import { h, icon } from "./dom";
 import { run } from "./host";
 import { markdown } from "./markdown";
 
-export function questionCard(input: InputRequest): HTMLElement {
+export function questionCard(input: InputRequest, half: HalfAnswer, keep: (change: HalfAnswer) => void): HTMLElement {
   const { id, prompt, choices = [] } = input;
   const respond = (action: "accept" | "decline", content?: string) =>
     run("input/respond", { inputId: id, action, ...(content !== undefined && { content }) });
@@ -14,7 +15,9 @@ export function questionCard(input: InputRequest): HTMLElement {
     rows: 1,
     "aria-label": "Your answer",
     placeholder: choices.length > 0 ? "Another answer" : "Your answer",
+    oninput: () => keep({ answer: field.value }),
   });
+  field.value = half.answer ?? "";
   const buttons = choices.map((choice) =>
     h("button.secondary.choice", { disabled: true, onclick: () => respond("accept", choice) }, choice),
   );

@@ -81,6 +81,16 @@ async def test_a_rejection_takes_a_note_along_and_an_edited_command_runs_as_edit
     assert not (vscode.project / "made").exists()
 
 
+async def test_a_tool_that_reads_says_what_it_would_read(vscode: VSCode) -> None:
+    vscode.script(VIEW, say("Read."))
+    await vscode.open()
+    await vscode.choose("approval", "askAlways")
+    await vscode.say("look")
+    await expect(vscode.approval.get_by_role("heading")).to_have_text("View calc.py?")
+    await vscode.answer("allow-once")
+    await vscode.expect_answers("Read.")
+
+
 async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSCode) -> None:
     vscode.script(VIEW, EDIT, say("Fixed."))
     await vscode.open(file="calc.py")
@@ -138,7 +148,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await expect(proposed).to_contain_text("agent\u00a029")
 
     approval_id = await vscode.approval.get_attribute("data-id")
-    await vscode.expect_kept(f'"leftOut":{{"{approval_id}":[0]}}')
+    await vscode.expect_kept(f'"{approval_id}":{{"leftOut":[0]}}')
     await vscode.reload()
     await expect(allow).to_have_text("Allow 2 of 3 changes")
     # The choice also applies to an answer in the diff, while the panel is out of sight.
