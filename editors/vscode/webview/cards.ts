@@ -50,7 +50,8 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
         h("div.bubble", {}, ...item.content.map((each) => part(each, conversationId))),
       );
     case "agentMessage":
-      return item.text === "" ? undefined : h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
+      if (item.text === "") return item.reason === "outcomeUnknown" ? lostAnswer() : undefined;
+      return h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
     case "reasoning":
       return item.text === "" ? undefined : folded(thought(item), item.status, markdown(item.text));
     case "notice":
@@ -62,6 +63,11 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
     default:
       return callCard(item, conversationId);
   }
+}
+
+/** Text is logged when it is complete, so what was streaming when a daemon was killed is gone. */
+function lostAnswer(): HTMLElement {
+  return h("p.divider", {}, "The daemon ended while it wrote this answer, which is lost");
 }
 
 /** Some tool calls have cards of their own, some only while they succeed. */

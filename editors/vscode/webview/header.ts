@@ -61,7 +61,7 @@ export class Header {
       back: () =>
         h("button.quiet", { onclick: back, title: "Back to the conversation (Escape)" }, icon("back"), "Back"),
       pause: () => h("button.quiet", { onclick: pause, title: "Pause after this step" }, icon("pause"), "Pause"),
-      resume: () => h("button.quiet", { onclick: resume, title: "Go on" }, icon("play"), "Resume"),
+      resume: () => h("button.primary", { onclick: resume, title: "Go on" }, icon("play"), "Resume"),
     };
     return wanted in buttons ? [buttons[wanted as keyof typeof buttons]()] : [];
   }
