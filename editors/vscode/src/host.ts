@@ -6,6 +6,7 @@ import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { toCodeRange } from "./editor";
 import { exportConversation } from "./export";
+import { openLink } from "./links";
 import { suggestions, terminalText } from "./mentions";
 import type { HostRequests } from "./messages";
 
@@ -23,10 +24,7 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
     "host/openOutput": ({ conversationId, outputRef }) =>
       show(Uri.from({ scheme: "oh-output", path: `/${conversationId}/${outputRef}` })),
     "host/export": ({ conversationId }) => exportConversation(agent, conversationId),
-    "host/openLink": async ({ href }) => {
-      // A model's text may contain any scheme; only links that a browser shows are opened.
-      if (/^https?:\/\//i.test(href)) await env.openExternal(Uri.parse(href, true));
-    },
+    "host/openLink": ({ href }) => openLink(href),
     "host/insert": async ({ text }) => {
       const { editor } = editors;
       if (!editor) throw new Error("There is no open editor to insert into.");

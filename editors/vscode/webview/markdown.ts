@@ -103,12 +103,18 @@ function plain(text: string): string {
 }
 
 function link(href: string, ...children: (Node | string)[]): HTMLElement {
-  if (!/^https?:\/\//i.test(href)) return h("span", { title: href }, ...children);
   const open = (event: MouseEvent) => {
     event.preventDefault();
     run("host/openLink", { href });
   };
+  if (isFile(href)) return h("button.link", { title: href, onclick: open }, ...children);
+  if (!/^https?:\/\//i.test(href)) return h("span", { title: href }, ...children);
   return h("a", { href, title: href, onclick: open }, ...children);
+}
+
+/** Whether a link names a file: `a.py:12` has a line, and no scheme. A path on another computer is not opened. */
+function isFile(href: string): boolean {
+  return /^file:\/\/\/\w/i.test(href) || !/^($|[#?]|[/\\]{2}|[a-z][a-z\d+.-]*:(?!\d))/i.test(href);
 }
 
 /** `info` is the language; some models write the file's name or the like behind it. */

@@ -35,6 +35,8 @@ See [the page](https://example.com/), not [this](javascript:alert(1)), nor ![it]
 add(1, 2)
 ```
 """
+LINKS = """It is [add](calc.py:2), see [notes](<my notes/a.md#L3>), their [folder](./my%20notes/),
+[gone](gone.py); not [here](#here), [there](//evil/a.py) or [run](command:workbench.action.quit)."""
 PARAGRAPH = "Words that take more lines in a narrow panel. " * 4
 LONG_PASTE = "".join(f"line {n}\n" for n in range(400))
 RIGHT_OF_TEXT = """(element) => {
@@ -60,6 +62,28 @@ WATCH_SENDING = """() => {
   });
 }"""
 """Notes what is shown before the daemon has answered."""
+
+
+async def test_links_to_files_open_them_here(vscode: VSCode) -> None:
+    (vscode.project / "my notes").mkdir()
+    (vscode.project / "my notes/a.md").write_text("first\n\nthird\n")
+    vscode.script(say(LINKS))
+    await vscode.open()
+    await vscode.say("where is it?")
+    links = vscode.panel.locator(".agent .link")
+    await expect(links).to_have_text(["add", "notes", "folder", "gone"])
+    line = vscode.page.locator(".editor-status-selection, #status\\.editor\\.selection")
+    await links.nth(0).click()
+    await vscode.tab("calc.py").wait_for()
+    await expect(line).to_contain_text("Ln 2, Col 1")
+    await links.nth(1).click()
+    await vscode.tab("a.md").wait_for()
+    await expect(line).to_contain_text("Ln 3, Col 1")
+    await links.nth(3).click()
+    await expect(vscode.panel.get_by_role("alert")).to_contain_text("There is no gone.py")
+    await links.nth(2).click()
+    tree = vscode.page.get_by_role("treeitem", name="my notes")
+    await expect(tree.first).to_be_visible()
 
 
 async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_inserted(
