@@ -98,7 +98,7 @@ def _read(path: str, needle: bytes, found: Json) -> str | None:
         if status.st_size > _MAX_FILE_BYTES:
             found["too_large"].append(path)
             return None
-        raw = file.read(_MAX_FILE_BYTES)
+        raw = file.read(status.st_size + 1)  # A buffer for the limit takes longer than the search.
     encoding = "utf-8-sig"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-32" if raw.startswith(b"\xff\xfe\0\0") else "utf-16"

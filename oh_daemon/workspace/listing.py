@@ -49,12 +49,13 @@ def _files(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterator[Path
         yield from _all_files(folder)
         return
     for name in names:
-        mode = _mode(path := folder / name)
+        path = os.path.join(folder, name)  # noqa: PTH118 - three times as fast as joining paths.
+        mode = _mode(path)
         if stat.S_ISREG(mode):
-            yield path
-        elif stat.S_ISDIR(mode) and path != folder:
+            yield Path(path)
+        elif stat.S_ISDIR(mode) and Path(path) != folder:
             # A repository inside this one: git lists only its folder.
-            yield from _files(path, spawner, cancel)
+            yield from _files(Path(path), spawner, cancel)
 
 
 def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[str]:
@@ -77,9 +78,9 @@ def _all_files(folder: Path) -> Iterator[Path]:
         yield from (path for path in paths if stat.S_ISREG(_mode(path)))
 
 
-def _mode(path: Path) -> int:
+def _mode(path: Path | str) -> int:
     try:
-        return path.lstat().st_mode
+        return os.lstat(path).st_mode
     except OSError:
         return 0  # Tracked but deleted, or removed just now.
 
