@@ -86,18 +86,21 @@ def test_an_edit_waits_for_the_command_that_the_user_is_typing(desk: Desk) -> No
     return _G.answer
     """
     lines = CODE.splitlines()
-    # An operator knows by number where it began; a preview is in the buffer while one types.
+    # An operator or block knows by number where it began; a preview is in the buffer meanwhile.
     for keys, end, after in (
         ("3Gd", "d", [*lines[:2], *lines[3:]]),
         ("3Gd/pri", "<CR>", [*lines[:2], *lines[5:]]),
         (":3s/a/A", "<CR>", [*lines[:2], lines[2].replace("a", "A"), *lines[3:]]),
         (":3s/a/A", "<Esc>", lines),
+        ("gg<C-v>jI# ", "<Esc>", [*(f"# {line}" for line in lines[:2]), *lines[2:]]),
     ):
         editor.type(keys)
         assert editor.lua(ask, buffer.number) is None, keys
         editor.type(end)
         answer = editor.wait("_G.answer")
         assert answer.get("failureReason") == ("stale" if after != lines else None), keys
+        if after != lines:
+            assert buffer[:] == after, keys
         editor.command("silent undo")
         assert buffer[:] == lines, keys
     editor.type(":w")

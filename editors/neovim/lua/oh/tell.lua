@@ -7,9 +7,22 @@ local GROUPS = { [vim.log.levels.WARN] = "WarningMsg", [vim.log.levels.ERROR] = 
 ---@param level? integer One of `vim.log.levels`.
 function M.message(text, level)
   text = "oh: " .. text
-  local room = (vim.o.cmdheight - 1) * vim.o.columns + vim.v.echospace
+  if vim.o.cmdheight == 0 and M.is_plain() then
+    -- The command that leads to it may still be in the line where it is shown.
+    vim.schedule(function()
+      M.fit(text, level)
+    end)
+  else
+    M.fit(text, level)
+  end
+end
+
+---@param text string
+---@param level? integer
+function M.fit(text, level)
+  local room = math.max(vim.o.cmdheight - 1, 0) * vim.o.columns + vim.v.echospace
   local is_long = text:find("\n") or vim.api.nvim_strwidth(text) > room
-  if not (is_long and M.is_plain()) or vim.o.cmdheight == 0 then
+  if not (is_long and M.is_plain()) then
     vim.notify(text, level or vim.log.levels.INFO)
     return
   end
