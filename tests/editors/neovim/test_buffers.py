@@ -192,3 +192,27 @@ def test_a_shortened_output_is_shown_whole(desk: Desk) -> None:
     editor.wait("vim.fn.tabpagenr('$') == 2")
     editor.wait("vim.fn.line('$') >= 20000")
     assert editor.nvim.current.buffer[:][:20000] == [str(n) for n in range(1, 20001)]
+
+
+def test_of_several_projects_the_one_that_has_a_document_is_asked_for_it(desk: Desk) -> None:
+    other = desk.project.parent / "other"
+    (other / ".git").mkdir(parents=True)
+    desk.script(say("Here I am."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh where are you?")
+    conversation = editor.wait_for_event("TurnFinished")["conversation"]
+    editor.command(f"tabedit {other}/other.py | lcd {other} | Oh toggle")
+    editor.wait_for_event("Started", nth=2)
+    editor.command(f"tabedit oh-log:/{conversation}")
+    editor.wait("vim.fn.search('Here I am.', 'nw') > 0")
+    # By the time that each has refused another document, it would have refused this one too.
+    editor.lua("""
+    _G.n_refused = 0
+    for _, daemon in ipairs(require("oh.daemon").all()) do
+      local function refused() _G.n_refused = _G.n_refused + 1 end
+      daemon:request("workspace/textDocumentContent", { uri = "oh-log:/none" }, refused, refused)
+    end
+    """)
+    editor.wait("_G.n_refused == 2")
+    assert "oh: " not in editor.messages()

@@ -228,7 +228,7 @@ function Daemon:launch()
   require("oh.editor").follow_buffers(self)
   require("oh.language").follow_diagnostics()
   require("oh.context").follow(self)
-  require("oh.documents").follow(self)
+  require("oh.documents").follow()
   return true
 end
 

@@ -1,29 +1,37 @@
 --- Documents that the daemon keeps, read by their URI: logs, outputs, sides of a diff.
+local daemons = require("oh.daemon")
+
 local M = {}
 
----@param daemon oh.Daemon
-function M.follow(daemon)
+--- May be called again.
+function M.follow()
   vim.api.nvim_create_autocmd("BufReadCmd", {
-    group = vim.api.nvim_create_augroup("oh.documents" .. daemon.root, { clear = true }),
+    group = vim.api.nvim_create_augroup("oh.documents", { clear = true }),
     pattern = { "*oh-log:/*", "*oh-diff:/*", "*oh-output:/*" },
     desc = "oh: a document of the daemon's",
     callback = function(args)
-      M.read(daemon, args.buf)
+      M.read(args.buf)
     end,
   })
 end
 
+--- The daemon that has this conversation open, else that of the current project.
+---@param conversation_id string
+---@return oh.Daemon
+local function daemon_of(conversation_id)
+  local all = daemons.all()
+  local has_it = vim.iter(all):find(function(daemon)
+    return daemon.conversations[conversation_id] ~= nil
+  end)
+  return has_it or daemons.known() or all[1]
+end
+
 --- Fill a buffer with the document whose URI is its name.
----@param daemon oh.Daemon
 ---@param buf integer
-function M.read(daemon, buf)
+function M.read(buf)
   -- Neovim takes the URI for a path and puts the working folder in front.
   local uri = vim.api.nvim_buf_get_name(buf):match("oh%-%a+:/.*$")
-  local conversation_id = uri:match("^oh%-output:/([^/]+)/")
-  if conversation_id and not daemon.conversations[conversation_id] then
-    -- Another project's daemon has it.
-    return
-  end
+  local daemon = daemon_of(uri:match("^[^/]+/([^/?]*)"))
   vim.bo[buf].buftype = "nofile"
   vim.bo[buf].swapfile = false
   daemon:request("workspace/textDocumentContent", { uri = uri }, function(result)
