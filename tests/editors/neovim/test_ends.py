@@ -1,10 +1,11 @@
 """Ends and failures: `:qa`, a daemon that cannot start, a first run without a key."""
 
 import sys
+import threading
 
 import psutil
 from desk import Desk
-from fake_llm import Step, call, say
+from fake_llm import Step, call, held, say
 from neovim_editor import DAEMON
 
 
@@ -81,6 +82,23 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     editor.type("<C-s>")
     editor.wait_for_chat("Still here.")
     assert editor.draft() == [""]
+
+
+def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None:
+    gate = threading.Event()
+    desk.script(held(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh tell me")
+    editor.wait_for_chat("Half of")
+    editor.daemon().kill()
+    editor.wait_for_event("Exit")
+    editor.command("Oh restart")
+    editor.wait_for_chat("(the daemon ended while it wrote this answer, which is lost)")
+    assert "Half of" not in editor.chat()
+    gate.set()
+    editor.command("Oh resume")
+    editor.wait_for_chat("All of it.")
 
 
 def test_a_message_that_no_daemon_takes_is_a_draft_again(desk: Desk) -> None:

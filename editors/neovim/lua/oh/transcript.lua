@@ -179,6 +179,11 @@ function M.mention_of(part)
 end
 
 function render.agentMessage(to, entry)
+  if entry.item.text == "" and entry.item.reason == "outcomeUnknown" then
+    -- Text is logged when it is complete.
+    to:line("(the daemon ended while it wrote this answer, which is lost)", "OhDim")
+    return
+  end
   local streamed = entry.streamed and entry.streamed.text
   local how = { plain = true, trimempty = true }
   for _, line in ipairs(streamed or vim.split(entry.item.text or "", "\n", how)) do
