@@ -52,7 +52,10 @@ _PAUSES: dict[PauseReason, str] = {
 
 
 class Progress:
-    """Prints records in order, each command as it starts: until it ends there is nothing to see."""
+    """Prints records in order, each command as it starts: until it ends there is nothing to see.
+
+    A call that was asked about and rejected is not shown again when its item ends.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -60,20 +63,37 @@ class Progress:
         """The commands that were asked for, by item."""
         self._shown: tuple[str, str] | None = None
         """Item and command, if that command is the last thing printed."""
+        self._asked: dict[str, str] = {}
+        """What was asked about calls that nobody has allowed, by item."""
 
     def print(self, record: Json) -> None:
         event = record["event"]
         item: Json = event.get("item") or {}
-        if event["type"] == "item.started" and item["kind"] == "command":
-            self._commands[item["id"]] = item["command"]
-        if event["type"] == "item.updated" and event.get("status") == "running":
-            self._start(record["itemId"])
-            return
-        is_shown = (item.get("id"), item.get("command")) == self._shown
-        lines = [*(_outcome(item) if is_shown else render_record(record))]
+        match event["type"]:
+            case "item.started" if item["kind"] == "command":
+                self._commands[item["id"]] = item["command"]
+            case "item.updated" if event.get("status") == "running":
+                self._start(record["itemId"])
+                return
+            case "approval.requested":
+                self._asked[record["itemId"]] = event["approval"]["title"]
+            case "approval.resolved" if event["decision"]["effect"] == "allow":
+                self._asked.pop(record["itemId"], None)
+            case _:
+                pass
+        lines = self._lines(record, item)
         for line in lines:
             _print_line(line, self._console)
         self._shown = None if lines else self._shown
+
+    def _lines(self, record: Json, item: Json) -> list[Text]:
+        if (item.get("id"), item.get("command")) == self._shown:
+            return [*_outcome(item)]
+        asked = self._asked.get(item.get("id", ""), "")
+        # The title of a request may be only the beginning of a command.
+        if item.get("status") == "rejected" and asked and item.get("command", "") in asked:
+            return []
+        return [*render_record(record)]
 
     def _start(self, item_id: str) -> None:
         command = self._commands.get(item_id)

@@ -87,6 +87,19 @@ class Models:
         """
         return self._find(name, ())
 
+    def check(self, name: str) -> None:
+        """Raise `ModelError` if the name cannot be the name of a model; no endpoint is asked.
+
+        It needs litellm, so the first use in a process takes seconds.
+        """
+        self.model_for(name)  # It finds routers that lead back to themselves.
+        router = self._settings().routers.get(name)
+        if router is not None:
+            for each in router.names:
+                self.check(each)
+        elif name != DEMO.name:
+            check_provider(self._llm_of(name))
+
     def _find(self, name: str, inside: tuple[str, ...]) -> Model:
         settings, path = self._settings(), (*inside, name)
         if name in inside:
@@ -196,6 +209,13 @@ def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
     from oh_daemon.model.client import LiteLLM  # noqa: PLC0415 - keeps `initialize` quick.
 
     return LiteLLM(settings, finds_key=finds_key)
+
+
+def check_provider(settings: LLMSettings) -> None:
+    """Raise `ModelError` unless litellm knows which provider has the model."""
+    from oh_daemon.model.client import provider_of  # noqa: PLC0415 - keeps `initialize` quick.
+
+    provider_of(settings)
 
 
 def _route(name: str, router: Router, models: Mapping[str, Model]) -> Model:

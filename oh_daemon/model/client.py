@@ -70,6 +70,10 @@ class LiteLLM:
     @property
     def traits(self) -> Traits:
         """Needs litellm's table, so the first use in a process takes as long as the import."""
+        return self._traits
+
+    @cached_property
+    def _traits(self) -> Traits:
         can, settings = self._capabilities, self._settings
         warning = (
             f"{self.name} is not known to call functions: it is told of the tools in its prompt "
@@ -154,7 +158,7 @@ class LiteLLM:
         """Yield the answer of the Responses API as chunks of chat completions."""
         litellm = load_litellm()
         known = litellm.utils.ProviderConfigManager.get_provider_responses_api_config
-        if known(provider=self._provider(), model=self.name) is None:
+        if known(provider=provider_of(self._settings), model=self.name) is None:
             # Otherwise litellm would request a chat completion, and without streaming.
             message = f"no Responses API is known for {self.name}"
             raise ModelError(message, hint="set `llm.api` to `chat`, or leave it out")
@@ -202,7 +206,7 @@ class LiteLLM:
 
     def _with_shared(self, fields: Json, request: ModelRequest) -> Json:
         """Add the fields that both APIs share, and drop those that are None."""
-        settings, provider = self._settings, self._provider()
+        settings, provider = self._settings, provider_of(self._settings)
         choice = request.tool_choice if fields["tools"] else "auto"
         given: Json = {
             **fields,
@@ -236,15 +240,6 @@ class LiteLLM:
             return key.get_secret_value()
         # When no key is passed, litellm looks for one in the environment.
         return None if self._finds_key or provider in _KNOW_THEIR_CALLERS else _NO_KEY
-
-    def _provider(self) -> str:
-        settings = self._settings
-        found = load_litellm().get_llm_provider(
-            settings.model,
-            custom_llm_provider=settings.custom_llm_provider,
-            api_base=settings.base_url,
-        )
-        return str(found[1])
 
     @cached_property
     def _capabilities(self) -> Capabilities:
@@ -284,6 +279,19 @@ class LiteLLM:
             retryable=True,
             hint="raise `llm.firstTokenTimeoutS` if the model needs longer",
         )
+
+
+def provider_of(settings: LLMSettings) -> str:
+    """Return litellm's name for whoever serves the model. Raises `ModelError` if nobody does."""
+    try:
+        found = load_litellm().get_llm_provider(
+            settings.model,
+            custom_llm_provider=settings.custom_llm_provider,
+            api_base=settings.base_url,
+        )
+    except _failure_types() as exc:
+        raise explain(_failure_of(exc), settings) from None
+    return str(found[1])
 
 
 def _openai_elsewhere() -> str | None:

@@ -103,12 +103,12 @@ def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
         case 429:
             return e.RateLimitError, said, None
         case 402:
-            return e.ModelError, said, "the account has no credit left"
+            return e.ModelUnavailableError, said, "the account has no credit left"
         case _ if _is_transient(status):
             return e.NetworkError, said, None
         case _ if status < HTTPStatus.BAD_REQUEST:
             moved = "redirects are not followed; set `llm.baseUrl` to the final address"
-            return e.ModelError, said, moved
+            return e.ModelUnavailableError, said, moved
         case _:
             return e.ModelError, said, "check the settings `model` and `llm`"
 
@@ -136,7 +136,7 @@ def _unreachable_at(where: str, detail: str) -> e.NetworkError:
 def not_a_stream(content_type: str, body: str, settings: LLMSettings) -> e.ModelError:
     """Return the error for a status 200 whose body is not an answer, for instance a login page."""
     where = settings.base_url or "the provider"
-    return e.ModelError(
+    return e.ModelUnavailableError(
         f"{where} answered with {content_type} instead of a stream: {_detail(body, settings)}",
         hint="check the setting `llm.baseUrl`: it usually ends in /v1",
     )

@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 import mcp_server
 import pytest
 from command_line import SCRIPT, Ran, end, environment, start
-from fake_llm import Step, call, error, hang, say, with_usage
+from fake_llm import Step, call, error, hang, held, reply, say, with_usage
 from world import World
 
 Json = dict[str, Any]
+LOGIN, HTML = b"<html><body>Log in</body></html>", {"content-type": "text/html"}
 
 
 def begin(world: World, *args: str, **streams: Any) -> subprocess.Popen[str]:
@@ -97,6 +99,26 @@ def test_progress_is_readable_and_the_warnings_come_first(world: World) -> None:
     assert id_of(world)[:12] in ran.err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("args", [(), ("--json",)], ids=["progress", "json"])
+def test_while_nothing_is_to_be_seen_a_terminal_says_so(
+    world: World, args: tuple[str, ...]
+) -> None:
+    gate = threading.Event()
+    world.script(held(say("Done."), gate, after=0))
+    ours, theirs = pty.openpty()
+    process = begin(world, "run", "Do it", *args, stdout=theirs)
+    os.close(theirs)
+    shown = b""
+    while not (args or shown.endswith(b"working; Ctrl-C stops it\x1b[0m")):
+        shown += _read(ours)
+    gate.set()
+    while piece := _read(ours):
+        shown += piece
+    assert end(process).code == 0
+    assert (b"working" in shown) == (not args)
+    assert b"Done." in shown
+
+
 def test_a_command_is_shown_while_it_runs(world: World) -> None:
     wait = "until [ -e gate ]; do read -t 0.05 <> <(:); done; echo over"
     world.script(call("terminal", command=wait), say("Done."))
@@ -135,10 +157,10 @@ def test_the_task_can_come_from_stdin(world: World) -> None:
         (("run", "x", "--settings", "broken.json"), "broken.json"),
         (("run", "x", "--result-schema", "broken.json"), "--result-schema: "),
         (("run", "x", "--result-schema", "wrong.json"), "resultSchema: it is not a JSON Schema"),
-        (("run", "x", "--resume", "abc"), "no conversation begins with 'abc'"),
+        (("run", "x", "--resume", "abc"), "there are no conversations in "),
         (("run",), 'oh-daemon run "task"'),
         (("run", "--autoresume"), 'oh-daemon run "task"'),
-        (("log", "abc"), "`oh-daemon list"),
+        (("log", "abc"), "there are no conversations in "),
         (("log",), "Missing argument 'ID'"),
         (("lst",), "No such command 'lst'. Did you mean 'list'; see"),
         (("usage", "--since", "yesterday"), "--since yesterday: a day is written as 2026-11-21"),
@@ -179,6 +201,9 @@ def test_something_to_ask_and_nobody_there_exits_3(world: World) -> None:
     assert not (world.project / "made").exists()
     assert "? Run touch made\n  medium risk" in ran.out
     assert "  rejected: the user cannot be asked" in ran.out
+    for shown in (ran.out, run(world, "log", id_of(world)).out):
+        assert shown.count("touch made") == 1
+        assert shown.count("rejected") == 1
 
 
 def test_a_question_and_nobody_there_is_the_answer_and_exits_3(world: World) -> None:
@@ -221,8 +246,11 @@ def test_the_limit_of_cost_exits_4(world: World) -> None:
         ([error(401, "bad key")], "key"),
         ([error(404, "no such model")], "no such model"),
         ([error(503, "come back later", {"retry-after": "0"})] * 4, "come back later"),
+        ([reply(200, LOGIN, HTML)], "answered with text/html instead of a stream: Log in"),
+        ([reply(402, LOGIN, HTML)], "Log in"),
+        ([reply(301, b"", {"location": "/elsewhere"})], "redirects are not followed"),
     ],
-    ids=["key", "model", "provider"],
+    ids=["key", "model", "provider", "page", "no credit", "moved"],
 )
 def test_a_model_that_does_not_answer_exits_5(world: World, steps: list[Step], said: str) -> None:
     steps = [
@@ -246,6 +274,15 @@ def test_no_model_at_all_exits_5_before_anything_is_done(world: World) -> None:
     assert (ran.code, ran.out) == (5, "")
     assert "ANTHROPIC_API_KEY" in ran.err.splitlines()[-1]
     assert logs(world) == []
+
+
+def test_a_name_without_a_provider_exits_5_before_anything_is_done(world: World) -> None:
+    for name in ("nosuch", "nosuch/model"):
+        ran = run(world, "run", "x", "--model", name)
+        assert (ran.code, ran.out) == (5, "")
+        assert f"the model name '{name}' does not say which provider has it" in ran.err
+        assert "costs money" not in ran.err
+        assert logs(world) == []
 
 
 @pytest.fixture
@@ -508,16 +545,20 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     assert "daemon.log" in ran.out, "where to look when something is wrong"
     assert world.llm.requests == []
     without = end(start([SCRIPT, "doctor"], world.project, environment(world.home)))
-    assert "! no model is set" in without.out
-    assert "ANTHROPIC_API_KEY" in without.out
+    assert without.code == 1
+    assert "✗ no model: run `export ANTHROPIC_API_KEY=" in without.out
+    assert f"set `model` in {world.home / 'settings.json'}" in without.out
+    world.variables["OH_DAEMON_MODEL"] = "nosuch"
+    wrong = run(world, "doctor")
+    assert (wrong.code, "✗ model nosuch: the model name 'nosuch'" in wrong.out) == (1, True)
 
 
 def test_doctor_tries_the_model_when_it_is_told_to(world: World) -> None:
     world.script(say("yes"), error(401, "wrong key"))
     assert "✓ model openai/fake: it answers\n" in run(world, "doctor", "--try-model").out
     refused = run(world, "doctor", "--try-model")
-    assert refused.code == 0
-    assert re.search("^! model openai/fake: .*wrong key.*api.?key", refused.out, re.M | re.I)
+    assert refused.code == 1
+    assert re.search("^✗ model openai/fake: .*wrong key.*api.?key", refused.out, re.M | re.I)
     assert len(world.llm.requests) == 2
 
 

@@ -16,7 +16,6 @@ from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import DaemonError
-from oh_daemon.contract.settings import Settings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import ModelRequest, Progress
@@ -26,11 +25,15 @@ from oh_daemon.workspace.spawner import Spawner
 
 _HELLO = {"role": "user", "content": "Answer with the word yes."}
 _PATIENCE_S = 20
+_NO_MODEL = (
+    "no model: run `export ANTHROPIC_API_KEY=...` with your key, or that of another provider, or "
+    "set `model` in {file}; `demo` is a script. An editor can also lend a key"
+)
 _STYLES = {"✓": "green", "!": "yellow", "✗": "red"}
 
 
 def run_doctor(folder: Path, *, tries_model: bool) -> int:
-    """Print each finding; return 1 when something that is needed does not work."""
+    """Print each finding; return 1 when something that is needed, such as a model, is not there."""
     console = Console(highlight=False)
     findings = list(_findings(folder, tries_model=tries_model))
     for mark, text in findings:
@@ -88,18 +91,22 @@ def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
         yield "!", f"settings: {problem}"
     # Give up early: nobody runs the doctor to wait for a passing problem to end.
     llm = {"firstTokenTimeoutS": _PATIENCE_S, **merged.settings.llm, "maxAttempts": 1}
-    yield _model(merged.settings.model_copy(update={"llm": llm}), is_tried=tries_model)
+    settings = merged.settings.model_copy(update={"llm": llm})
+    models = Models(lambda: settings, os.environ)
+    name = models.default_name()
+    if name is None:
+        yield "✗", _NO_MODEL.format(file=settings_file)
+    else:
+        yield _model(models, name, is_tried=tries_model)
 
 
-def _model(settings: Settings, *, is_tried: bool) -> tuple[str, str]:
+def _model(models: Models, name: str, *, is_tried: bool) -> tuple[str, str]:
     """Check the model; if `is_tried`, ask it for a word, which costs a little."""
-    models, said = Models(lambda: settings, os.environ), ""
     try:
-        name = models.require_default()
+        models.check(name)
         if not is_tried:
             return "✓", f"model: {name}; --try-model sends it a short request"
-        said = f"model {name}: "
         models.model_for(name).complete(ModelRequest([_HELLO]), Progress(CancelToken()))
     except DaemonError as exc:
-        return "!", said + exc.with_hint
-    return "✓", f"{said}it answers"
+        return "✗", f"model {name}: {exc.with_hint}"
+    return "✓", f"model {name}: it answers"

@@ -25,7 +25,7 @@ from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.app.event_lines import Progress, print_lines
 from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.live import Live
-from oh_daemon.app.models import DEMO
+from oh_daemon.app.models import DEMO, Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe
 from oh_daemon.app.sources import SettingsSources
@@ -41,6 +41,7 @@ from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.fronts.cli.status_line import shown
 from oh_daemon.model.litellm_import import warm_up
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
@@ -87,8 +88,12 @@ class Watcher(Listener):
 def run_headless(request: Request) -> int:
     """Work until the turn ends; return the exit code."""
     watcher = Watcher()
-    conversations, recipe = _compose(request, os.environ, watcher)
-    live = _open(request, conversations, recipe)
+    conversations, recipe, models = _compose(request, os.environ, watcher)
+    # Programs get the log's lines and nothing else, also on a terminal.
+    console = Console(highlight=False, force_terminal=False if request.as_json else None)
+    with shown("starting", console):
+        live = _open(request, conversations, recipe, models)
+    _announce(request, live)
     if live.conversation.state.options_now["model"] != DEMO.name:
         warm_up()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -97,7 +102,7 @@ def run_headless(request: Request) -> int:
             signal.signal(number, lambda _number, _frame: _interrupt(live))
     try:
         _send(request, live)
-        return _watch(live, watcher.heard, request)
+        return _watch(live, watcher.heard, request, console)
     finally:
         conversations.close_all(1.0)
         _say(f"this was conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`")
@@ -111,7 +116,7 @@ def _interrupt(live: Live) -> None:
 
 def _compose(
     request: Request, environment: Mapping[str, str], watcher: Watcher
-) -> tuple[Conversations, Recipe]:
+) -> tuple[Conversations, Recipe, Models]:
     """Compose the same parts as the editor's daemon, for one folder that the caller trusts."""
     places = Places.of_user(environment)
     sources = SettingsSources(
@@ -122,7 +127,7 @@ def _compose(
         return _can_ask(request)
 
     lent = _secrets_of(request, environment)
-    shared, _ = share_for_user(sources, places, {request.workspace: True})
+    shared, models = share_for_user(sources, places, {request.workspace: True})
     # Nobody is watching: better to start late than without a tool that the task may need.
     shared.mcp.wait_s = threading.TIMEOUT_MAX
     for value in lent.values():
@@ -146,7 +151,7 @@ def _compose(
         tool_choice=request.tool_choice,
         result_schema=_read_schema(request.result_schema),
     )
-    return Conversations(shared), recipe
+    return Conversations(shared), recipe, models
 
 
 def _secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:
@@ -172,8 +177,8 @@ def _read_schema(file: Path | None) -> Json | None:
     return cast("Json", schema)
 
 
-def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Live:
-    """Start or open the conversation to work in; say where it works and that it costs money."""
+def _open(request: Request, conversations: Conversations, recipe: Recipe, models: Models) -> Live:
+    """Start or open the conversation to work in; its model's name is checked before that."""
     folders, resumed = [request.workspace], request.resume
     ids = [summary["id"] for summary in conversations.listed(folders)]
     if resumed is None and request.autoresume:
@@ -183,15 +188,20 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe) -> Liv
         recipe = replace(recipe, options=_changed_options(request))
     elif not request.task.strip():
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
+    if resumed is None or "model" in request.options:
+        settings = conversations.shared.settings(request.workspace).settings
+        models.check(settings.model or models.require_default())
     if resumed is None:
-        live = conversations.start(m.StartParams(), folders, recipe=recipe)
-    else:
-        live = conversations.open(resumed, folders, recipe=recipe)
+        return conversations.start(m.StartParams(), folders, recipe=recipe)
+    return conversations.open(resumed, folders, recipe=recipe)
+
+
+def _announce(request: Request, live: Live) -> None:
+    """Say where it works and that it costs money."""
     name = live.conversation.state.options["model"]
     _say(f"works in {request.workspace}, on this machine and with your permissions")
-    if name != "demo":
+    if name != DEMO.name:
         _say(f"model {name}; this run costs money, and the sum is shown at the end")
-    return live
 
 
 def _changed_options(request: Request) -> dict[str, str]:
@@ -212,13 +222,12 @@ def _send(request: Request, live: Live) -> None:
         live.conversation.resume()
 
 
-def _watch(live: Live, heard: SimpleQueue[Heard], request: Request) -> int:
+def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, console: Console) -> int:
     """Show what happens until the turn ends or pauses; return the exit code."""
-    console = Console(highlight=False)
     progress = Progress(console)
     last_refused = False
     while True:
-        entry = heard.get()
+        entry = _next(heard, console)
         if isinstance(entry, StorageError):
             _say(entry.message)
             return TURN_FAILED
@@ -236,6 +245,14 @@ def _watch(live: Live, heard: SimpleQueue[Heard], request: Request) -> int:
             return _exit_code(event["turn"], refused=last_refused)
         if event["type"] == "turn.paused":
             return NO_MODEL
+
+
+def _next(heard: SimpleQueue[Heard], console: Console) -> Heard:
+    """Return what is heard next; a person at a terminal sees that something is still going on."""
+    if not heard.empty():
+        return heard.get()
+    with shown("working; Ctrl-C stops it", console):
+        return heard.get()
 
 
 def _print_line(journal: Journal, line: bytes) -> None:

@@ -171,6 +171,10 @@ def find_id(ids: list[str], start: str, folder: Path) -> str:
         return start
     if len(found) == 1:
         return found.pop()
+    if not ids:
+        raise InvalidParamsError(
+            f"there are no conversations in {folder}; `-w` names the folder to look in"
+        )
     said = "several conversations begin" if found else "no conversation begins"
     raise InvalidParamsError(
         f"{said} with {start!r} in {folder}; `oh-daemon list -w {folder}` shows them"
