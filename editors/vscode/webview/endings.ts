@@ -1,7 +1,14 @@
 /** Why a turn ended, in plain words, unless its last answer says so itself. */
 
-import type { NoticeItem, StopReason, Turn, UserMessageItem } from "../src/protocol";
-import type { Shown } from "./store";
+import type { StopReason, Turn, UserMessageItem } from "../src/protocol";
+import type { Shown } from "./turns";
+
+export interface Ending {
+  kind: "ending";
+  id: string;
+  title: string;
+  description?: string;
+}
 
 const OTHERWISE = { title: "Say what to do differently,", description: "or resume to let it try again." };
 const REASONS: Partial<Record<StopReason, { title: string; description?: string }>> = {
@@ -23,22 +30,12 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
   stuck: OTHERWISE,
 };
 
-/** The prefix of its id, which tells it from an item of the log. */
-export const ENDING = "notice-end-";
-
-/** Returns the notice that says why the turn ended, if it is needed; `before` are the items above it. */
-export function ending(turn: Turn | undefined, before: ReadonlyMap<string, Shown>): NoticeItem | undefined {
+/** Returns why the turn ended, if it must be said; `before` are the items above it. */
+export function ending(turn: Turn | undefined, before: ReadonlyMap<string, Shown>): Ending | undefined {
   const words = turn?.stopReason && REASONS[turn.stopReason];
   if (!turn || !words || isOfRefusal(turn, before)) return undefined;
   const description = turn.stopReason === "hook" ? turn.finalText : words.description;
-  return {
-    title: words.title,
-    ...(description && { description }),
-    id: ENDING + turn.id,
-    kind: "notice",
-    status: "completed",
-    severity: "info",
-  };
+  return { kind: "ending", id: `end-${turn.id}`, title: words.title, ...(description && { description }) };
 }
 
 /** Whether a hook refused the message that began the turn; a notice of the log already says why. */

@@ -5,7 +5,8 @@ import { formatCount } from "../src/words";
 import { counts, fileName, fileParent, hunkRows } from "./diff";
 import { h, icon } from "./dom";
 import { call, report, run } from "./host";
-import { type ChangesItem, isWaiting, type Store } from "./store";
+import { isWaiting, type Store } from "./store";
+import type { ChangesItem } from "./turns";
 
 type Decision = "accept" | "revert";
 type Named = Hunk & { uri: string };
@@ -159,12 +160,12 @@ export class Review {
 
   /** All pending changes of a file are reviewed in the turn that changed it last. */
   private isPendingHere(item: ChangesItem, store: Store, uri: string): boolean {
-    return store.canReview && store.lastTurnOf(uri) === item.turnId && isWaiting(store.reviews.get(uri)?.state);
+    return store.canReview && store.turns.lastOf(uri) === item.turnId && isWaiting(store.reviews.get(uri)?.state);
   }
 
   private word(item: ChangesItem, store: Store, uri: string): string {
     const state = store.reviews.get(uri)?.state;
-    if (store.lastTurnOf(uri) !== item.turnId) return "changed again below";
+    if (store.turns.lastOf(uri) !== item.turnId) return "changed again below";
     return state === undefined || isWaiting(state) ? "" : state;
   }
 }

@@ -6,7 +6,6 @@ import type {
   DeltaParams,
   ErrorInfo,
   EventParams,
-  FileChange,
   InputRequest,
   Item,
   ItemUpdated,
@@ -18,20 +17,11 @@ import type {
   QueuedMessage,
   ReviewedFile,
   SubagentItem,
-  Turn,
   Usage,
 } from "../src/protocol";
 
-import { ENDING, ending } from "./endings";
+import { isEnd, type Shown, Turns } from "./turns";
 
-/** The files that a turn changed, shown when the turn rests. */
-export interface ChangesItem {
-  kind: "changes";
-  id: string;
-  turnId: string;
-  files: readonly FileChange[];
-}
-export type Shown = Item | ChangesItem;
 export interface Retry {
   attempt: number;
   maxAttempts: number;
@@ -43,7 +33,7 @@ export interface Retry {
 export class Store {
   info: ConversationInfo;
   options: readonly Option[];
-  readonly items = new Map<string, Shown>();
+  items = new Map<string, Shown>();
   readonly pending = new Map<string, Approval | InputRequest>();
   readonly queue = new Map<string, QueuedMessage>();
   lastSeq: number;
@@ -55,9 +45,7 @@ export class Store {
   readonly reviews = new Map<string, ReviewedFile>();
   /** Changes were reviewed, or a turn has changed files: `changes/list` must be read again. */
   needsReviews = false;
-  private readonly turnEnds = new Map<string, number>();
-  private readonly turnFiles = new Map<string, readonly FileChange[]>();
-  private readonly ended = new Map<string, Turn>();
+  readonly turns = new Turns();
   /** The id of the item with the model's current thinking. */
   private thinking: string | undefined;
   /** Items that changed since `takeChanged`. */
@@ -82,17 +70,12 @@ export class Store {
 
   /** The id of the first item that the log knows. */
   get firstItem(): string | undefined {
-    return [...this.items.values()].find((item) => item.kind !== "changes" && !item.id.startsWith("notice-"))?.id;
+    return [...this.items.values()].find((item) => !isEnd(item) && !item.id.startsWith("notice-"))?.id;
   }
 
   /** False while a turn runs: it may edit what would be reverted. */
   get canReview(): boolean {
     return !this.isBusy && !this.isReadOnly;
-  }
-
-  /** The turn that changed the file last. */
-  lastTurnOf(uri: string): string | undefined {
-    return [...this.turnFiles].reverse().find(([, files]) => files.some((file) => file.uri === uri))?.[0];
   }
 
   setReviews(files: readonly ReviewedFile[]): void {
@@ -112,18 +95,6 @@ export class Store {
 
   touchAll(): void {
     this.changed = new Set(this.items.keys());
-  }
-
-  /** Reads what earlier turns changed, and when each came to rest. */
-  readTurns(records: readonly LogRecord[]): void {
-    for (const { turnId, ts, event } of withoutTakenBack(records)) {
-      if (turnId === undefined) continue;
-      if (event.type === "changes.updated") this.turnFiles.set(turnId, event.files);
-      else if (event.type === "turn.resumed") this.turnEnds.delete(turnId);
-      else this.turnEnds.set(turnId, Date.parse(ts));
-      if (event.type === "turn.completed") this.ended.set(turnId, event.turn);
-    }
-    this.placeEnds();
   }
 
   /** The agent has asked a question, so the next message answers it. */
@@ -151,51 +122,27 @@ export class Store {
     for (const id of this.items.keys()) if (!later.has(id)) this.changed.add(id);
   }
 
-  /** Puts each turn's end behind its last item. A message taken in at the moment of the end begins the next turn. */
+  /** Reads what earlier turns changed, and when each came to rest. */
+  readTurns(records: readonly LogRecord[]): void {
+    this.turns.read(records);
+    this.placeEnds();
+  }
+
   private placeEnds(): void {
-    const items = [...this.items.values()].filter(
-      (item): item is Item => item.kind !== "changes" && !item.id.startsWith(ENDING),
-    );
-    const ends = [...this.turnEnds];
-    this.items.clear();
-    let [time, next] = [0, 0];
-    for (const item of items) {
-      // A notice has no time of its own; it gets the time of the item before it.
-      time = Date.parse(item.endedAt ?? item.startedAt ?? "") || time;
-      const since = item.kind === "userMessage" ? time + 1 : time;
-      for (let end = ends[next]; end && end[1] < since; end = ends[++next]) this.placeEnd(end[0]);
-      this.items.set(item.id, item);
-    }
-    for (const [turnId] of ends.slice(next)) this.placeEnd(turnId);
-    this.needsReviews = this.turnFiles.size > 0;
-  }
-
-  /** Places the end of a turn, unless none of its items is shown yet. */
-  private placeEnd(turnId: string): void {
-    if (this.items.size === 0) return;
-    for (const item of this.endItems(turnId)) this.items.set(item.id, item);
-  }
-
-  /** The items at the end of a turn: why it ended, if that must be said, and what it changed. */
-  private endItems(turnId: string): Shown[] {
-    const [why, files] = [ending(this.ended.get(turnId), this.items), this.turnFiles.get(turnId)];
-    return [
-      ...(why ? [why] : []),
-      ...(files ? [{ kind: "changes" as const, id: `changes-${turnId}`, turnId, files }] : []),
-    ];
+    this.items = this.turns.withEnds([...this.items.values()].filter((item) => !isEnd(item)));
+    this.needsReviews = this.turns.haveChanged;
   }
 
   /** Shows the end of a turn while it rests, and removes it when the turn goes on. */
   private showEnd(turnId: string | undefined, restsSince: string | undefined): void {
     if (turnId === undefined) return;
-    this.turnEnds.delete(turnId);
-    if (restsSince !== undefined) this.turnEnds.set(turnId, Date.parse(restsSince));
-    for (const item of this.endItems(turnId)) {
+    this.turns.rest(turnId, restsSince);
+    for (const item of this.turns.endOf(turnId, this.items)) {
       this.items.delete(item.id);
       if (restsSince !== undefined) this.items.set(item.id, item);
       this.changed.add(item.id);
+      this.needsReviews ||= item.kind === "changes";
     }
-    this.needsReviews ||= this.turnFiles.has(turnId);
   }
 
   onChanged(info: ConversationInfo): void {
@@ -299,7 +246,7 @@ export class Store {
         return;
       case "turn.completed":
         this.retry = undefined;
-        this.ended.set(event.turn.id, event.turn);
+        this.turns.complete(event.turn);
         this.showEnd(turnId, ts);
         return;
       case "message.refused":
@@ -307,7 +254,7 @@ export class Store {
         this.update(itemId, { type: "item.updated", status: "rejected" });
         return;
       case "changes.updated":
-        if (turnId !== undefined) this.turnFiles.set(turnId, event.files);
+        if (turnId !== undefined) this.turns.change(turnId, event.files);
         return;
       case "changes.reviewed":
         this.needsReviews = true;
@@ -363,7 +310,7 @@ export class Store {
   /** Updates an item: always its status, other fields when the user edited the action. */
   private update(itemId: string | undefined, { type: _, ...change }: ItemUpdated, startedAt?: string): void {
     const item = itemId === undefined ? undefined : this.items.get(itemId);
-    if (!item || item.kind === "changes") return;
+    if (!item || isEnd(item)) return;
     this.items.set(item.id, { ...item, ...change, ...(startedAt !== undefined && { startedAt }) });
     this.changed.add(item.id);
   }
@@ -386,17 +333,6 @@ export class Store {
 /** A conflict awaits review too: it can no longer be reverted as a whole, but accepted, or decided by hunk. */
 export function isWaiting(state: ReviewedFile["state"] | undefined): boolean {
   return state === "pending" || state === "conflict";
-}
-
-/** Returns the records without those that a rollback took back. */
-function withoutTakenBack(records: readonly LogRecord[]): readonly LogRecord[] {
-  let kept: LogRecord[] = [];
-  for (const record of records) {
-    const { event } = record;
-    if (event.type === "conversation.rolledBack") kept = kept.filter(({ seq }) => seq <= event.toSeq);
-    else kept.push(record);
-  }
-  return kept;
 }
 
 function context(used = 0, size?: number): ConversationInfo["context"] {

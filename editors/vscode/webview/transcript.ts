@@ -1,12 +1,13 @@
 /** The scrolling part: one element per item, redrawn when it changed. The end or the reader's place stays in view. */
 
 import type { Branches } from "./branch";
-import { card, tick, updateText } from "./cards";
+import { card, noticeCard, tick, updateText } from "./cards";
 import type { Place } from "../src/messages";
 import { dots, h, icon } from "./dom";
 import type { Review } from "./review";
-import type { Shown, Store } from "./store";
+import type { Store } from "./store";
 import { subagentCard } from "./subagent";
+import type { Shown } from "./turns";
 
 const NEAR_END_PX = 60;
 const TICK_MS = 1000;
@@ -188,6 +189,7 @@ export class Transcript {
 
   private made(item: Shown, store: Store): HTMLElement | undefined {
     if (item.kind === "changes") return this.review.card(item, store);
+    if (item.kind === "ending") return noticeCard({ severity: "info", ...item });
     if (item.kind === "subagent") return subagentCard(item, store.doingOf(item.conversationId), this.actions.open);
     const made = card(item, store.info.id);
     if (item.kind === "userMessage" && !store.isReadOnly) made?.append(this.branches.buttons(item, store.info.id));
@@ -197,7 +199,7 @@ export class Transcript {
   /** Draws an item; a new one is appended to `place`. */
   private drawItem(id: string, item: Shown | undefined, store: Store, place: ParentNode): void {
     const old = this.elements.get(id);
-    if (old && item && item.kind !== "changes" && item.kind !== "subagent" && updateText(old, item)) return;
+    if (old && item && "text" in item && updateText(old, item)) return;
     const made = item && this.made(item, store);
     if (!made) {
       if (old) remove(old);
