@@ -11,7 +11,8 @@ that JSON-RPC and LSP reserve. `protocol.md` lists them, with the first line of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import ClassVar
 
 PARSE_ERROR = -32700
@@ -80,6 +81,18 @@ class InvalidParamsError(UserError, code=INVALID_PARAMS):
         """Return the error for the field at `path`; `what` says what is wrong with it."""
         error = {"path": path, "code": code, "message": what}
         return InvalidParamsError(f"{path}: {what}", (error,))
+
+    @staticmethod
+    @contextmanager
+    def naming(**names: str) -> Generator[None]:
+        """Name fields as the caller knows them, by their names in the protocol."""
+        try:
+            yield
+        except InvalidParamsError as exc:
+            for error in exc.errors:
+                if (name := names.get(error["path"])) is not None:
+                    raise InvalidParamsError.at(name, error["message"], error["code"]) from None
+            raise
 
 
 class ParseError(UserError, code=PARSE_ERROR, kind="parseError"):

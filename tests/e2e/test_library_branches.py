@@ -45,7 +45,7 @@ def test_a_program_goes_back_with_its_files_and_goes_on(
         assert not (tmp_path / "made").exists()
         conversation.run("third")
         assert said(fake) == ["first", "Hello.", "third"]
-        with pytest.raises(InvalidParamsError, match="toItemId"):
+        with pytest.raises(InvalidParamsError, match=r"^to_item: "):
             conversation.rollback(str(second))
 
 
@@ -78,7 +78,7 @@ def test_files_go_back_to_before_one_action_and_what_was_said_stays(
         assert ((tmp_path / "one").exists(), (tmp_path / "two").exists()) == (True, False)
         conversation.run("Is it gone?")
         assert "took back your changes" in str(fake.requests[-1].body["messages"])
-        with pytest.raises(InvalidParamsError, match="checkpointId"):
+        with pytest.raises(InvalidParamsError, match=r"^checkpoint_id: "):
             conversation.restore("none")
 
 
@@ -86,6 +86,18 @@ def test_a_conversation_is_exported_also_one_in_memory(agent: Agent, fake: FakeL
     fake.add(say("Hello to you."))
     with Conversation(agent) as conversation:
         conversation.run("Hello.")
+        before = {form: conversation.export(form) for form in ("markdown", "html")}
         assert conversation.export().startswith("# Hello.\n")
         assert "Hello to you." in conversation.export("html")
         assert len(conversation.export("jsonl").splitlines()) == len(conversation.history)
+    assert {form: conversation.export(form) for form in ("markdown", "html")} == before
+
+
+def test_errors_name_what_a_program_writes(agent: Agent, tmp_path: Path) -> None:
+    with pytest.raises(InvalidParamsError, match=r"^workspace: .* is not a folder"):
+        Conversation(agent, tmp_path / "nowhere")
+    with pytest.raises(InvalidParamsError, match=r"^result_schema: it is not a JSON Schema"):
+        Conversation(agent.model_copy(update={"result_schema": {"type": "nonsense"}}), tmp_path)
+    unknown = pytest.raises(InvalidParamsError, match=r"^at_item: names no item")
+    with Conversation(agent, tmp_path) as conversation, unknown:
+        conversation.fork("none")

@@ -60,7 +60,8 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
     """Begin a conversation with the first part of another, and print its id."""
     place, commit = _find(folder, start_of_id), CommitThread()
     params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
-    begun = fork_records(read_log(place), params, SystemClock().now())
+    with InvalidParamsError.naming(atItemId="--at"):
+        begun = fork_records(read_log(place), params, SystemClock().now())
     forked_id = write_fork(place, begun, commit, Places.of_user(os.environ).own_logs)
     commit.close()
     sys.stdout.write(f"{forked_id}\n")

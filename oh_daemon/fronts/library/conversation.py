@@ -15,12 +15,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+import orjson
 from pydantic import ValidationError
 
 from oh_daemon.app import rollback
-from oh_daemon.app.branches import export, fork
+from oh_daemon.app.branches import fork
 from oh_daemon.app.conversations import Conversations
-from oh_daemon.app.export import Format
+from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.trust import TrustBook
@@ -143,9 +144,10 @@ class Conversation:
     def _begin(
         self, known_id: str | None, params: m.StartParams, folders: list[Path], recipe: Recipe
     ) -> Live:
-        if known_id is None:
+        if known_id is not None:
+            return self._conversations.open(known_id, folders, recipe=recipe, at_work=False)
+        with InvalidParamsError.naming(folders="workspace", resultSchema="result_schema"):
             return self._conversations.start(params, folders, recipe=recipe, at_work=False)
-        return self._conversations.open(known_id, folders, recipe=recipe, at_work=False)
 
     def register_callback(self, callback: EventCallback) -> Callable[[], None]:
         """Call `callback` with each later event, on one thread; return a function to remove it.
@@ -282,9 +284,11 @@ class Conversation:
     @property
     def history(self) -> tuple[Record, ...]:
         """All events so far, read from the log. Raises `StorageError`."""
+        return tuple(map(Record.model_validate_json, self._lines()))
+
+    def _lines(self) -> list[bytes]:
         conversation = self._live.conversation
-        lines = conversation.log.read_range(1, conversation.state.seq)
-        return tuple(Record.model_validate_json(line) for line in lines)
+        return conversation.log.read_range(1, conversation.state.seq)
 
     def fork(self, at_item: str | None = None, title: str | None = None) -> str:
         """Copy this conversation, or its part up to an item, and return the copy's id.
@@ -293,7 +297,8 @@ class Conversation:
         """
         self._live.conversation.require_open()
         params = b.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
-        forked = fork(self._conversations, params, self._folders, at_work=False)
+        with InvalidParamsError.naming(atItemId="at_item"):
+            forked = fork(self._conversations, params, self._folders, at_work=False)
         self._conversations.close(forked.id)
         return forked.id
 
@@ -308,7 +313,8 @@ class Conversation:
         params = b.RollbackParams(
             conversation_id=self.id, to_item_id=to_item, files=files, dry_run=dry_run
         )
-        return rollback.rollback(self._live, params)
+        with InvalidParamsError.naming(toItemId="to_item"):
+            return rollback.rollback(self._live, params)
 
     @property
     def checkpoints(self) -> tuple[b.Checkpoint, ...]:
@@ -323,13 +329,20 @@ class Conversation:
         params = b.CheckpointRestoreParams(
             conversation_id=self.id, checkpoint_id=checkpoint_id, dry_run=dry_run
         )
-        return rollback.restore_checkpoint(self._live, params)
+        with InvalidParamsError.naming(checkpointId="checkpoint_id"):
+            return rollback.restore_checkpoint(self._live, params)
 
     def export(self, form: Format = "markdown") -> str:
         """Return the whole conversation as its log (`jsonl`), Markdown, or one HTML page."""
         if form not in get_args(Format):
             raise InvalidParamsError(f"form: {form!r} is none of {', '.join(get_args(Format))}")
-        return export(self._conversations, self.id, self._folders, form)
+        return render_export(
+            self.id,
+            map(orjson.loads, self._lines()),
+            form,
+            masker=self._shared.masker,
+            read_blob=self._live.conversation.log.read_blob,
+        )
 
     def close(self) -> None:
         """Interrupt a running turn; end the thread, the shells and the log; deliver all events."""
