@@ -28,8 +28,9 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _ICONS = {"command": "$", "fileChange": "±", "plan": "☰"}
 _BAD = {"failed", "rejected", "cancelled"}
 _DIFF = {"+": "add", "-": "del", "@": "at"}
-# HTML in Markdown stays text. An image would tell its server who reads the page.
-_MARKDOWN = MarkdownIt("js-default", {"html": False}).disable("image")
+# HTML in Markdown stays text. An image would tell its server who reads the page. Each level of
+# brackets that may stand in brackets is one more pass over the text.
+_MARKDOWN = MarkdownIt("js-default", {"html": False, "maxNesting": 20}).disable("image")
 
 
 def _is_web(url: str) -> bool:

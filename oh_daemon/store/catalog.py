@@ -22,7 +22,7 @@ from oh_daemon.contract.messages import ConversationInfo
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, apply
 from oh_daemon.store.event_log import lock_owner
-from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, scan_log
+from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, parse_line, scan_log
 from oh_daemon.store.private_files import (
     disk_error,
     private_folder,
@@ -37,6 +37,11 @@ logger = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _META_NAME = "meta.json"
 _MAX_META_BYTES = 1 << 20
+_MAX_LINE_BYTES = 1 << 20
+"""Longer than any record of a model call."""
+_MAX_SCAN_BYTES = 8 << 20
+"""Of a log that another process is writing; until that rests, a list would scan it each time."""
+_END_BYTES = 256 << 10
 _MALFORMED = (LookupError, TypeError, AttributeError)
 
 
@@ -137,8 +142,9 @@ class Catalog:
     def usage_records(self) -> Iterator[Json]:
         """Yield the records of model calls, each once, of all readable conversations."""
         for place in self._folders():
-            with suppress(OSError, DaemonError), read_private(place / LOG_NAME) as lines:
-                for line in lines:
+            with suppress(OSError, DaemonError), read_private(place / LOG_NAME) as log:
+                # A line may be damage of any length; what is in its pieces is no record.
+                for line in iter(lambda: log.readline(_MAX_LINE_BYTES), b""):
                     # Most lines hold other events, and parsing them would take most of the time.
                     if b'"usage.updated"' in line:
                         with suppress(orjson.JSONDecodeError, *_MALFORMED):
@@ -165,8 +171,12 @@ class Catalog:
             last_seq = last_seq_of(folder)
             with suppress(OSError, DaemonError, ValueError, *_MALFORMED):
                 meta = orjson.loads(read_end(folder / _META_NAME, _MAX_META_BYTES))
-                if meta["lastSeq"] == last_seq and meta.keys() == _FIELDS:
-                    return _checked({**meta, "id": folder.name})
+                if meta.keys() == _FIELDS:
+                    meta["id"] = folder.name
+                    if meta["lastSeq"] == last_seq:
+                        return _checked(meta)
+                    if _is_long(folder / LOG_NAME) and lock_owner(folder):
+                        return _checked(_brought_on(meta, folder / LOG_NAME))
             state = State(folder.name)
             scan_log(folder, partial(apply, state))
             if state.seq == 0:
@@ -178,6 +188,22 @@ class Catalog:
             return None
         self.write_meta(folder.name, summary)
         return summary
+
+
+def _is_long(log: Path) -> bool:
+    return log.stat().st_size > _MAX_SCAN_BYTES
+
+
+def _brought_on(meta: Json, log: Path) -> Json:
+    """Return the summary with what the end of the log says: the status, and when it changed."""
+    for line in read_end(log, _END_BYTES).split(b"\n"):
+        record = parse_line(line)
+        if record is not None and "seq" in record:
+            meta |= {"lastSeq": record["seq"], "updatedAt": record["ts"]}
+            if record["event"]["type"] == "status.changed":
+                reason = record["event"].get("reason")
+                meta |= {"status": record["event"]["to"], "statusReason": reason}
+    return meta
 
 
 def _checked(summary: Json) -> Json:

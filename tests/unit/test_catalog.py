@@ -197,3 +197,26 @@ def test_a_summary_that_cannot_be_kept_is_no_error(
 ) -> None:
     catalog.write_meta("gone", {"title": "x"})
     assert "no meta.json for conversation gone" in caplog.text
+
+
+def test_a_long_log_that_is_being_written_is_summed_up_by_its_end(
+    catalog: Catalog, commit: CommitThread
+) -> None:
+    folder = add(catalog, commit, "a1")
+    [before] = catalog.summaries()
+    log = open_log(folder, commit).log
+    told: list[Json] = [
+        {"type": "conversation.updated", "title": "x" * (1 << 20)},
+        *[{"type": "conversation.updated", "title": "y" * (1 << 20)}] * 8,
+        {"type": "status.changed", "from": "finished", "to": "paused", "reason": "user"},
+        {"type": "conversation.updated"},
+    ]
+    ts = "2026-01-01T01:00:00.000Z"
+    for seq, event in enumerate(told, 3):
+        log.append(orjson.dumps({"v": 1, "seq": seq, "ts": ts, "event": event}) + b"\n")
+    now = {"status": "paused", "statusReason": "user", "updatedAt": ts, "lastSeq": len(told) + 2}
+    assert catalog.summaries() == [{**before, **now}]
+    log.close()
+    [read] = catalog.summaries()
+    assert read["title"][0] == "y"
+    assert read["lastSeq"] == now["lastSeq"]
