@@ -14,6 +14,7 @@ from pathlib import Path
 from oh_daemon.app.shared import Shared
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.actions import observed, run_tool
+from oh_daemon.core.approval import decide
 from oh_daemon.core.calls import parse_call, plan
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import new_id
@@ -72,28 +73,25 @@ class ServedTools:
             intent = plan(tool, args)
         except ToolError as exc:
             return observed(exc)
-        refusal = self._refusal(tool.spec.name, intent)
+        refusal = self._refusal(tool.spec, intent)
         if refusal is not None:
             return ToolResult.of(refusal, is_error=True)
         context = ToolContext(self._id, new_id(), cancel, on_output=_pass_over)
         return run_tool(tool, args, context)
 
-    def _refusal(self, name: str, intent: Intent) -> str | None:
+    def _refusal(self, spec: ToolSpec, intent: Intent) -> str | None:
         settings = self._shared.settings(self._folders[0]).settings
-        ruling = ruling_of(settings.rules, (name,), ())
-        if intent.outside_floor:
-            return (
-                "This place is protected: only the user may let an agent touch it, in the editor."
-            )
-        if ruling is not None and ruling.effect != "allow":
-            return f"A rule in the user's settings is against it: {ruling.rule}."
-        if not intent.footprint.writes:
-            return None
-        if settings.mode == "plan":
-            return "The user's setting `mode` is `plan`, so nothing may be changed."
-        if any(self._shared.trust.of(folder) != "full" for folder in self._folders):
+        options = {"mode": settings.mode, "approval": "askNever"}
+        ruling = ruling_of(settings.rules, (spec.name,), ())
+        verdict = decide(spec, intent, options, self_rating=None, ruling=ruling)
+        if verdict.effect != "allow":
+            return f"This is refused: {verdict.rule}; only the user may do it, in the editor."
+        if intent.footprint.writes and not self._is_trusted():
             return "The user does not trust this folder, so nothing in it may be changed."
         return None
+
+    def _is_trusted(self) -> bool:
+        return all(self._shared.trust.of(folder) == "full" for folder in self._folders)
 
 
 def _pass_over(_text: str) -> None:

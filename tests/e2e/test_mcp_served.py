@@ -81,7 +81,7 @@ def test_a_repository_that_is_only_read_stays_as_it_is(world: World) -> None:
 
     async def use(_client: Client, call: Call) -> None:
         answer = await call("edit", command="create", path="new.txt", text="x")
-        assert "`plan`" in answer
+        assert "mode plan" in answer
 
     served(world, use)
     assert not (world.project / "new.txt").exists()
