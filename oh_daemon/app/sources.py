@@ -34,7 +34,6 @@ _LLM_VARIABLES = {
     "OH_DAEMON_API_VERSION": "apiVersion",
 }
 _MAX_BYTES = 1 << 20
-_NO_TEXT = frozenset({"maxSteps", "maxCostUsd", "titles"})
 
 
 @dataclass(slots=True)
@@ -78,20 +77,9 @@ def llm_settings(settings: Settings, model: str) -> LLMSettings:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        key: _parse(environment[name]) if key in _NO_TEXT else environment[name]
-        for name, key in _VARIABLES.items()
-        if environment.get(name)
-    }
+    values = {key: environment[name] for name, key in _VARIABLES.items() if environment.get(name)}
     llm = {key: environment[name] for name, key in _LLM_VARIABLES.items() if environment.get(name)}
     return {**values, "llm": llm} if llm else values
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text  # The check of the settings reports it, with the setting's name and type.
 
 
 def _project_hooks(folder: Path, problems: list[str]) -> list[Layer]:
