@@ -333,8 +333,7 @@ class Conversations:
     def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
         """Return state, records and epoch of any conversation, without opening or locking it."""
         if (live := self.find_live(conversation_id)) is not None:
-            lines = live.conversation.log.read_range(1, live.conversation.state.seq)
-            records = [orjson.loads(line) for line in lines]
+            records = [orjson.loads(line) for line in live.conversation.lines()]
             return fold(conversation_id, records), records, live.conversation.epoch
         records = list[Json]()
         scan = scan_log(self.place_of(conversation_id, folders), records.append)

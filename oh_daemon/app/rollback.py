@@ -42,7 +42,7 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
     conversation = live.conversation
     _require_message(conversation, params.to_item_id)
     _require_rest(conversation)
-    records = _records(conversation)
+    records = [*map(orjson.loads, conversation.lines())]
     to_seq = begin_of_message(standing(records), params.to_item_id)
     restored = m.RestoreResult(restored=(), conflicts=())
     if params.files == "restore":
@@ -68,7 +68,7 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
 def checkpoints(live: Live) -> m.CheckpointListResult:
     """List the moments before the agent changed files, oldest first."""
     found: dict[str, m.Checkpoint] = {}
-    records = standing(_records(live.conversation))
+    records = standing([*map(orjson.loads, live.conversation.lines())])
     n_files = {r["itemId"]: r["event"]["nFiles"] for r in records if _is_checkpoint(r)}
     for record in records:
         item: Json = record["event"].get("item") or {}
@@ -99,7 +99,7 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
     if params.checkpoint_id not in known:
         what = "names no checkpoint of this conversation"
         raise InvalidParamsError.at("checkpointId", what, "unknown")
-    records = _records(conversation)
+    records = [*map(orjson.loads, conversation.lines())]
     begin = begin_of_item(records, params.checkpoint_id)
     result = _restore(live, records, begin, is_dry=params.dry_run)
     if result.restored and not params.dry_run:
@@ -165,12 +165,6 @@ def _reviewed(
     now = documents.history.put(past.target.text if past.target else None)
     base = now if review["gaps"] else review["base"]
     return (e.ChangesReviewed(uri=uri, decision="reverted", base=base, now=now),)
-
-
-def _records(conversation: Conversation) -> list[Json]:
-    with conversation.changed:
-        last = conversation.state.seq
-    return [orjson.loads(line) for line in conversation.log.read_range(1, last)]
 
 
 def _require_message(conversation: Conversation, item_id: str) -> None:

@@ -108,6 +108,12 @@ class Journal:
         with self.changed:
             return self.state.status
 
+    def lines(self) -> list[bytes]:
+        """Return all events as stored. Raises `StorageError`."""
+        with self.changed:
+            last_seq = self.state.seq
+        return self.log.read_range(1, last_seq)
+
     def append_to(self, item_id: str, *events: Contract) -> bool:
         """Append events about an action; return False, with none appended, if it has ended."""
         with self.changed:

@@ -284,11 +284,7 @@ class Conversation:
     @property
     def history(self) -> tuple[Record, ...]:
         """All events so far, read from the log. Raises `StorageError`."""
-        return tuple(map(Record.model_validate_json, self._lines()))
-
-    def _lines(self) -> list[bytes]:
-        conversation = self._live.conversation
-        return conversation.log.read_range(1, conversation.state.seq)
+        return tuple(map(Record.model_validate_json, self._live.conversation.lines()))
 
     def fork(self, at_item: str | None = None, title: str | None = None) -> str:
         """Copy this conversation, or its part up to an item, and return the copy's id.
@@ -338,7 +334,7 @@ class Conversation:
             raise InvalidParamsError(f"form: {form!r} is none of {', '.join(get_args(Format))}")
         return render_export(
             self.id,
-            map(orjson.loads, self._lines()),
+            map(orjson.loads, self._live.conversation.lines()),
             form,
             masker=self._shared.masker,
             read_blob=self._live.conversation.log.read_blob,
