@@ -50,7 +50,7 @@ def policy_of(
 
     logs = home / ".openhands" / "conversations"
     return policy(
-        gates=lambda spec, intent: _gates(conversation, shared.trust, documents, spec, intent),
+        gates=lambda spec, intent: _gates(shared, conversation, documents, spec, intent),
         hooks=Hooks(
             table=lambda: shared.settings(home).settings.hooks,
             run=HookProcesses(shared.spawner, home, shared.environment).run,
@@ -63,8 +63,8 @@ def policy_of(
 
 
 def _gates(
+    shared: Shared,
     conversation: Conversation,
-    trust: TrustBook,
     documents: Documents,
     spec: ToolSpec,
     intent: Intent,
@@ -73,12 +73,13 @@ def _gates(
     acts = intent.footprint.writes or spec.kind == "execute"
     if not acts or spec.read_only:
         return []
-    doubtful = [f for f in documents.folders.folders if trust.of(f) != "full"]
-    gates = [_trust_gate(trust, folder) for folder in doubtful]
+    doubtful = [f for f in documents.folders.folders if shared.trust.of(f) != "full"]
+    gates = [_trust_gate(shared.trust, folder) for folder in doubtful]
     options = conversation.state.options_now
     never_asks = options["mode"] == "full" or options["approval"] == "askNever"
-    unsaved = documents.unsaved_agent_edits() if spec.name == "terminal" else ()
-    if unsaved and not never_asks:
+    can_save = shared.editor is not None and shared.editor.saves_when_asked
+    asks_to_save = spec.name == "terminal" and can_save and not never_asks
+    if asks_to_save and (unsaved := documents.unsaved_agent_edits()):
         gates.append(_save_gate(documents, unsaved, conversation))
     return gates
 

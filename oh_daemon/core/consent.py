@@ -324,9 +324,14 @@ class Consent:
             return  # A message of the user took the action's place.
         conversation.log.sync()
         if not self._policy.can_ask():
-            why = "the user cannot be asked: no connected client can answer"
-            rejected = e.Decision(effect="reject")
-            conversation.respond(approval.id, digest, rejected, feedback=why, by="noClient")
+            reject_unasked(conversation, approval.id, digest)
+
+
+def reject_unasked(conversation: Conversation, approval_id: str, digest: str) -> None:
+    """Reject a pending approval because there is nobody to ask."""
+    why = "the user cannot be asked: no connected client can answer"
+    rejected = e.Decision(effect="reject")
+    conversation.respond(approval_id, digest, rejected, feedback=why, by="noClient")
 
 
 def _is_allowed_by_user(decision: Json) -> bool:

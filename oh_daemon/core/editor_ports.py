@@ -51,7 +51,14 @@ class Editor(Protocol):
     def can_apply(self) -> bool: ...
 
     @property
-    def can_save(self) -> bool: ...
+    def can_save(self) -> bool:
+        """Whether an edit of a saved document can be saved along with it."""
+        ...
+
+    @property
+    def saves_when_asked(self) -> bool:
+        """Whether `save` works, which saves what the user has typed too."""
+        ...
 
     def document(self, path: Path) -> OpenDocument | None:
         """Return the newest text of an open document, or None when it is not open."""

@@ -517,6 +517,29 @@ def test_a_plain_lsp_client_is_asked_by_message_and_no_answer_leaves_it_open(
     assert (world.project / "two").exists()
 
 
+def test_a_plain_client_need_not_say_that_it_shows_messages(world: World) -> None:
+    world.script(touch("made"), say("Done."))
+    client = world.raw()
+    client.answer("window/showMessageRequest", lambda params: params["actions"][0])
+    client.initialize([world.project])
+    world.start(client, **ASK)
+    assert world.turn(client)["finalText"] == "Done."
+    assert (world.project / "made").exists()
+
+
+def test_a_plain_client_that_cannot_show_messages_means_no(world: World) -> None:
+    world.script(touch("one"), touch("two"), say("Both were refused."))
+    client = world.raw()
+    client.initialize([world.project])
+    world.start(client, **ASK)
+    assert world.turn(client)["finalText"] == "Both were refused."
+    assert {resolution["by"] for resolution in resolutions(client)} == {"noClient"}
+    # It answered once that it does not know the request.
+    asked = [m for m in client.messages if m.get("method") == "window/showMessageRequest"]
+    assert len(asked) == 1
+    assert not (world.project / "one").exists()
+
+
 def test_hunks_left_out_of_an_edit_are_not_written_and_the_model_is_told(world: World) -> None:
     notes = world.project / "notes.txt"
     notes.write_text("".join(f"line {n}\n" for n in range(9)))

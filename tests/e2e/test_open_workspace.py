@@ -103,6 +103,18 @@ def test_before_a_command_the_user_is_asked_to_save_what_the_agent_changed(
     assert path.read_text() == ("two, typed\n" if saves else "one\n")
 
 
+def test_nobody_is_asked_to_let_an_editor_save_that_cannot(world: World) -> None:
+    path = file(world, "one\n")
+    editor = Editor(world, features={"applyEdit2": True})
+    editor.open(path, typed="one, typed\n")
+    steps = (view(), replace("one", "two"), call("terminal", command="cat a.txt"), say("Done."))
+    world.script(*steps)
+    world.start(editor.client, options={"mode": "autoEdit"})
+    world.turn(editor.client)
+    assert not [p for p in editor.client.events if p["event"]["type"] == "approval.requested"]
+    assert "not saved" in content_of(items(editor.client, "command")[0])
+
+
 def test_an_edit_counts_only_when_the_text_shows_it(world: World) -> None:
     path = file(world, "one\n")
     editor = Editor(world)

@@ -324,6 +324,22 @@ def test_a_plain_client_is_shown_the_choices_as_a_message(world: World) -> None:
     assert shown.result(0) == {"type": 3, "message": "Which colour?", "actions": actions}
 
 
+def test_a_plain_client_without_choices_is_shown_the_question_and_answers_by_a_message(
+    world: World,
+) -> None:
+    world.script(COLOUR, say("Done."))
+    client = world.raw()
+    client.initialize([world.project])
+    world.start(client)
+    shown = client.wait_for(lambda message: message.get("method") == "window/showMessage")
+    question = "Which colour?\n- red\n- blue\nSend a message to answer."
+    assert shown["params"] == {"type": 3, "message": question}
+    answer = {"command": "ohDaemon.send", "arguments": ["green"]}
+    client.request("workspace/executeCommand", answer)
+    world.turn(client)
+    assert world.llm.requests[-1].body["messages"][-1] == {"role": "user", "content": "green"}
+
+
 def test_a_panel_without_the_feature_sees_the_event_and_may_answer(world: World) -> None:
     world.script(PORT, say("Done."))
     client = world.daemon(client={"kind": "panel"})

@@ -21,6 +21,7 @@ class ScriptedEditor:
     def __init__(self) -> None:
         self.can_apply = True
         self.can_save = True
+        self.saves_when_asked = True
         self.lies_when_stale = False
         self.failure: str | None = None
         self.formatter: Callable[[str], str] = lambda text: text

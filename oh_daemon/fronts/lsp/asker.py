@@ -15,6 +15,7 @@ from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputAnswer
 from oh_daemon.contract.to_client import ApprovalAnswer
 from oh_daemon.core.approval import whole_text
+from oh_daemon.core.consent import reject_unasked
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.plain_text import display_escaped
@@ -22,9 +23,11 @@ from oh_daemon.core.ports import Json, Question
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.outbox import Outbox
+from oh_daemon.fronts.lsp.stdio import encode
 
 log = logging.getLogger(__name__)
 
+_BY_MESSAGE = "window/showMessageRequest"
 _WARNING, _INFO = 2, 3
 _MAX_MESSAGE_CHARS = 8000
 
@@ -36,7 +39,9 @@ class Asker:
         self._outbox = outbox
         self._client = client
         self._features = facts.features
-        self._asks_lsp = facts.offers("window", "showMessage")
+        # LSP has the request since its beginnings and the capability only for its details.
+        self._asks_lsp = facts.is_plain or facts.offers("window", "showMessage")
+        """Until the client answers that it does not know the request."""
         self._is_panel = facts.is_panel
         self._lock = threading.Lock()
         self._open: dict[str, Callable[[], None]] = {}
@@ -89,13 +94,17 @@ class Asker:
         if not self._asks_lsp or (is_question and request["kind"] == "text"):
             return None
         as_message = _question_as_message if is_question else _as_message
-        return "window/showMessageRequest", as_message(request)
+        return _BY_MESSAGE, as_message(request)
 
     def _send(self, journal: Journal, request: Json, form: tuple[str, Json]) -> None:
         def on_answer(answer: ClientAnswer) -> None:
             with self._lock:
                 self._open.pop(request["id"], None)
-            _take_answer(journal, request, answer)
+            if answer.lacks_method and form[0] == _BY_MESSAGE:
+                self._asks_lsp = False
+                self._do_without(journal, request, form[1])
+            else:
+                _take_answer(journal, request, answer)
 
         withdraw = self._client.request_async(*form, on_answer)
         with self._lock:
@@ -103,6 +112,15 @@ class Asker:
                 self._open[request["id"]] = withdraw
                 return
         withdraw()  # It was decided elsewhere meanwhile.
+
+    def _do_without(self, journal: Journal, request: Json, message: Json) -> None:
+        """Reject an action that the client cannot ask about; only show it a question."""
+        if "prompt" in request:
+            lines = (message["message"], *(f"- {each['title']}" for each in message["actions"]))
+            told = {"type": _INFO, "message": "\n".join((*lines, "Send a message to answer."))}
+            self._outbox.notify("window/showMessage", encode(told))
+        elif isinstance(journal, Conversation):
+            reject_unasked(journal, request["id"], request["digest"])
 
 
 def chosen_option(approval: Json, *, by: str, value: str | None) -> Decision | None:

@@ -14,6 +14,7 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, cast
 
+from oh_daemon.contract.errors import METHOD_NOT_FOUND
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.stdio import encode
@@ -31,6 +32,8 @@ class ClientAnswer:
     result: Any = None
     """JSON as the client sent it; whoever asked checks it."""
     message: str = ""
+    lacks_method: bool = False
+    """Whether it was refused because the client has no such method."""
 
 
 OnAnswer = Callable[[ClientAnswer], None]
@@ -100,7 +103,9 @@ class Client:
         if error is None:
             on_answer(ClientAnswer("answered", result=response.get("result")))
         else:
-            on_answer(ClientAnswer("refused", message=_error_text(error)))
+            code, text = _code_and_text(error)
+            lacks_method = code == METHOD_NOT_FOUND
+            on_answer(ClientAnswer("refused", message=text, lacks_method=lacks_method))
 
     def on_gone(self) -> None:
         """End all open requests with outcome "gone"; later ones end so as soon as they are made."""
@@ -122,6 +127,6 @@ class Client:
             return self._waiting.pop(request_id, None)
 
 
-def _error_text(error: object) -> str:
-    message = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else error
-    return str(message)[:_MAX_ERROR_CHARS]
+def _code_and_text(error: object) -> tuple[object, str]:
+    fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": error}
+    return fields.get("code"), str(fields.get("message"))[:_MAX_ERROR_CHARS]

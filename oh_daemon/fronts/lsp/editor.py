@@ -32,11 +32,11 @@ class ClientEditor:
         self._client = client
         self._synced = documents
         self._has_own_edit = "applyEdit2" in facts.features
-        self._has_save = "saveDocument" in facts.features
+        self.saves_when_asked = "saveDocument" in facts.features
         self._has_read = "readDocument" in facts.features
         self._takes_versions = facts.offers("workspace", "workspaceEdit", "documentChanges")
         self.can_apply = self._has_own_edit or facts.offers("workspace", "applyEdit")
-        self.can_save = self._has_own_edit or self._has_save
+        self.can_save = self._has_own_edit or self.saves_when_asked
         self.documents = documents.documents
         self.note_saves = documents.note_saves
 
@@ -127,7 +127,7 @@ class ClientEditor:
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         """Ask the client to save; return the paths that it says it saved."""
-        if not self._has_save:
+        if not self.saves_when_asked:
             return ()
         uris = {self._synced.uri_of(path): path for path in paths}
         answer = self._ask("editor/saveDocument", {"uris": list(uris)}, cancel)
