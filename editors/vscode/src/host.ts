@@ -2,6 +2,7 @@
 
 import { commands, env, type Range, Uri, window } from "vscode";
 import type { Agent } from "./agent";
+import { goBack } from "./checkpoints";
 import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { toCodeRange } from "./editor";
@@ -23,6 +24,7 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
     "host/openTurn": ({ conversationId, changes }) => diffs.openTurn(conversationId, changes),
     "host/openOutput": ({ conversationId, outputRef }) =>
       show(Uri.from({ scheme: "oh-output", path: `/${conversationId}/${outputRef}` })),
+    "host/goBack": ({ conversationId, itemId }) => goBack(agent, conversationId, itemId),
     "host/export": ({ conversationId }) => exportConversation(agent, conversationId),
     "host/openLink": ({ href }) => openLink(href),
     "host/insert": async ({ text }) => {

@@ -33,6 +33,8 @@ export interface HostRequests {
   "host/openDone": [{ conversationId: string; change: FileChange }, void];
   "host/openTurn": [{ conversationId: string; changes: readonly FileChange[] }, void];
   "host/openOutput": [{ conversationId: string; outputRef: string }, void];
+  /** Asks the user first, and answers whether they went back. */
+  "host/goBack": [{ conversationId: string; itemId: string }, boolean];
   "host/export": [{ conversationId: string }, void];
   "host/openLink": [{ href: string }, void];
   "host/insert": [{ text: string }, void];

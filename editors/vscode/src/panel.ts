@@ -22,7 +22,6 @@ const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
   "conversation/update",
   "conversation/delete",
   "conversation/fork",
-  "conversation/rollback",
   "conversation/read",
   "conversation/events",
   "conversation/sendMessage",
