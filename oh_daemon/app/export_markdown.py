@@ -1,4 +1,8 @@
-"""Renders a conversation as Markdown for a note or an issue."""
+"""Renders a conversation as Markdown for a note or an issue.
+
+An image of the agent's would tell its server who reads the note, so images become links, as on the
+page (`export_page`).
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,10 @@ def _markdown_item(item: Json) -> list[str]:
     if kind == "userMessage":
         return ["## You", *_quoted(item["content"])]
     if kind == "agentMessage":
-        return ["## Agent", item.get("text", "")]
+        return ["## Agent", _prose(item.get("text", ""))]
     if kind == "condensation":
-        return (
-            [f"*Older steps were condensed.*\n\n{item['summary']}"] if item.get("summary") else []
-        )
+        summary = _prose(item.get("summary") or "")
+        return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []
     if kind == "notice":
         return [f"> **{_one_line(words.notice_of(item))}**"]
     if kind == "plan":
@@ -41,12 +44,22 @@ def _markdown_item(item: Json) -> list[str]:
             "\n".join(f"- [{_MARKS[e['status']]}] {_one_line(e['text'])}" for e in item["entries"])
         ]
     if words.is_spoken(item):
-        return ["## Agent", words.text_of(item["content"])]
+        return ["## Agent", _prose(words.text_of(item["content"]))]
     if words.is_question(item):
         asked, answer, why_none = words.question_and_answer(item)
         said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
-        return ["## Agent", asked, *said, f"*{why_none}*" if why_none else ""]
+        return ["## Agent", _prose(asked), *said, f"*{why_none}*" if why_none else ""]
     return _markdown_call(item) if words.is_tool(item) else []
+
+
+def _prose(text: str) -> str:
+    """Markdown of the agent's, without images."""
+    if "![" not in text and "<img" not in text.lower():
+        return text
+    # The page needs a Markdown parser, which is slow to import.
+    from oh_daemon.app.export_page import without_images  # noqa: PLC0415
+
+    return without_images(text)
 
 
 def _quoted(parts: Iterable[Json]) -> Iterator[str]:

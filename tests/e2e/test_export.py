@@ -15,12 +15,12 @@ HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(1)> & \"quoted\" '
 MARKDOWN = f"""# Done
 - [a link](https://example.org/) and [another](javascript:alert(1))
 - [a program](vscode://file/etc) and [a command](command:evil)
-- ![a picture](https://example.org/spy.png)
+- ![a picture](https://example.org/spy.png) and \\![text](https://example.org/)
 
 `code` and {HOSTILE}
 
 ```python
-print("<b>")
+print("<b>"); vec![1]
 ```
 """
 PIXEL = b64decode(
@@ -87,6 +87,10 @@ def test_a_conversation_is_exported_in_three_forms(world: World) -> None:
     assert f"> {HOSTILE}" in text
     assert "```diff\n" in text
     assert "**exit code 3**" in text
+    assert r"- \![a picture](https" in text
+    assert r" and \![text](https" in text
+    assert r"\<img src=x" in text.partition("## Agent")[2]
+    assert "; vec![1]\n```" in text
 
     log = client.request("conversation/export", {**named, "format": "jsonl"})["text"]
     conversation = named["conversationId"]
