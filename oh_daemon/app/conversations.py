@@ -150,23 +150,27 @@ class Conversations:
         except ConversationLockedError as locked:
             owner = locked.owner
         followed = Followed(self.place_of(conversation_id, folders), owner, self.shared)
-        with ExitStack() as unless_locked:
-            unless_locked.callback(followed.leave)
-            try:
-                # The other process may have released it before we began to watch.
-                return self.open(conversation_id, folders)
-            except ConversationLockedError:
-                unless_locked.pop_all()
-        with self._lock:
-            self._followed[conversation_id] = followed
+        try:
+            # The other process may have released it before we began to watch.
+            live = self.open(conversation_id, folders)
+        except ConversationLockedError:
+            self._follow(followed, on_over)
+            return followed
+        except BaseException:
+            followed.leave()
+            raise
+        followed.leave()
+        return live
 
+    def _follow(self, followed: Followed, on_over: Callable[[Followed], object]) -> None:
         def over() -> None:
-            if self.find_followed(conversation_id) is followed:
-                self.leave(conversation_id)
+            if self.find_followed(followed.id) is followed:
+                self.leave(followed.id)
                 on_over(followed)
 
+        with self._lock:
+            self._followed[followed.id] = followed
         followed.start(over)
-        return followed
 
     def find_followed(self, conversation_id: str) -> Followed | None:
         """Return the conversation of another process that is followed here, or None."""
