@@ -56,41 +56,43 @@ export function counts(added: number, removed: number): HTMLElement {
 }
 
 export function diffRows(change: FileChange): HTMLElement {
-  return h(
-    "pre.rows",
-    { tabindex: 0, role: "group", "aria-label": `Changes of ${fileName(change.uri)}` },
-    ...rows(change.patch ?? ""),
+  const lines = (change.patch ?? "").replace(/\n$/, "").split("\n");
+  return diffLines(
+    `Changes of ${fileName(change.uri)}`,
+    lines.filter((line) => !HEAD.test(line)),
   );
+}
+
+/** Lines of a diff, each after its sign; the header of a hunk says only where it begins. */
+export function diffLines(label: string, lines: readonly string[]): HTMLElement {
+  const rows = lines.map((line) => {
+    if (line.startsWith("@@")) return h("span.hunk", {}, `${line.replace(/^@@ -\S+ \+(\d+)\S* @@.*/, "line $1")}\n`);
+    const kind = line.startsWith("+") ? "span.add" : line.startsWith("-") ? "span.del" : "span.same";
+    return h(kind, {}, `${line}\n`);
+  });
+  return h("pre.rows", { tabindex: 0, role: "group", "aria-label": label }, ...rows);
 }
 
 export function fileLink(uri: string, label: string): HTMLElement {
   return h("button.link", { title: uri, onclick: () => run("host/openFile", { uri }) }, label);
 }
 
-function rows(patch: string): HTMLElement[] {
-  const lines = patch
-    .replace(/\n$/, "")
-    .split("\n")
-    .filter((line) => !HEAD.test(line));
-  return lines.map((line) => {
-    if (line.startsWith("@@")) return h("span.hunk", {}, `${line.replace(/^@@ -\S+ \+(\d+)\S* @@.*/, "line $1")}\n`);
-    const kind = line.startsWith("+") ? "span.add" : line.startsWith("-") ? "span.del" : "span.same";
-    return h(kind, {}, `${line}\n`);
-  });
-}
-
-/** The rows of one hunk with a few lines of context. */
-export function hunkRows({ oldText = "", newText = "" }: ChangesDiffResult, hunk: Hunk): HTMLElement[] {
+/** The lines of one hunk with a few lines of context. */
+export function hunkLines({ oldText = "", newText = "" }: ChangesDiffResult, hunk: Hunk): string[] {
   const [old, now] = [linesOf(oldText), linesOf(newText)];
   const end = hunk.newStart + hunk.newLines;
-  const rowsOf = (kind: "same" | "del" | "add", sign: string, lines: readonly string[]) =>
-    lines.map((line) => h(`span.${kind}`, {}, `${sign}${line}\n`));
+  const signed = (sign: string, lines: readonly string[]) => lines.map((line) => sign + line);
   return [
-    ...rowsOf("same", " ", now.slice(Math.max(0, hunk.newStart - CONTEXT_LINES), hunk.newStart)),
-    ...rowsOf("del", "-", old.slice(hunk.oldStart, hunk.oldStart + hunk.oldLines)),
-    ...rowsOf("add", "+", now.slice(hunk.newStart, end)),
-    ...rowsOf("same", " ", now.slice(end, end + CONTEXT_LINES)),
+    ...signed(" ", now.slice(Math.max(0, hunk.newStart - CONTEXT_LINES), hunk.newStart)),
+    ...signed("-", old.slice(hunk.oldStart, hunk.oldStart + hunk.oldLines)),
+    ...signed("+", now.slice(hunk.newStart, end)),
+    ...signed(" ", now.slice(end, end + CONTEXT_LINES)),
   ];
+}
+
+/** One of several hunks that are decided one by one: where it begins, its buttons, and its lines. */
+export function hunkCard(title: string, head: readonly HTMLElement[], body: HTMLElement): HTMLElement {
+  return h("div.one-hunk", { role: "group", "aria-label": title }, h("div.hunk-head", {}, ...head), body);
 }
 
 function linesOf(text: string): string[] {

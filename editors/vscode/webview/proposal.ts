@@ -3,11 +3,9 @@
 import { changeWithout, type LeftOut, type Proposal, type Row, rowsOf } from "../src/proposal";
 import type { FileChange } from "../src/protocol";
 import { formatCount } from "../src/words";
-import { CONTEXT_LINES, fileDiff, fileName } from "./diff";
+import { CONTEXT_LINES, diffLines, fileDiff, fileName, hunkCard } from "./diff";
 import { h } from "./dom";
 import { run } from "./host";
-
-const KINDS = { "-": "span.del", "+": "span.add", " ": "span.same", "": "span.same" } as const;
 
 export interface ProposalView {
   element: HTMLElement;
@@ -60,25 +58,19 @@ function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: numbe
     const title = `change ${hunk + 1} of ${hunks.length} in ${fileName(change.uri)}`;
     const toggle = h("button.quiet", { onclick: () => onChoose(hunk) });
     const lines = around(rows, hunk);
-    const element = h(
-      "div.one-hunk",
-      { role: "group", "aria-label": title },
-      h("div.hunk-head", {}, h("span", {}, `Line ${each.oldStart + 1}`, h("span.out", {}, ", left out")), toggle),
-      // A diff that was truncated for its size does not have these lines.
+    const head = [h("span", {}, `Line ${each.oldStart + 1}`, h("span.out", {}, ", left out")), toggle];
+    // A diff that was truncated for its size does not have these lines.
+    const body =
       lines.length > 0
-        ? h(
-            "pre.rows",
-            { tabindex: 0, role: "group", "aria-label": title },
-            ...lines.map(({ line, sign }) => h(KINDS[sign], {}, `${line}\n`)),
-          )
-        : h("p.note", {}, `${formatCount(each.newLines, "line")} instead of ${each.oldLines}; too long to be shown`),
-    );
+        ? diffLines(title, lines)
+        : h("p.note", {}, `${formatCount(each.newLines, "line")} instead of ${each.oldLines}; too long to be shown`);
+    const element = hunkCard(title, head, body);
     return [{ hunk, title, element, toggle }];
   });
 }
 
-/** The rows of a hunk with a few lines of context, as in the review. */
-function around(rows: readonly Row[], hunk: number): readonly Row[] {
+/** The lines of a hunk with a few lines of context, as in the review. */
+function around(rows: readonly Row[], hunk: number): string[] {
   const first = rows.findIndex((row) => row.hunk === hunk);
   if (first < 0) return [];
   const end = rows.findLastIndex((row) => row.hunk === hunk) + 1;
@@ -86,5 +78,5 @@ function around(rows: readonly Row[], hunk: number): readonly Row[] {
   let [from, to] = [first, end];
   while (from > first - CONTEXT_LINES && isContext(rows[from - 1])) from--;
   while (to < end + CONTEXT_LINES && isContext(rows[to])) to++;
-  return rows.slice(from, to);
+  return rows.slice(from, to).map(({ line }) => line);
 }

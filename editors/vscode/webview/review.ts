@@ -2,7 +2,7 @@
 
 import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "../src/protocol";
 import { formatCount } from "../src/words";
-import { counts, fileName, fileParent, hunkRows } from "./diff";
+import { counts, diffLines, fileName, fileParent, hunkCard, hunkLines } from "./diff";
 import { h, icon } from "./dom";
 import { call, report, run } from "./host";
 import { isWaiting, type Store } from "./store";
@@ -115,17 +115,8 @@ export class Review {
       ...diff.hunks.map((hunk, i) => {
         const title = `change ${i + 1} of ${diff.hunks.length} in ${name}`;
         const settle = (decision: Decision) => this.settle(store, decision, [], [{ ...hunk, uri }]);
-        return h(
-          "div.one-hunk",
-          { role: "group", "aria-label": title },
-          h(
-            "div.hunk-head",
-            {},
-            h("span", {}, `Line ${hunk.newStart + 1}`),
-            h("span.pair", {}, ...this.pair(title, settle)),
-          ),
-          h("pre.rows", { tabindex: 0, role: "group", "aria-label": title }, ...hunkRows(diff, hunk)),
-        );
+        const head = [h("span", {}, `Line ${hunk.newStart + 1}`), h("span.pair", {}, ...this.pair(title, settle))];
+        return hunkCard(title, head, diffLines(title, hunkLines(diff, hunk)));
       }),
     );
   }

@@ -63,6 +63,7 @@ async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_file
     await question.get_by_role("button", name="Go Back and Put Back 1 File").click()
     await expect(vscode.panel.locator(".agent")).to_have_text(["One.", "Other.", "Fixed."])
     await expect(vscode.input).to_have_value("mend it")
+    await expect(vscode.input).to_be_focused()
     assert "a - b" in (vscode.project / "calc.py").read_text()
     # The turn that was taken out of the conversation took its changes along.
     await expect(vscode.panel.locator(".changes")).to_have_count(1)
