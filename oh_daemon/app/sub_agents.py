@@ -35,7 +35,6 @@ from oh_daemon.core.delegation import (
 from oh_daemon.core.endings import rest_before_step
 from oh_daemon.core.journal import Journal, Listener, new_id
 from oh_daemon.core.ports import Json, ToolContext
-from oh_daemon.core.state import State
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
 from oh_daemon.workspace.agent_files import find_agents
@@ -194,13 +193,13 @@ def _mode_of(agent: NamedAgent) -> str | None:
 
 @dataclass(slots=True)
 class _Child:
-    """A task, its item in the parent's log, and its conversation once that is open."""
+    """A task, its item in the parent's log, and its conversation."""
 
     position: int
     task: Task
     item: SubagentItem
-    live: Live | None = None
-    is_ours: bool = False
+    live: Live
+    is_ours: bool
     turn_id: str | None = None
 
 
@@ -270,23 +269,27 @@ class _Round(Listener):
             title=task.title,
             started_at=parent.clock.now(),
         )
-        child = self._at_work[conversation_id] = _Child(position, task, item)
         # From here on, the log names the conversation, whatever happens.
         parent.append(e.ItemStarted(item=item))
         parent.log.sync()
         try:
-            child.live, child.is_ours = self._host.open(task, conversation_id)
-            child.live.conversation.listeners.append(self)
-            sent = child.live.conversation.send((TextPart(text=task.text),))
-            child.turn_id = sent.get("turnId")
+            live, is_ours = self._host.open(task, conversation_id)
         except DaemonError as exc:
-            self._end(child, Outcome("failed", exc.kind, exc.message))
+            self._end(position, item, Outcome("failed", exc.kind, exc.message))
+            return
+        child = self._at_work[conversation_id] = _Child(position, task, item, live, is_ours)
+        live.conversation.listeners.append(self)
+        try:
+            child.turn_id = live.conversation.send((TextPart(text=task.text),)).get("turnId")
+        except DaemonError as exc:
+            self._leave(child)
+            self._end(position, item, Outcome("failed", exc.kind, exc.message))
 
     def _take(self, conversation_id: str, event: Json) -> None:
         kind, child = event["type"], self._at_work.get(conversation_id)
         if conversation_id == self._parent.id:
             self._follow_parent(kind, event)
-        elif child is None or child.live is None:
+        elif child is None:
             return
         elif kind == "usage.updated":
             self._bill(event)
@@ -308,8 +311,7 @@ class _Round(Listener):
                 self._stop("user", event["when"])
             case "options.changed":
                 for child in self._at_work.values():
-                    if child.live is not None:
-                        self._host.align(child.live.conversation, child.task.agent)
+                    self._host.align(child.live.conversation, child.task.agent)
             case _:
                 pass
 
@@ -338,8 +340,6 @@ class _Round(Listener):
         """Stop all sub-agents; each reports when it has come to rest."""
         self._stopped_by = reason
         for child in list(self._at_work.values()):
-            if child.live is None:
-                continue
             conversation = child.live.conversation
             if pause is None:
                 conversation.interrupt()
@@ -350,24 +350,22 @@ class _Round(Listener):
                     conversation.pause(pause)
 
     def _rest(self, child: _Child, turn: Json) -> None:
-        state = child.live.conversation.state if child.live else State("")
-        outcome = outcome_of(turn, state)
+        outcome = outcome_of(turn, child.live.conversation.state)
         if outcome.status == "cancelled" and self._stopped_by not in {None, "cancelled", "user"}:
             outcome = replace(outcome, status="failed", reason=self._stopped_by)
-        self._end(child, outcome)
-
-    def _end(self, child: _Child, outcome: Outcome) -> None:
         self._leave(child)
-        self._ended[child.position] = child.item.conversation_id, outcome
+        self._end(child.position, child.item, outcome)
+
+    def _end(self, position: int, item: SubagentItem, outcome: Outcome) -> None:
+        self._ended[position] = item.conversation_id, outcome
         ended = {"status": outcome.status, "reason": outcome.reason}
         now = self._parent.clock.now()
-        item = child.item.model_copy(update={**ended, "ended_at": now})
-        self._parent.append(e.ItemCompleted(item=item))
+        completed = item.model_copy(update={**ended, "ended_at": now})
+        self._parent.append(e.ItemCompleted(item=completed))
 
     def _leave(self, child: _Child) -> None:
         self._at_work.pop(child.item.conversation_id, None)
-        if child.live is not None:
-            with suppress(ValueError):
-                child.live.conversation.listeners.remove(self)
-            if child.is_ours:
-                self._host.close(child.live)
+        with suppress(ValueError):
+            child.live.conversation.listeners.remove(self)
+        if child.is_ours:
+            self._host.close(child.live)
