@@ -7,7 +7,7 @@ import pytest
 
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.editor_ports import OpenDocument
-from oh_daemon.fronts.lsp.sync import MAX_DOCUMENT_BYTES, Documents
+from oh_daemon.fronts.lsp.sync import MAX_DOCUMENT_BYTES, OpenDocuments
 from oh_daemon.workspace.files import sha256_of
 
 WITHIN_S = 90.0
@@ -17,7 +17,7 @@ class Client:
     """The client's side of the synchronization of documents."""
 
     def __init__(self, *folders: Path) -> None:
-        self.documents = Documents("utf-16", [folder.as_uri() for folder in folders])
+        self.documents = OpenDocuments("utf-16", [folder.as_uri() for folder in folders])
         self._handlers = self.documents.notifications()
 
     def open(self, path: Path | str, text: str, version: int = 1) -> None:

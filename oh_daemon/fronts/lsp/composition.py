@@ -34,7 +34,7 @@ from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
 from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
-from oh_daemon.fronts.lsp.sync import Documents
+from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.workspace.paths import path_from_uri
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list
 def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) -> Service:
     """Build everything behind the methods. Called on the main loop, right after `initialize`."""
     places = Places.of_user(environment)
-    documents = Documents(facts.position_encoding, facts.folder_uris)
+    documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
     context = EditorContext()
     publisher = Publisher(server.outbox, server.client, facts)
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
@@ -97,7 +97,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     )
 
 
-def _open_door(places: Places, shared: Shared, documents: Documents) -> Callable[[], None]:
+def _open_door(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:
     """Let the user's other agents use our tools; the returned function ends that."""
     from oh_daemon.app.tool_socket import Door  # noqa: PLC0415 - needed only to share tools.
 

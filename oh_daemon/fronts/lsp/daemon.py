@@ -28,7 +28,7 @@ from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.lsp.serial import Serial
-from oh_daemon.fronts.lsp.sync import Documents as SyncedDocuments
+from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.names import FileNames
 from oh_daemon.workspace.paths import path_from_uri
@@ -40,7 +40,7 @@ class Daemon:
 
     shared: Shared
     conversations: Conversations
-    documents: SyncedDocuments
+    documents: OpenDocuments
     outbox: Outbox
     publisher: Publisher
     models: Models

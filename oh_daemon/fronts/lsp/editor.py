@@ -16,7 +16,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import MAX_LABEL_CHARS, EditOutcome, OpenDocument, TextEdit
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.sync import Documents
+from oh_daemon.fronts.lsp.sync import OpenDocuments
 
 EDIT_DEADLINE_S = 10.0
 READ_DEADLINE_S = 5.0
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 class ClientEditor:
     """Implements `core.editor_ports.Editor`; the calls that ask the client block."""
 
-    def __init__(self, documents: Documents, client: Client, facts: ClientFacts) -> None:
+    def __init__(self, documents: OpenDocuments, client: Client, facts: ClientFacts) -> None:
         self._client = client
         self._synced = documents
         self._has_own_edit = "applyEdit2" in facts.features

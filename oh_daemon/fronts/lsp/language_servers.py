@@ -19,7 +19,7 @@ from oh_daemon.core.editor_ports import ANSWER_DEADLINE_S, Offsets
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.sync import Documents
+from oh_daemon.fronts.lsp.sync import OpenDocuments
 
 T = TypeVar("T", bound=Contract)
 
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Contract)
 class ClientServers:
     """Implements `core.editor_ports.LanguageServers`; the calls that ask the client block."""
 
-    def __init__(self, documents: Documents, client: Client, facts: ClientFacts) -> None:
+    def __init__(self, documents: OpenDocuments, client: Client, facts: ClientFacts) -> None:
         self._client = client
         self._synced = documents
         self.can_report = "diagnostics" in facts.features

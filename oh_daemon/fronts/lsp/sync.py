@@ -29,7 +29,7 @@ _URI = re.compile(rb'"uri"\s*:\s*"((?:[^"\\]|\\/)*)"')
 Json = dict[str, Any]
 
 
-class Documents:
+class OpenDocuments:
     """Reads may come from any thread; `notifications` and `follow` belong to the main loop."""
 
     def __init__(self, encoding: str, folder_uris: Sequence[str] = ()) -> None:
