@@ -112,30 +112,13 @@ end
 --- Wait in a coroutine until the user's command is complete.
 ---@return boolean is_free False if that took too long.
 function M.wait_for_command()
-  local waiting = coroutine.running()
-  if not (waiting and is_in_command()) then
+  if not (coroutine.running() and is_in_command()) then
     return true
   end
-  local autocmd ---@type integer?
-  local function go_on(is_free)
-    if autocmd then
-      vim.api.nvim_del_autocmd(autocmd)
-      autocmd = nil
-      coroutine.resume(waiting, is_free)
-    end
-  end
-  autocmd = vim.api.nvim_create_autocmd("ModeChanged", {
-    desc = "oh: an edit waits for the user's command",
-    callback = vim.schedule_wrap(function()
-      if not is_in_command() then
-        go_on(true)
-      end
-    end),
-  })
-  vim.defer_fn(function()
-    go_on(false)
-  end, PATIENCE_MS)
-  return coroutine.yield()
+  local options = { desc = "oh: an edit waits for the user's command" }
+  return require("oh.wait").for_event("ModeChanged", options, PATIENCE_MS, function()
+    return not is_in_command()
+  end)
 end
 
 --- The buffer of a document if it may be changed now, else nil and the protocol's failure reason.

@@ -135,22 +135,8 @@ local function wait_for_report(buf)
   if #servers == 0 or reported[buf] == vim.api.nvim_buf_get_changedtick(buf) then
     return
   end
-  local waiting = coroutine.running()
-  local autocmd ---@type integer?
-  local function go_on()
-    if autocmd then
-      vim.api.nvim_del_autocmd(autocmd)
-      autocmd = nil
-      coroutine.resume(waiting)
-    end
-  end
-  autocmd = vim.api.nvim_create_autocmd("DiagnosticChanged", {
-    buffer = buf,
-    desc = "oh: the agent asked for diagnostics",
-    callback = vim.schedule_wrap(go_on),
-  })
-  vim.defer_fn(go_on, SETTLE_MS)
-  coroutine.yield()
+  local options = { buffer = buf, desc = "oh: the agent asked for diagnostics" }
+  require("oh.wait").for_event("DiagnosticChanged", options, SETTLE_MS)
 end
 
 --- `editor/diagnostics`
