@@ -1,10 +1,11 @@
 """What clients get through LSP alone: changes to look at, code actions, documents, messages."""
 
+import threading
 from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from fake_llm import Step, call, error, say
+from fake_llm import Step, call, error, held, say
 from raw_client import RawClient
 from world import World
 
@@ -15,6 +16,9 @@ SHOWS: Json = {
     "window": {"showDocument": {"support": True}},
     "workspace": {"textDocumentContent": {"dynamicRegistration": False}},
 }
+
+OURS = ("conversation/", "daemon/", "mcp/")
+"""How the names of our own notifications begin."""
 
 
 def changed(world: World, client: RawClient) -> str:
@@ -129,6 +133,40 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
         },
     )
     assert error.code == -32602
+
+
+def test_a_client_that_only_runs_commands_gets_no_notification_that_lsp_does_not_know(
+    world: World,
+) -> None:
+    world.script(call("think", thought="one"), say("Hello."), say("Again."))
+    client = world.raw()
+    client.initialize([world.project])
+    start = {"command": "ohDaemon.start", "arguments": ["go"]}
+    started = client.request("workspace/executeCommand", start)["conversation"]
+    client.wait_for(lambda message: message.get("method") == "window/showMessage")
+    client.error("no/suchMethod")
+    assert not [m for m in client.messages if m.get("method", "").startswith(OURS)]
+    # From its first request of our own on, the client is one that knows us.
+    world.send(client, started["id"], "more")
+    assert world.turn(client)["finalText"] == "Again."
+
+
+def test_a_client_that_only_runs_commands_is_told_that_a_log_cannot_be_written(
+    world: World,
+) -> None:
+    gate = threading.Event()
+    world.script(held(call("think", thought="x"), gate))
+    client = world.raw()
+    client.initialize([world.project])
+    start = {"command": "ohDaemon.start", "arguments": ["go"]}
+    started = client.request("workspace/executeCommand", start)["conversation"]
+    world.llm.wait_for_requests(1)
+    log = world.log_of(started["id"])
+    log.rename(log.with_name("away"))
+    gate.set()
+    told = client.wait_for(lambda message: message.get("method") == "window/showMessage")
+    assert told["params"]["type"] == 1
+    assert "moved or deleted" in told["params"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,18 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
 
         return call
 
+    def heard(method: Method) -> Method:
+        def call(params: Json, context: RequestContext) -> Any:
+            daemon.outbox.speaks_only_lsp = False
+            return method(params, context)
+
+        return call
+
     methods = {m.name: bound(m.name, m.params, handlers[m.name]) for m in REQUESTS}
-    return methods | standard_methods(daemon, methods, client, facts)
+    on_wire = {name: heard(method) for name, method in methods.items()}
+    # Commands of `workspace/executeCommand` run our methods too, but are no sign of knowing us.
+    daemon.outbox.speaks_only_lsp = facts.is_plain
+    return on_wire | standard_methods(daemon, methods, client, facts)
 
 
 def _warm_up() -> None:

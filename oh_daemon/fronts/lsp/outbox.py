@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from oh_daemon.contract.protocol import NOTIFICATIONS
 from oh_daemon.fronts.lsp.stdio import RequestId, encode, unrecorded
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ _DELTA_INTERVAL_S = 0.033
 _MAX_DELTAS_PER_S = 60
 """For all conversations together: an editor's main loop gets no more, however many stream."""
 _DELTA_LIMIT_CHARS = 16 * 1024
+_OWN = frozenset(method.name for method in NOTIFICATIONS)
 
 
 class DeltaStream(NamedTuple):
@@ -67,6 +69,8 @@ class Outbox:
         self._descriptor = descriptor
         self._on_gone = on_gone
         self._on_frame = on_frame
+        self.speaks_only_lsp = False
+        """Whether the client shows no sign of knowing us; then it gets no notification of ours."""
         self._changed = threading.Condition()
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
@@ -104,16 +108,18 @@ class Outbox:
     def notify(self, method: str, params: bytes) -> None:
         """Send what the client can ask for again; it is dropped while the client is stalled."""
         with self._changed:
-            if not self._is_stalled:
+            if not self._is_stalled and not (self.speaks_only_lsp and method in _OWN):
                 self._enqueue(_notification(method.encode(), params))
 
     def event(self, conversation_id: str, seq: int, params: bytes) -> None:
         """Send a durable event, after all deltas of its conversation so far."""
-        self.in_order(conversation_id, lambda: self._event(conversation_id, seq, params))
+        if not self.speaks_only_lsp:
+            self.in_order(conversation_id, lambda: self._event(conversation_id, seq, params))
 
     def delta(self, stream: DeltaStream, offset: int, text: str) -> None:
         """Send streamed text; `offset` counts the code points sent on this stream before."""
-        self.in_order(stream.conversation_id, lambda: self._delta(stream, offset, text))
+        if not self.speaks_only_lsp:
+            self.in_order(stream.conversation_id, lambda: self._delta(stream, offset, text))
 
     def in_order(self, conversation_id: str, send: Callable[[], None]) -> None:
         """Call `send` after the events so far: now, or once this conversation is released."""

@@ -96,13 +96,15 @@ class Publisher:
         """Show how a turn goes to a client that understands none of our notifications."""
         match event["type"]:
             case "error.raised":
-                kind, told = _ERROR, event["error"]["message"]
+                self._tell(_ERROR, event["error"]["message"])
             case "turn.completed" if event["turn"]["status"] == "completed":
                 turn = event["turn"]
-                kind, told = _INFO, turn.get("finalText") or f"The turn ended: {turn['stopReason']}"
+                self._tell(_INFO, turn.get("finalText") or f"The turn ended: {turn['stopReason']}")
             case _:
-                return
-        message = {"type": kind, "message": shorten(told, _MAX_SHOWN)}
+                pass
+
+    def _tell(self, kind: int, text: str) -> None:
+        message = {"type": kind, "message": shorten(text, _MAX_SHOWN)}
         self._outbox.notify("window/showMessage", encode(message))
 
     def on_delta(
@@ -113,6 +115,8 @@ class Publisher:
             self._outbox.delta(DeltaStream(journal.id, turn_id, item_id, channel), offset, text)
 
     def on_halted(self, journal: Journal, error: StorageError) -> None:
+        if self._facts.is_plain:
+            self._tell(_ERROR, error.message)
         told = {"kind": "error", "message": error.message, "conversationId": journal.id}
         body = encode({**told, "error": ErrorInfo.of(error)})
         self._outbox.notify("daemon/statusChanged", body)
