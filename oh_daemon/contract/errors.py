@@ -183,8 +183,8 @@ class ApprovalNotFoundError(UserError, code=-31021):
 
     def __init__(self, request_id: str) -> None:
         super().__init__(
-            f"nothing with the id {request_id!r} waits for an answer here; conversation/open shows "
-            "what waits"
+            f"nothing with the id {request_id!r} waits for an answer here",
+            hint="`conversation/open` shows what waits",
         )
 
 

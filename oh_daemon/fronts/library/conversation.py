@@ -207,7 +207,8 @@ class Conversation:
 
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
-        values = check_options({option: self._known(value) if option == "model" else value})
+        with InvalidParamsError.naming(**{f"options.{option}": option}):
+            values = check_options({option: self._known(value) if option == "model" else value})
         self._live.conversation.append(OptionsChanged(values=values))
 
     def condense(self, instructions: str | None = None) -> Turn:
