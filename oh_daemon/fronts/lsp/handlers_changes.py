@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
@@ -25,7 +25,7 @@ from oh_daemon.workspace.review import hunks_of, merged
 from oh_daemon.workspace.text_changes import applied, with_newlines
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Review:
     """One file: what the user has accepted so far, and what the agent made of it."""
 
@@ -34,8 +34,9 @@ class _Review:
     now: str | None
     decision: str | None
 
-    @property
+    @cached_property
     def hunks(self) -> dict[m.Hunk, TextEdit]:
+        """The agent's changes that wait, from a diff of both texts."""
         return hunks_of(self.base or "", self.now or "")
 
     @property
@@ -166,6 +167,7 @@ def _settle(
     for uri in chosen or pending:
         try:
             _require_fitting(reviews.get(uri), chosen.get(uri, ()))
+            # Without a choice of hunks, all of the file is meant.
             after = act(reviews[uri], chosen.get(uri) or reviews[uri].hunks)
         except ToolError as exc:
             reason = exc.message.partition("\n")[0]
