@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from oh_daemon.contract.items import Risk
-from oh_daemon.core.risk_git import GIT_OPTION
+from oh_daemon.core.risk_git import GIT_OPTION, TEXT_OPTION
 from oh_daemon.core.risk_paths import UNKNOWN, Ground, Place, holds_secrets
-from oh_daemon.core.risk_programs import MEANINGS, VALUED, VALUED_WORD, bare_name, find_program
-from oh_daemon.core.risk_rules import DECISIVE, SEARCHED, find_effect, join_words
-from oh_daemon.core.risk_uses import find_inner, find_task, find_use, sounds_high
+from oh_daemon.core.risk_programs import MEANINGS, Use, bare_name, find_program, has_value
+from oh_daemon.core.risk_rules import DECISIVE, SEARCHED
+from oh_daemon.core.risk_uses import find_inner, find_use, join_words
 
 
 class Finding(NamedTuple):
@@ -26,10 +26,6 @@ class Finding(NamedTuple):
     script: str | None = None
     words: tuple[str, ...] = ()
     """The words of a command, or another part of a script that a rule can name."""
-
-
-Use = Literal["read", "run", "write"]
-"""What a program does with a path: it reads it, runs or follows what lies there, or changes it."""
 
 
 class Around(NamedTuple):
@@ -54,63 +50,48 @@ def rate_words(words: Sequence[str], around: Around) -> Iterator[Finding]:
         return
     name, *args = words
     yield Finding("low", "", words=(name, *args))
+    if bare_name(name) == "docker-compose":
+        name, args = "docker", ["compose", *args]
     program, kind = find_program(bare_name(name))
     if re.search(r"[\0*?$`]|\[.|[^ -~]|^[^/]* [^/]*$", name) or _SYNTAX.fullmatch(name):
         yield Finding("high", "which command runs is hidden")
     elif "/" in program:
         yield from _rate_script(name, around.ground)
         yield from rate_paths(args, around.ground, "write")
-        yield from _rate_tool(program, args, around)
-    elif args in _ASKS_ITSELF and program != "coproc" and kind != "wrap":
+        # What a known tool does that lies in the workspace, such as `.venv/bin/python -c`.
+        tool, kind = find_program(program.rpartition("/")[2])
+        if kind in ("run", "code", "shell", "wrap"):
+            yield from _rate_call(tool, kind, args, around)
+    elif args in (["--version"], ["--help"], ["-V"]) and program != "coproc" and kind != "wrap":
         yield Finding("low", f"{program} shows a version or help")
     else:
-        yield from _rate_program(program, kind, args, around)
+        yield from _rate_call(program, kind, args, around)
 
 
 _MAX_DEPTH = 16
-_EFFECTS = {
-    "medium": MEANINGS["write"][1],
-    "high": "may reach beyond the workspace, show secrets, or be final",
-}
-_ASKS_ITSELF = (["--version"], ["--help"], ["-V"])
 _SYNTAX = re.compile(
     r"[{}!-]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
 )
 """Words that name no program: where the grammar sees a command, bash reads something else."""
 
 
-def _rate_tool(path: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
-    """Rate what a known tool does that lies in the workspace, such as `.venv/bin/python -c`."""
-    wrapper = {"gradlew": "gradle", "mvnw": "mvn"}
-    base = path.rpartition("/")[2]
-    program, kind = find_program(wrapper.get(base, base))
-    if kind in ("run", "code", "shell", "wrap"):
-        yield from _rate_program(program, kind, args, around)
-
-
-def _rate_program(
-    program: str, kind: str, args: Sequence[str], around: Around
-) -> Iterator[Finding]:
+def _rate_call(program: str, kind: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
     inner = _operands(program, find_inner(program, args))
     own = args[: len(args) - len(inner)]
-    effect, why = find_effect(program, own)
-    if effect != "low":
-        yield Finding(effect, f"{' '.join(filter(None, (program, why)))} {_EFFECTS[effect]}")
-    kind = find_use(program, own) or kind
-    if kind in ("run", "code", "unknown") and (task := find_task(args)):
-        yield Finding("high", f"{program} {task}")
-    if kind in _NESTED:
+    effect, words = find_use(program, own)
+    risk, use, meaning = MEANINGS.get(effect) or MEANINGS["text"]
+    if effect in MEANINGS:
+        yield Finding(risk, f"{' '.join(filter(None, (program, words)))} {meaning}", effect)
+    is_nested = risk == "high" or effect in _NESTED or kind in ("find", "wrap")
+    if is_nested and kind in _NESTED:
         yield from _NESTED[kind](program, args, around)
         return
-    risk, meaning = MEANINGS[kind]
-    yield Finding(risk, f"{program} {meaning}", kind)
-    paths = _without_pattern(program, args) if kind == "pattern" else own
     if kind in ("text", "names"):
         yield from _rate_names(args, are_given=kind == "names")
-        paths = args[:0]
-    use = "write" if effect == "medium" else _TOUCHES.get(kind, "read")
+    kind = kind if risk == "high" else effect
+    paths = () if kind in ("text", "names") else _paths(program, own)
     yield from rate_paths(paths, around.ground, use)
-    yield from _rate_folders(program, kind, paths, around.ground)
+    yield from _rate_tree(program, kind, paths, around.ground)
     if len(inner) == 1 and " " in inner[0]:
         yield from around.rate_code(inner[0], around.ground)
     else:
@@ -118,24 +99,15 @@ def _rate_program(
     texts = args if kind == "unknown" else [arg for arg in args if re.match(r"[A-Z_]+=", arg)]
     yield from _rate_texts(texts if kind in ("run", "unknown") else (), around)
     if kind == "unknown":
-        yield from _rate_guess(program, args, around)
+        yield from _rate_guess(args, around)
 
 
-def _rate_folders(
-    program: str, kind: str, paths: Sequence[str], ground: Ground
-) -> Iterator[Finding]:
+def _rate_tree(program: str, kind: str, paths: Sequence[str], ground: Ground) -> Iterator[Finding]:
     """Rate what a program does to all that is in the folders that it gets."""
     if kind == "pattern" and program not in ("fd", "fdfind") and any(map(holds_secrets, paths)):
         yield Finding("high", f"{program} searches folders that hold secrets")
     if program == "rm" and any(ground.is_everything(path) for path in paths if path[:1] != "-"):
         yield Finding("high", "rm may delete the whole workspace")
-
-
-_TOUCHES: dict[str, Use] = {
-    "run": "run", "act": "run", "repo": "run",
-    "write": "write", "fetch": "write", "unknown": "write",
-}  # fmt: skip
-"""What programs of a kind do with the paths that they get; the others read."""
 
 
 def _rate_texts(args: Sequence[str], around: Around) -> Iterator[Finding]:
@@ -147,10 +119,8 @@ def _rate_texts(args: Sequence[str], around: Around) -> Iterator[Finding]:
             yield from around.rate_code(text, around.ground)
 
 
-def _rate_guess(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
+def _rate_guess(args: Sequence[str], around: Around) -> Iterator[Finding]:
     """Rate what a program that nobody knows may do, as its arguments sound, or run."""
-    if sounds_high(args):
-        yield Finding("high", f"{program} may send or destroy something, or run code")
     inner = (n for n, arg in enumerate(args) if arg != "." and find_program(arg)[1] != "unknown")
     guess = tuple(args[next(inner, len(args)) :])
     for found in around.rate(guess):
@@ -172,10 +142,17 @@ def _operands(program: str, args: Sequence[str]) -> Sequence[str]:
     while index < len(args) and args[index].startswith(signs) and len(args[index]) > 1:
         if args[index] == "--":
             return args[index + 1 :]
-        letter = "" if args[index].startswith("--") else args[index][-1]
-        valued = letter and letter in VALUED.get(program, "")
-        index += 2 if valued or VALUED_WORD.fullmatch(args[index]) else 1
+        word = args[index]
+        index += 2 if has_value(program, word if word.startswith("--") else "-" + word[-1]) else 1
     return args[index:]
+
+
+def _paths(program: str, args: Sequence[str]) -> Sequence[str]:
+    """Return the arguments that may be paths: no patterns, and no messages of git."""
+    if find_program(program)[1] == "pattern":
+        return _without_pattern(program, args)
+    pairs = zip(("", *args), args, strict=False)
+    return [arg for before, arg in pairs if not TEXT_OPTION.fullmatch(f"{program} {before}")]
 
 
 def _without_pattern(program: str, args: Sequence[str]) -> Sequence[str]:
@@ -220,7 +197,7 @@ def _git(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]
     command = f"{program} {args[n_options]}"
     known, kind = find_program(command)
     if known != command or kind == "unknown":
-        yield Finding("high", f"{command} {_EFFECTS['high']}".replace(UNKNOWN, "…"))
+        yield Finding("high", f"{command} may be an alias for any command".replace(UNKNOWN, "…"))
         return
     ground = around.ground
     folders = [args[n + 1] for n in range(n_options) if args[n] == "-C"]
@@ -229,7 +206,7 @@ def _git(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]
     # In a folder outside every word would count as a path outside, even a message.
     is_inside = ground.place(".", writing=False) == "inside"
     there = around._replace(ground=ground) if is_inside else around
-    found = list(_rate_program(command, kind, args[n_options + 1 :], there))
+    found = list(_rate_call(command, kind, args[n_options + 1 :], there))
     yield from found
     only_reads = all(finding.risk == "low" for finding in found)
     if not only_reads:
@@ -245,24 +222,20 @@ def _rate_repository(ground: Ground) -> Finding:
     return rate_path(ground.cwd or UNKNOWN, ground, "read")
 
 
-def _searched(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
+def _searched(_: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
     """Rate what find does, and the commands that it runs on what it finds."""
-    writes = find_effect(program, args)[0] == "medium" and "-delete" in args
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
     # A path that is left out makes what is found no wider.
     wider = re.sub(r" (-not|!) -(i|whole)?(path|name) \S+", "", " ".join(args)).split(" ")
     found = UNKNOWN if _WIDENS & {*wider} else _found(args[:end])
-    yield from rate_paths(args[:end], around.ground, "write" if writes else "read")
+    yield from rate_paths(args[:end], around.ground, "write" if "-delete" in args else "read")
     for start, arg in enumerate(args, 1):
         if arg in ("-exec", "-execdir"):
             stop = next((n for n in range(start, len(args)) if args[n] in ";+"), len(args))
-            words = [_put(found, word) for word in args[start:stop]]
-            yield from around.rate(words)
-
-
-def _put(found: str, word: str) -> str:
-    """Return what `{}` in a word of a command becomes; the name of a file is no code to trust."""
-    return word.replace("{}", found if re.fullmatch(r"[\w./{}-]+", word) else UNKNOWN)
+            # The name of a file is no code to trust.
+            named = [found if re.fullmatch(r"[\w./{}-]+", word) else UNKNOWN for word in args]
+            pairs = zip(args[start:stop], named[start:stop], strict=True)
+            yield from around.rate([word.replace("{}", name) for word, name in pairs])
 
 
 def _found(args: Sequence[str]) -> str:
@@ -314,9 +287,7 @@ def _interpreted(program: str, args: Sequence[str], around: Around) -> Iterator[
 
 _GIVES_CODE = {"python": "ci", "node": "epi", "tsx": "epi", "ruby": "enpi"}
 """Letters of options after which code stands or is read; elsewhere they may mean something else."""
-_UNSEEN = Finding(
-    "high", "it runs code that stands in the command or comes from data", words=(UNKNOWN,)
-)
+_UNSEEN = Finding("high", "it runs code that is not in a file of the project", words=(UNKNOWN,))
 _NESTED: dict[str, Callable[[str, Sequence[str], Around], Iterator[Finding]]] = {
     "git": _git,
     "wrap": _wrapped,
@@ -354,33 +325,23 @@ _LOOKED_IN = re.compile(r"-[DIL]|--(sysroot|config|with)|//[\w/]*(:|\.\.\.)")
 
 
 def rate_path(path: str, ground: Ground, use: Use) -> Finding:
-    place = ground.place(path, writing=use == "write")
-    risks, why = _PLACES[place]
+    reads, runs, writes, why = _PLACES[ground.place(path, writing=use == "write")]
+    risks: dict[Use, Risk] = {"read": reads, "run": runs, "write": writes}
+    risk = risks[use]
     verb = {"read": "reads", "run": "uses", "write": "changes"}[use]
-    reason = f"it {verb} {path.replace(UNKNOWN, '…')}, {why}" if why else ""
-    return Finding(risks[use], reason if risks[use] != "low" else "")
+    reason = f"it {verb} {path.replace(UNKNOWN, '…')}, {why}" if why and risk != "low" else ""
+    return Finding(risk, reason)
 
 
-_PLACES: dict[Place, tuple[dict[Use, Risk], str]] = {
-    "device": ({"read": "low", "run": "low", "write": "low"}, ""),
-    "inside": ({"read": "low", "run": "low", "write": "medium"}, ""),
-    "outside": (
-        {"read": "medium", "run": "high", "write": "high"},
-        "which is outside the workspace",
-    ),
-    "unknown": (
-        {"read": "medium", "run": "medium", "write": "high"},
-        "a place that is not known",
-    ),
-    "protected": (
-        {"read": "low", "run": "low", "write": "high"},
-        "which decides what other programs run",
-    ),
-    "secret": (
-        {"read": "high", "run": "high", "write": "high"},
-        "which may hold secrets or belongs to the system",
-    ),
+_PLACES: dict[Place, tuple[Risk, Risk, Risk, str]] = {
+    "device": ("low", "low", "low", ""),
+    "inside": ("low", "low", "medium", ""),
+    "outside": ("medium", "high", "high", "which is outside the workspace"),
+    "unknown": ("medium", "medium", "high", "a place that is not known"),
+    "protected": ("low", "low", "high", "which decides what other programs run"),
+    "secret": ("high", "high", "high", "which may hold secrets or belongs to the system"),
 }
+"""The risk of reading, running and changing what is in a place, and what to say of it."""
 
 
 def rate_variable(name: str, value: str) -> Finding:

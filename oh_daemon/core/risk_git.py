@@ -1,83 +1,68 @@
-"""Git's commands: the kind of each, and what its arguments make of it; one row per command.
+"""Git's commands: the usual effect of each, and what its words make of it, as in `risk_verbs`.
 
-Patterns are searched in the arguments after the command, as `risk_rules` says. What is low starts
-no program in a fresh clone, whatever that clone contains (decision 56).
+What is low starts no program in a fresh clone, whatever that clone contains (decision 56).
 """
 
 from __future__ import annotations
 
-KINDS = {
+import re
+
+COMMANDS = {
     "text": "version --version",
     "read": """annotate blame cat-file check-attr check-ignore check-mailmap cherry count-objects
-        describe diff diff-files diff-index diff-tree for-each-ref grep log ls-files ls-tree
-        merge-base name-rev range-diff reflog rev-list rev-parse shortlog show show-branch show-ref
-        status symbolic-ref var whatchanged""",
+        describe diff diff-files diff-index diff-tree for-each-ref log ls-files ls-tree merge-base
+        name-rev range-diff reflog rev-list rev-parse shortlog show show-branch show-ref status
+        whatchanged""",
+    "pattern": "grep",
     "ask": "ls-remote",
-    "repo": """add am apply archive bisect branch bundle checkout cherry-pick clean commit config
-        fetch format-patch fsck gc hash-object init lfs merge merge-tree notes pull
-        rebase remote rerere reset restore revert sparse-checkout stage stash submodule switch tag
-        update-index worktree write-tree""",
+    "repo": """add am apply archive bisect branch bundle checkout cherry-pick commit fetch
+        format-patch fsck gc hash-object init merge merge-tree notes pull rebase remote rerere
+        reset revert sparse-checkout stash switch stage tag update-index worktree write-tree""",
     "fetch": "clone",
-    "start": "help",
+    "start": "help var",
     "write": "mv rm",
+    "send": "push send-email send-pack",
+    "lose": "clean restore symbolic-ref update-ref filter-branch filter-repo prune replace",
+    "later": "config submodule lfs",
 }
-"""All others are high: they send, rewrite history, or are an alias."""
+"""All others are high, because they may be an alias for anything."""
 GIT_OPTION = r"\ (-C\ [^\ ]+|--no-pager|-P|-c\ (user|color|core\.quotepath)[^\ ]+)"
 """An option before the command, and the settings among them that start nothing."""
+TEXT_OPTION = re.compile(
+    r"git (commit|tag|merge|stash) (-\w*m|--message)"
+    r"|git (log|blame|diff|show) (-[SGL]|--grep|--author|--since|--until)"
+    r"|.* (--jq|--query|--format|--template|--body|--title)"
+)
+"""A command and an option whose value is no path, though it may look like one."""
 
-_CONFIG_READ = r"""(--(local|global|system|show-\w+)\ )*(--get[\w-]*\ |get\ |(--list|-l|list)(\ |$)
-    |[a-zA-Z][^\ ]*$)"""
-_CONFIG_SAFE = r"""(user\.|color\.|advice\.|pull\.rebase|init\.default|push\.(default|auto)
-    |fetch\.prune|rerere\.|commit\.gpgsign|merge\.conflict|core\.(autocrlf|filemode|ignorecase|eol|quotepath|longpaths)
-    )"""
-_HEADERS = r"(?i:extraheader|password|token|cookie)"
-_ALL = " ".join(KINDS.values())
-
-DANGERS = {
-    _ALL: r"""ext::|\ --(ext|textc|op|output|upload-pack|exec|receive-pack|template|force
-        |separate-git|unsafe|discard)""",
-    KINDS["read"]: r"\ --ou",
-    "branch": r"\ -\w*[DMfC]",
-    "checkout": r"^(?!\ -b\ ).*\ (\.|\S+/|\S+\.[a-z]\w{0,3}|[A-Z]\w*file)(\ |$)",
-    "checkout switch": r"\ (-\w*[fCB]|--)(\ |$)",
-    "clean": r"^(?!.*\ (-[dfxXq]*n[dfxXq]*|--dry-run)(\ |$))",
-    "clone": r"\ (-\w*[cu]|--config)",
-    "config": rf"""^\ (?!({_CONFIG_READ})
-        |(--local\ )?(set\ )?{_CONFIG_SAFE}(?!.*\ --(global|system)))|{_HEADERS}""",
-    "fetch": r"\ -\w*f",
-    "gc": r"\ .",
-    "grep": r"\ -\w*O",
-    "lfs": r"^\ (?!(fetch|pull|track|ls|status)\b)",
-    "rebase": r"\ (-\w*[ix]|--(in|ro|auto))",
-    "reflog": r"^\ (d|e|write)",
-    "remote": r"^\ (a|se|re|rm|p)",
-    "reset": r"\ --(h|me|k)",
-    "restore": r"^(?!.*--staged)",
-    "rm": r"^(?!.*--cached).*\ (:?/|\.?/?\*?)(\ |$)",
-    "stash": r"^\ (drop|cl)",
-    "submodule": r"^\ (?!update|status|init|sync|foreach|summary)",
-    "symbolic-ref": r"^(?!(\ -q|\ --short)*\ \S+$)",
-    "tag": r"\ -\w*[df]",
-    "worktree": r"^\ (add\ (\.\.|/|~)|r)",
-}
-
-_LISTING = r"(-l|--list|--(no-)?(contains|merged)|--points-at)(\ [^-\ ][^\ ]*)*"
-
-USES = (
-    # These check signatures, merge again or list other stores: programs are configured for that.
-    (_ALL, "start", r"%G|signature|\ --(show-sig|remerge|diff-merges|alternate)"),
-    ("cat-file", "start", r"\ --"),
-    ("var", "start", r"^(?!\ GIT_\w+$)"),
-    ("branch", "read",
-     rf"""^(\ (-[arv]+|--(all|remotes|show-current|verbose|sort|format|column|no-color)[^\ ]*)
-         |\ {_LISTING})*$"""),
-    ("config", "read",
-     r"^\ (--(local|global|system)\ )*(--get(-all)?\ |get\ )?[a-zA-Z][^\ ]*$"),
-    ("help", "read", r"^\ -[ag]"),
-    ("remote", "read", r"^(\ -v|\ get-url\ [^\ ]+)?$"),
-    ("stash", "read", r"^\ (list|show)(\ |$)"),
-    ("tag", "read", rf"^(\ --(sort|format)=[^\ ]*|\ -n\d*|\ {_LISTING})*$"),
-    ("worktree", "read", r"^\ list(\ |$)"),
-)  # fmt: skip
-
-INNER = {"bisect": r"^\ run\ ", "submodule": r"^\ foreach(\ --\w+)*\ "}
+# The first row is for all commands; for what is "start" there, settings name programs.
+ROWS = """
+*: inline --{ext-diff,textconv,open-files-in-pager*}, ~*ext::*
+    inline --{upload-pack,exec,receive-pack,template,separate-git,unsafe}*
+    start ~{*%G*,*%(signature*}, --{show-sig,remerge,diff-merges,alternate-refs}*
+    lose --{force,discard,output}*
+cat-file: start --*
+var: read GIT_* $
+branch: lose {-D,-M,-C,-f}
+    repo {-d,-m,-c,-u}, --{delete,move,copy,edit*,set-up*,unset*,track*}
+tag: lose {-d,-f,--delete}; repo {-a,-s,-m,-F}
+branch tag: read $, -l, --{list,contains,no-contains,merged,no-merged,points-at}
+checkout switch fetch: lose {-f,-C,-B}, ~--
+clean: repo -n, --dry-run
+clone: inline {-c,-u}, --config*
+gc: lose -*
+grep: inline -O
+lfs: read {ls-files,status,env,version}; repo {fetch,pull,checkout,track}
+help: read {-a,-g}
+rebase: lose {-i,--interactive,--root,--autosquash}; inline -x
+reflog: lose {delete,expire,write}
+remote: later {add,set-*,remove,rename,rm,prune}; read $, get-url *
+reset: lose --{hard,merge,keep}
+restore: lose -W, --worktree; repo -S, --staged
+rm: lose ~{:/,.,./,[*],./[*],/}; write --cached ~{:/,.,./,[*],./[*],/}
+stash: lose {drop,clear}; read {list,show}
+submodule: repo $, {update,status,init,sync,foreach,summary}; inner foreach
+symbolic-ref: read * $; lose -d, --delete, -m
+worktree: read list; later {remove,repair}, add {..*,/*,[~]*}
+bisect: inner run
+"""

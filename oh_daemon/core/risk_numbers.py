@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from tree_sitter import Node
 
-from oh_daemon.core.risk_tree import every_node, text_of
+from oh_daemon.core.risk_tree import enclosing, every_node, text_of
 
 _COMPARES = frozenset("-eq -ne -lt -le -gt -ge".split())  # noqa: SIM905 - reads like the shell.
 _NUMBER = re.compile(
@@ -28,9 +28,7 @@ _SETS_NAMES = re.compile(
     re.VERBOSE,
 )
 """Other ways to give a variable a value."""
-_QUOTES = re.compile(r"[\\'\"`$]")
 _BLOCKS = ("program", "do_group", "compound_statement")
-_COUNTED = re.compile(r"\$[?#$!]|\$\{#\w+\}")
 _OPERATIONS = frozenset(
     """binary_expression unary_expression postfix_expression ternary_expression string
     parenthesized_expression""".split()  # noqa: SIM905 - as above.
@@ -52,14 +50,17 @@ def _evaluated(node: Node, numeric: frozenset[str], known: frozenset[str]) -> It
         yield from _evaluated(child, numeric, known)
         # What runs in the background sets no variable of this shell.
         if node.type in _BLOCKS and next_type != "&":
-            known |= (_assigned(child) | _loop_names(child)) & numeric
+            assigned = {_name(child)} if child.type == "variable_assignment" else frozenset[str]()
+            known |= (_loop_names(child) | assigned) & numeric
 
 
 def may_set_any(script: Node) -> bool:
     """Return whether the script may set variables in other ways than by assignments and loops."""
     names = (text_of(node) for node in every_node(script) if node.type == "command_name")
     # A name in quotes is another spelling of any of these commands.
-    return bool(_SETS_NAMES.search(text_of(script)) or any(map(_QUOTES.search, names)))
+    return bool(
+        _SETS_NAMES.search(text_of(script)) or any(re.search(r"[\\'\"`$]", name) for name in names)
+    )
 
 
 def _numeric_names(script: Node) -> frozenset[str]:
@@ -88,25 +89,9 @@ def _loop_names(node: Node) -> frozenset[str]:
     return frozenset(_name(part) for part in first if part.type == "variable_assignment")
 
 
-def _inside(node: Node) -> Sequence[Node]:
-    return node.named_children
-
-
 def _arithmetic_command(node: Node) -> Sequence[Node]:
     """Read `((…))`: where the grammar sees subshells, bash first tries to read arithmetic."""
     return node.named_children if re.match(r"\$?\(\(", text_of(node)) else ()
-
-
-def _header(node: Node) -> Sequence[Node]:
-    return node.named_children[:-1]
-
-
-def _index(node: Node) -> Sequence[Node]:
-    return [part for part in node.named_children[1:] if text_of(part) not in ("@", "*")]
-
-
-def _indices(node: Node) -> Sequence[Node]:
-    return [part for part in node.named_children if re.match(r"\[(?!\d+\]=)", text_of(part))]
 
 
 def _offsets(node: Node) -> Sequence[Node]:
@@ -121,28 +106,25 @@ def _compared(node: Node) -> Sequence[Node]:
     """Read the operands of a comparison in `[[ ]]`; `[ ]` accepts only plain numbers."""
     if not any(text_of(child) in _COMPARES for child in node.children):
         return ()
-    test = node
-    while test.parent is not None and test.type != "test_command":
-        test = test.parent
-    return node.named_children if text_of(test.children[0]) == "[[" else ()
+    test = enclosing(node, "test_command")
+    return node.named_children if test and text_of(test.children[0]) == "[[" else ()
 
 
 def _tested(node: Node) -> Sequence[Node]:
     """Read the operand of `-v`, a name that may have an index."""
     operator, *operands = node.named_children
-    if text_of(operator) != "-v":
-        return ()
-    return [part for part in operands if not re.fullmatch(r"\w+", text_of(part))]
+    is_name = text_of(operator) == "-v"
+    return [part for part in operands if is_name and not re.fullmatch(r"\w+", text_of(part))]
 
 
 _EVALUATED: dict[str, Callable[[Node], Sequence[Node]]] = {
-    "arithmetic_expansion": _inside,
+    "arithmetic_expansion": lambda node: node.named_children,
     "compound_statement": _arithmetic_command,
     "subshell": _arithmetic_command,
     "command_substitution": _arithmetic_command,
-    "c_style_for_statement": _header,
-    "subscript": _index,
-    "array": _indices,
+    "c_style_for_statement": lambda node: node.named_children[:-1],
+    "subscript": lambda node: [n for n in node.named_children[1:] if text_of(n) not in ("@", "*")],
+    "array": lambda node: [n for n in node.named_children if re.match(r"\[(?!\d+\]=)", text_of(n))],
     "expansion": _offsets,
     "binary_expression": _compared,
     "unary_expression": _tested,
@@ -159,17 +141,13 @@ def _is_number(node: Node, known: frozenset[str]) -> bool:
     name = re.fullmatch(r"\$?(?P<brace>\{)?([A-Za-z_]\w*)(?(brace)\})", text)
     if name is not None:
         return name[2] in known
-    is_counted = node.type == "test_operator" or _COUNTED.fullmatch(text) is not None
-    return is_counted or _is_value(node)
+    is_count = node.type == "test_operator" or re.fullmatch(r"\$[?#$!]|\$\{#\w+\}", text)
+    return bool(is_count) or _is_value(node)
 
 
 def _is_value(node: Node) -> bool:
     # The text inside an expansion is checked separately; its result is a number.
     return node.type == "arithmetic_expansion" or _NUMBER.fullmatch(text_of(node)) is not None
-
-
-def _assigned(node: Node) -> frozenset[str]:
-    return frozenset({_name(node)} if node.type == "variable_assignment" else ())
 
 
 def _name(assignment: Node) -> str:

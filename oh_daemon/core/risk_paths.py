@@ -24,8 +24,8 @@ _SECRET = re.compile(
     r"""^/(dev/|root|etc/(g?shadow|passwd|sudoers|ssl/private)|(var/)?run/(secrets|.*\.sock)
       |proc/(kcore|kmem|sysrq-trigger)|proc/[^/]+/.*(environ|root|mem|maps|cwd|fd|exe)
       |~[^/]*/\.)
-    | /(\.env(?!\.(example|sample|template|dist|defaults?)(/|$))([._~-][^/]*)?|[^/]+\.env|\.envrc
-      |id_(rsa|dsa|ecdsa|ed25519)[^/]*(?<!\.pub)|authorized_keys|keyrings|wallet\.dat
+    | /(\.env(?!(\.\w+)?\.(example|sample|template|dist|defaults?)(/|$))([._~-][^/]*)?|[^/]+\.env
+      |\.envrc|id_(rsa|dsa|ecdsa|ed25519)[^/]*(?<!\.pub)|authorized_keys|keyrings|wallet\.dat
       |[^/]+\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|tfstate|tfvars|gpg|age)
       |[._](netrc|pgpass|htpasswd|git-credentials|npmrc|pypirc|my\.cnf|s3cfg|boto|dockercfg)
       |\.(ssh|gnupg|aws|azure|kube|docker|password-store|mozilla|thunderbird)|\.[^/]*_history

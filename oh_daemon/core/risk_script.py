@@ -16,20 +16,20 @@ from oh_daemon.core.risk_numbers import evaluated_texts
 from oh_daemon.core.risk_paths import UNKNOWN, Ground
 from oh_daemon.core.risk_programs import find_program
 from oh_daemon.core.risk_rules import SECRET_NAME
-from oh_daemon.core.risk_tree import is_within, parse_script, text_of, unread_texts
+from oh_daemon.core.risk_tree import enclosing, parse_script, text_of, unread_texts
 from oh_daemon.core.risk_values import always_runs, cut_value, is_plain, plain_values, settled_names
 
 # Syntax that does nothing by itself: only what it contains counts.
 _TRANSPARENT = frozenset(
-    """program list compound_statement do_group if_statement elif_clause else_clause case_statement
-    case_item negated_command while_statement for_statement c_style_for_statement test_command
-    binary_expression unary_expression postfix_expression ternary_expression test_operator
-    parenthesized_expression subscript heredoc_redirect herestring_redirect pipeline subshell
-    command_substitution process_substitution arithmetic_expansion brace_expression string array
-    translated_string concatenation expansion simple_expansion word ansi_c_string raw_string number
-    redirected_statement comment heredoc_start heredoc_body heredoc_content
-    heredoc_end file_descriptor
-    special_variable_name variable_name regex extglob_pattern string_content""".split()  # noqa: SIM905 - a list of 50 lines
+    """program list compound_statement do_group if_statement elif_clause else_clause
+    case_statement case_item negated_command while_statement for_statement c_style_for_statement
+    test_command binary_expression unary_expression postfix_expression ternary_expression
+    test_operator parenthesized_expression subscript heredoc_redirect herestring_redirect
+    pipeline subshell command_substitution process_substitution arithmetic_expansion
+    brace_expression string array translated_string concatenation expansion simple_expansion
+    word ansi_c_string raw_string number redirected_statement comment heredoc_start heredoc_body
+    heredoc_content heredoc_end file_descriptor special_variable_name variable_name regex
+    extglob_pattern string_content""".split()  # noqa: SIM905
 )
 _LOOPS = ("while_statement", "for_statement", "c_style_for_statement", "function_definition")
 _MAX_CHARS = 8_000
@@ -47,9 +47,7 @@ def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
     script.walk(root)
     yield from script.findings
     for text in (*unread_texts(root), *evaluated_texts(root)):
-        yield Finding(
-            "high", f"it evaluates {text}, in which a command may stand", words=(UNKNOWN,)
-        )
+        yield Finding("high", f"it evaluates {text}, which may hold a command", words=(UNKNOWN,))
 
 
 class _Script:
@@ -83,9 +81,7 @@ class _Script:
         for child in node.children:
             before = self._ground
             if child.type == "&":
-                self.findings.append(
-                    Finding("medium", "it goes on in the background", words=("&",))
-                )
+                self.findings.append(Finding("medium", "it runs in the background", words=("&",)))
             elif child.is_named:
                 self.walk(child)
             if self._ground != before:
@@ -165,7 +161,7 @@ class _Script:
 
     def visit_ansi_text(self, node: Node) -> None:
         # In `"${x+$'…'}"` bash decodes the text first and then expands what comes out.
-        if is_within(node, "expansion") and re.search(r"[$`]|\\[xuUc0-7]", text_of(node)[1:]):
+        if enclosing(node, "expansion") and re.search(r"[$`]|\\[xuUc0-7]", text_of(node)[1:]):
             self._high("it expands a text that it has decoded")
 
     def visit_assignment(self, node: Node) -> None:
@@ -255,7 +251,7 @@ class _Script:
     def _value(self, node: Node) -> str | None:
         name = re.match(r"\$\{?(\w+)", text_of(node))
         # Which program runs should be seen without following a variable.
-        if name is None or name[1] not in self._values or is_within(node, "command_name"):
+        if name is None or name[1] not in self._values or enclosing(node, "command_name"):
             return None
         value = self._values[name[1]]
         if node.type == "simple_expansion" or value == UNKNOWN:
@@ -311,9 +307,8 @@ def _is_emptiness(node: Node) -> bool:
     above = node.parent
     while above is not None and above.type in ("string", "concatenation"):
         above = above.parent
-    if above is None or above.type != "unary_expression":
-        return False
-    return text_of(above.children[0]) in ("-n", "-z")
+    operator = above.children[0] if above and above.type == "unary_expression" else node
+    return text_of(operator) in ("-n", "-z")
 
 
 def _changes_folder(node: Node) -> bool:

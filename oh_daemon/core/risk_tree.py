@@ -31,17 +31,17 @@ def every_node(node: Node) -> Iterator[Node]:
         yield from every_node(child)
 
 
-def is_within(node: Node, kind: str) -> bool:
-    """Return whether a node of this type is above."""
+def enclosing(node: Node, kind: str) -> Node | None:
+    """Return the next node of this type that is above."""
     above = node.parent
     while above is not None and above.type != kind:
         above = above.parent
-    return above is not None
+    return above
 
 
 def unread_texts(root: Node) -> Iterator[str]:
     """Yield texts with a substitution that the grammar may not parse: `${name#$(command)}`."""
-    nodes = list(every_node(root))
+    nodes, code = list(every_node(root)), root.text or b""
     starts = [text_of(node) for node in nodes if node.type == "heredoc_start"]
     # The grammar mixes up the texts of two heredocs on one line.
     is_expanded = not all(re.search(r"['\"\\]", start) for start in starts)
@@ -49,16 +49,9 @@ def unread_texts(root: Node) -> Iterator[str]:
         pattern = _pattern_for(node, is_expanded=is_expanded)
         if pattern is not None and pattern.search(text_of(node)):
             yield text_of(node)
-        elif node.type in ("<", ">") and _is_glued(node):
+        elif node.type in ("<", ">") and code[node.end_byte - root.start_byte :][:1] == b"(":
+            # A comparison for the grammar; bash runs what follows.
             yield text_of(node.parent or node)
-
-
-def _is_glued(node: Node) -> bool:
-    """Return whether `<(` stands here, a comparison for the grammar; bash runs what follows."""
-    following = node.next_sibling
-    if following is None or following.start_byte != node.end_byte:
-        return False
-    return text_of(following).startswith("(")
 
 
 def _pattern_for(node: Node, *, is_expanded: bool) -> re.Pattern[str] | None:

@@ -1,170 +1,193 @@
-"""What programs do with certain arguments: only read, for example, or run another command.
+"""Finds what a program does with its arguments, in the tables of `risk_verbs` and its neighbors.
 
-The patterns are searched as `risk_rules` says, whose dangers count in any case.
+Invariant: a word that only the shell knows, or that may be the value of an option nobody knows,
+never makes an effect look better.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
+from itertools import islice
+from typing import NamedTuple
 
-from oh_daemon.core import risk_git
-from oh_daemon.core.risk_rules import IN_SERVICE, SELECT, Table, compiled, first_fit, join_words
+from oh_daemon.core import risk_git, risk_rules, risk_verbs
+from oh_daemon.core.approval import RISK_ORDER
+from oh_daemon.core.risk_braces import expand_braces
+from oh_daemon.core.risk_paths import UNKNOWN
+from oh_daemon.core.risk_programs import FLAGS, MEANINGS, find_program, has_value
 
-_PERL_TEXT = r"(?!(?P=mark)|[$@\\{(]).|\((?!\?+\{)|\\.|\$\d(?![\[{-])|\$(?=[)|]|(?P=mark))"
-_PERL_STEP = rf"""(s(?P<mark>[/|\#,!])({_PERL_TEXT})*(?P=mark)
-    ((?!(?P=mark)|[$@\\]).|\\.|\$[\d&](?![\[{{-]))*(?P=mark)[gimsx]*;?
-    |print\s+if\s+(/[^/$@({{\\]*/|\d+\.\.\d+|\$\.\s*[=<>]+\s*\d+))"""
-"""A substitution or a filter in perl in which no code can stand."""
-_KEYS = (
-    r"""\ -(\w*key\w*|out|pass\w*|req|engine|provider|sign|hmac|CA|new|prverify|rand|writerand)"""
+_CHANGES = frozenset(
+    """create delete rm rmi remove update set put apply cp mv sync run start stop kill ssh exec push
+    login load save commit import export attach prune swarm plugin install""".split()  # noqa: SIM905
 )
-_TABLES = r"-(header|csv|json|column|markdown|table|line|readonly|noheader|bail|batch)"
-
-# With these arguments a program counts as one of another kind: the first that fits.
-_USES = (
-    ("gh glab", "fetch", r"^\ \w+\ (clone|download|checkout)\b"),
-    ("kill", "text", r"^\ (-l.*|-0(\ [%\d\0]\S*)+)$"),
-    ("set", "text", r"^(\ ([-+][BCEefhmTuvx]*o?|pipefail|errexit|nounset|xtrace|nullglob))+$"),
-    ("ulimit", "text", r"^(\ -[a-zA-Z]+)*$"),
-    ("systemctl", "text",
-     r"^(\ --(user|no-pager|failed))*\ (status|is-\w+|list-\S+|show|cat)(\ |$)"),
-    ("service", "text", r"^\ \S+\ status$"),
-    ("ip", "text", r"^(\ -\w+)*\ (a|addr|address|l|link|r|route|n|neigh)(\ (show|list|ls).*)?$"),
-    ("ifconfig mount alias", "text", r"^(\ -[al])?$"),
-    ("dig nslookup host ping traceroute whois", "ask", r"^[^\0]*$"),
-    ("nc ncat netcat", "ask",
-     r"^(\ -[vnu46]*z[vnu46]*|\ -[vnu46]+|\ -w\ ?\d+)+\ [\w.-]+\ [\d-]+$"),
-    ("rsync", "write",
-     r"^(?!.*(:|\ -[^-\ ]*[eM]|--(rsh|rsync-p|files-from|daemon|remove|del|info)))"),
-    ("dd", "write", r"^(\ (if|of|bs|count|status|seek|skip|conv|iflag|oflag)=\S+)+$"),
-    ("gpg", "read", r"^\ (--verify|--list-(public-)?keys|--list-sigs|--fingerprint)(\ |$)"),
-    ("openssl", "text", r"^\ rand(\ -(hex|base64))?\ \d+$"),
-    ("nvm pyenv rbenv asdf mise volta", "text", r"^\ (versions?|current|list|ls|which)(\ |$)"),
-    ("nvm pyenv rbenv asdf", "act", r"^\ (use|local|shell)\ "),
-    ("firebase vercel netlify wrangler serverless sls cdk sam packer vagrant", "run",
-     r"^\ (dev|build|synth|diff|local|emulators:\S+|validate|package|fmt|ls|list|status)(\ |$)"),
-    ("gem", "run", r"^\ build\ "),
-    ("zig adb", "text", r"^\ version$"),
-    ("adb", "ask", r"^\ (devices|logcat|get-\w+)"),
-    ("ar", "read", r"^\ -?[tp]v?\ "),
-    ("pdftotext", "read", r"\ -$"),
-    ("plutil", "read", r"^\ -(p|lint)\ "),
-    ("sips", "read", r"^(\ -g\ \w+)+\ [^-]\S*$"),
-    ("tailscale chezmoi restic borg virsh VBoxManage multipass limactl minikube k3d", "ask",
-     r"^(\ -\S+)*\ (status|list|ls|info|version|snapshots|diff|show\w*|get|doctor)(\ |$)"),
-    ("ansible-playbook skaffold helmfile", "run",
-     r"^(?!\ (apply|sync|destroy|run|deploy|dev)\b).*(--syntax-check|\ render|\ template|\ lint)"),
-    ("pg_dump mysqldump mongodump", "fetch", ""),
-    ("perl", "read", rf"^(\ -[np]+)?\ -[np]+e\ {_PERL_STEP}(\ [^-]\S*)*$"),
-    ("perl", "write", rf"^(\ -[npi0]+(\.\w+)?)*\ -[npi0]*e\ {_PERL_STEP}(\ [^-]\S*)*$"),
-    ("sqlite3", "read", rf"\ -readonly(\ -\w+)*\ [^-]\S*\ {SELECT}"),
-    ("sqlite3", "write", rf"^(\ {_TABLES})*\ [^-\s]\S*\ [^-]"),
-    ("bash sh zsh dash ksh", "read", r"^\ -[uvx]*n[uvx]*(\ [^-]\S*)+$"),
-    ("php", "read", r"^\ -l(\ [^-]\S*)+$"),
-    ("ruby perl", "run", r"^\ -\w*c\ [^-]\S*$"),
-    ("node", "read", r"^\ (-c|--check)\ [^-]\S*$"),
-    ("node npm ruby php java perl bundle gem", "text", r"^\ --?v(ersion)?$"),
-    ("go npm terraform tofu helm composer", "text", r"^\ -{0,2}version(\ -json|\ --short)?$"),
-    ("rustc gcc g++ clang cargo cmake", "text", r"^\ (--version|-V|-vV|--list)(\ --verbose)?$"),
-    ("kubectl", "text", r"^\ (version\ .*--client|config\ (current|get)-contexts?)"),
-    ("terraform tofu", "read", r"^\ fmt(\ -(diff|recursive|list=\w+))*\ -(check|write=false)"),
-    ("helm", "read", r"^\ lint\ "),
-    ("dotnet", "text", r"^\ --(list-sdks|list-runtimes|info)$"),
-    ("rustup", "text", r"^\ (show|toolchain\ list|target\ list)"),
-    ("go", "text", r"^\ (doc|env(\ [A-Z\d]+)*$|help)"),
-    ("npm pnpm", "text", r"^\ (ls|list|ll|la|root|prefix|bin|help|why|(pkg|config)\ get)(\ |$)"),
-    ("pip", "text", r"^\ (list|show|freeze|check|help|debug)(?!.*\ (-\w*o|--(out|upt|index|ext)))"),
-    ("uv", "text", r"^\ (pip\ (list|show|freeze|check)|python\ list|version$)"),
-    ("gem", "text", r"^\ (list|info|which|contents|environment|spec\w*)(?!.*\ -\w*[ra])"),
-    ("conda mamba", "text", r"^\ (list|info|env\ list)"),
-    ("brew snap flatpak", "text", r"^\ (list|ls|deps|leaves|--prefix)(\ |$)"),
-    ("apt apt-cache apt-get", "text", r"^\ (list|show|search|policy|r?depends|madison)(\ |$)"),
-    ("dpkg", "text", r"^\ -"),
-    ("ruff", "read", r"^\ (check(?!.*(--(fix|unsafe|output-file|add-noqa)|\ -o))|rule)(\ |$)"),
-    ("ruff black isort yapf autopep8", "read", r"\ (--check|--diff|-c|--check-only)(\ |$)"),
-    ("gofmt goimports shfmt", "read", r"^(?!.*\ -\w*w)"),
-    ("rustfmt stylua", "read", r"\ (--check|-c)(\ |$)"),
-    ("clang-format", "read", r"^(?!.*\ (-i|--i))"),
-    ("biome", "read", r"^\ (check|lint|format|ci)\b(?!.*--(write|fix|apply|unsafe))"),
-    ("black isort ruff gofmt goimports shfmt rustfmt stylua clang-format biome", "write", ""),
-    ("yapf autopep8 php-cs-fixer pint", "write", ""),
-    ("prettier eslint stylelint rubocop golangci-lint ktlint", "write",
-     r"\ (-w|--write|--fix[\w-]*|-a|-A|--auto-?correct\S*|-F)(\ |$)"),
-    ("tar", "read", r"^\ (-?[jJvzf]*t[jJvzf]*|--list)(\ |$)"),
-    ("unzip", "read", r"^\ -[lvpZt1]+\ "),
-    ("gzip gunzip bzip2 xz unxz zstd", "read", r"\ (-\w*[clt]\w*|--(stdout|list|test))(\ |$)"),
-    ("jar", "read", r"^\ -?-?t"),
-    ("openssl", "read", rf"^\ (x509|req|crl|verify|version|dgst|asn1parse)(?!.*{_KEYS})"),
-    ("docker podman", "text", r"^\ (--version|-v)$"),
-)  # fmt: skip
-
-# Words after which another program and its arguments stand.
-_INNER = {
-    "uv rye pdm poetry pipenv hatch pixi conda mamba": r"^(\ -\S+)*\ run\ ",
-    "bundle pnpm yarn": r"^\ exec\ ",
-    "nix": r"^\ develop\ (.*\ )?(-c|--command)\ ",
-    "cargo": r"^\ watch\ .*(-s|--shell)\ ",
-    "docker podman": rf"^\ compose{IN_SERVICE}\ ",
-    "docker-compose": rf"^{IN_SERVICE}\ ",
-}
-
-_SOUNDS_HIGH = re.compile(
-    r"""\ (publish|deploy|upload|push|login|logout|erase|destroy|delete|purge|wipe|flash|reset
-        |revert|forget|apply|remove|install-\w+)(\ |$)|\ --(delete|prune|purge)(\ |$)
-    |(?i:\b(drop|truncate)\s(table|database|schema|keyspace)\b|\bdelete\sfrom\b)
-    |\ (-e|-ex|--eval|--exec(ute)?)[=\ ]\S*[(;"'\xa0]|--shell-escape|--install-extension
-    |\ (?!https?|file|git)[a-z+]+://""",
-    re.VERBOSE,
-)
-"""Words with which a program that nobody knows would send or destroy something, or run code."""
-
-# Tasks of many frameworks, whichever program runs them.
-_TASKS = (
-    ("deletes what is in a database", r"""\ (db:(drop|reset|purge|wipe)|migrate:(fresh|reset)
-        |ecto\.(drop|reset)|schema:drop|reset_db|(doctrine:)?database[:\ ]drop
-        |manage\.py\ (sql)?flush)(\ |$|:)|\ migrate\ reset|--force-reset|\ downgrade\ base"""),
-    ("runs code that stands in the command",
-     r"""\ runner\ (?![\w./-]+\.rb(\ |$))|\ tinker\ .*--execute
-        |\ shell\ (.*\ )?(-c|--command)"""),
-)  # fmt: skip
+"""Words that `*` never stands for in a phrase that makes an effect better."""
+_HIGH = RISK_ORDER["high"]
 
 
-@cache
-def _uses() -> Table:
-    return {**compiled(_USES), **compiled(risk_git.USES, "git ")}
+class _Call(NamedTuple):
+    """Arguments: all, the operands, and the options, also as those that their letters stand for.
+
+    An operand that may be the value of an option begins with `UNKNOWN`.
+    """
+
+    args: Sequence[str]
+    operands: Sequence[str]
+    options: Sequence[str]
 
 
-@cache
-def _inner() -> Table:
-    own, git = ([(n, "", p) for n, p in rows.items()] for rows in (_INNER, risk_git.INNER))
-    return {**compiled(own), **compiled(git, "git ")}
+class _Phrase(NamedTuple):
+    effect: str
+    words: frozenset[str]
+    operands: Sequence[str]
+    anywhere: Sequence[str]
+    is_worse: bool
+    """Than the usual effect: it may begin at a later operand, or be the beginning of an option."""
+
+    def fits_word(self, word: str, text: str) -> bool:
+        plain = word.lstrip(UNKNOWN)
+        begins = "=" not in text and re.match("--.", plain) and text.startswith(plain)
+        if self.is_worse and (begins or not plain):
+            return True
+        is_change = text == "*" and word.partition("-")[0] in _CHANGES
+        if not self.is_worse and (UNKNOWN in word or is_change):
+            return False
+        return fnmatchcase(plain, text) or (text[0] != "-" and fnmatchcase(plain.lower(), text))
+
+    def fit(self, call: _Call) -> list[str] | None:
+        """Return the words of a call that the phrase names, or None if it does not fit."""
+        found: list[str] = []
+        for text in self.anywhere:
+            pool = call.args if text[0] == "~" else call.options
+            fits = (w for w in pool if w != UNKNOWN and self.fits_word(w, text.lstrip("~")))
+            found += islice(fits, 1)
+        n_words = len(self.operands)
+        is_longer = "$" in self.words and len(call.operands) > n_words
+        if is_longer or len(found) < len(self.anywhere):
+            return None
+        n_unsure = next((n for n, word in enumerate(call.operands) if word[:1] != UNKNOWN), 0)
+        for start in range(n_unsure + 1 if self.is_worse else 1):
+            named = call.operands[start : start + n_words]
+            if len(named) == n_words and all(map(self.fits_word, named, self.operands)):
+                return [*(word.lstrip(UNKNOWN) for word in named), *found]
+        return None
 
 
-@cache
-def _tasks() -> Table:
-    return compiled(("any", task, pattern) for task, pattern in _TASKS)
+def find_use(program: str, args: Sequence[str]) -> tuple[str, str]:
+    """Return the effect of a program with these arguments, and the words that show it."""
+    usual = find_program(program)[1]
+    joined = join_words(args)
+    rows = [row for name in (program, f"kind {usual}") for row in _patterns().get(name, ())]
+    fits = [(effect, "") for effect, pattern in rows if pattern.search(joined)]
+    fits += _fitting_phrases(program, args, usual)
+    if not fits:
+        verbs = _read(program, args).operands[:2] if _has_verbs(program) else ()
+        fits = [(usual, " ".join(verbs))]
+    effect, shown = max(fits, key=lambda fit: _order(fit[0]))
+    if effect == "ask" and any(re.search(risk_rules.HIDES, arg) for arg in args if " " not in arg):
+        effect = "secret"
+    return effect, re.sub(r"[\xa0\n]", " ", shown.replace(UNKNOWN, "…"))[:60]
 
 
-def find_use(name: str, args: Sequence[str]) -> str | None:
-    """Return the kind that a program has with these arguments, if it differs from its own."""
-    found = first_fit(_uses(), name, args)
-    return found and found[0]
+def _fitting_phrases(program: str, args: Sequence[str], usual: str) -> Iterator[tuple[str, str]]:
+    """Yield the phrases that fit, and the words that they name, unless another one says more."""
+    call = _read(program, args)
+    if usual in ("wrap", "code", "shell"):
+        # The options of a program that runs another one stand before that.
+        first = next((n for n, arg in enumerate(args) if arg[:1] != "-"), None)
+        call = call._replace(options=_read(program, args[:first]).options)
+    found = [(phrase, phrase.fit(call)) for phrase in _phrases().get(program, ())]
+    fits = [(p, words) for p, words in found if words is not None and p.effect != "inner"]
+    for phrase, words in fits:
+        if not any(phrase.words < other.words for other, _ in fits):
+            yield phrase.effect, " ".join(w for w in words if w in args or "=" not in w)
 
 
-def find_inner(name: str, args: Sequence[str]) -> Sequence[str]:
+def find_inner(program: str, args: Sequence[str]) -> Sequence[str]:
     """Return the words of another command that the program runs, from its options on."""
-    found = first_fit(_inner(), name, args)
-    return args[found[1][0].count(" ") - 1 :] if found else ()
+    call = _read(program, args)
+    fits = (p.fit(call) for p in _phrases().get(program, ()) if p.effect == "inner")
+    return next((args[args.index(fit[-1]) + 1 :] for fit in fits if fit), ())
 
 
-def find_task(args: Sequence[str]) -> str | None:
-    """Return what a task of high risk does that these arguments name."""
-    found = first_fit(_tasks(), "any", args)
-    return found and found[0]
+def may_run_others(word: str) -> bool:
+    """Return whether a program, or one of which that is not known, runs others that it gets."""
+    program, kind = find_program(word)
+    is_high = kind in MEANINGS and _order(kind) == _HIGH
+    return kind in ("wrap", "unknown") or (is_high and not _has_verbs(program))
 
 
-def sounds_high(args: Sequence[str]) -> bool:
-    """Return whether these arguments of any program sound as if it did something of high risk."""
-    return _SOUNDS_HIGH.search(join_words(args)) is not None
+def join_words(args: Sequence[str]) -> str:
+    return "".join(" " + arg.replace(" ", "\xa0") for arg in args)
+
+
+def _has_verbs(program: str) -> bool:
+    return any(phrase.operands for phrase in _phrases().get(program, ()))
+
+
+def _order(effect: str) -> int:
+    """Return how bad an effect is; what another command does is not known before it is rated."""
+    return RISK_ORDER[MEANINGS[effect][0]] if effect in MEANINGS else _HIGH
+
+
+def _read(program: str, args: Sequence[str]) -> _Call:
+    operands: list[str] = []
+    options: list[str] = []
+    index, mark = 0, ""
+    while index < len(args):
+        arg, following = args[index], "".join(args[index + 1 : index + 2])
+        index += 1
+        if arg == "--" and find_program(program)[1] == "run":
+            operands += args[index:]
+            break
+        if len(arg) <= 1 or arg[0] not in "-+":
+            operands.append(mark + arg)
+            mark = ""
+            continue
+        name, is_given, _ = arg.partition("=")
+        letters = ["-" + letter for letter in arg[1:]] if arg[1] != "-" else []
+        valued = next((n for n, each in enumerate(letters, 1) if has_value(program, each)), None)
+        options += (arg, name, f"{name}={following}", *letters[:valued])
+        takes = valued == len(letters) if letters else has_value(program, arg)
+        index += takes
+        mark = "" if takes or is_given or valued or FLAGS.issuperset(letters or [name]) else UNKNOWN
+    return _Call(args, operands, options)
+
+
+@cache
+def _patterns() -> Mapping[str, Sequence[tuple[str, re.Pattern[str]]]]:
+    table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for names, effect, pattern in risk_rules.PATTERNS:
+        for name in names.split(";"):
+            table.setdefault(name, []).append((effect, re.compile(pattern, re.VERBOSE)))
+    return table
+
+
+@cache
+def _phrases() -> Mapping[str, Sequence[_Phrase]]:
+    table: dict[str, list[_Phrase]] = {}
+    for prefix, rows in (("", risk_verbs.ROWS), ("git ", risk_git.ROWS)):
+        for names, effects in re.findall(r"^(\S(?:.|\n )*?): *((?:.|\n )*)", rows, re.MULTILINE):
+            every = " ".join(risk_git.COMMANDS.values())
+            phrases = list(_parsed(effects))
+            for name in map(prefix.__add__, (every if names == "*" else names).split()):
+                floor = _order(find_program(name)[1])
+                for phrase in phrases:
+                    order = _order(phrase.effect)
+                    is_worse = phrase.effect == "inner" or order > floor or order == _HIGH
+                    # A row for all commands makes none of them look better.
+                    if is_worse or names != "*":
+                        table.setdefault(name, []).append(phrase._replace(is_worse=is_worse))
+    return table
+
+
+def _parsed(effects: str) -> Iterator[_Phrase]:
+    for part in filter(None, map(str.strip, re.split(r"[;\n]", effects))):
+        effect, _, texts = part.partition(" ")
+        for text in (word for each in texts.split(", ") for word in expand_braces(each) or ()):
+            words = text.split()
+            anywhere = [word for word in words if word[0] in "~-" and word != "-"]
+            operands = [word for word in words if word not in (*anywhere, "$")]
+            yield _Phrase(effect, frozenset(words), operands, anywhere, is_worse=True)

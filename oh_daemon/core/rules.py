@@ -16,7 +16,8 @@ from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import Ruling
 from oh_daemon.core.risk import rate_command
 from oh_daemon.core.risk_paths import UNKNOWN
-from oh_daemon.core.risk_programs import bare_name, find_program
+from oh_daemon.core.risk_programs import bare_name
+from oh_daemon.core.risk_uses import may_run_others
 
 Segments = Sequence[Sequence[str]]
 
@@ -98,8 +99,7 @@ def _meets(rule: Rule, words: Sequence[str]) -> bool:
     be the rule's program.
     """
     plain = _plain(words)
-    runs_others = bool(plain) and find_program(plain[0])[1] in {"wrap", "high", "unknown"}
-    starts = range(len(plain)) if runs_others else range(min(1, len(plain)))
+    starts = range(len(plain)) if plain and may_run_others(plain[0]) else range(min(1, len(plain)))
     return any(_in_order(rule, plain[start:]) for start in starts)
 
 

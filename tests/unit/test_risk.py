@@ -211,7 +211,7 @@ def test_the_reasons_are_sentences_about_what_the_command_names() -> None:
 
 def test_the_reasons_are_those_of_the_worst_command() -> None:
     rating = rate("ls && make; sudo id")
-    assert rating.reasons == ("sudo reaches beyond the workspace, or cannot be undone",)
+    assert rating.reasons == ("sudo uses or gives other rights",)
     assert rating.segments == (("ls",), ("make",), ("sudo", "id"))
 
 
