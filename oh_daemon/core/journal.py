@@ -225,8 +225,8 @@ class Journal:
                     if not self._begins_a_turn(message_id, event["turn"]):
                         return event["turn"]
                 case "turn.paused" if record["turnId"] == turn_id:
-                    started_at = (self.state.turn or {})["startedAt"]
-                    return {"id": turn_id, "status": "paused", "startedAt": started_at}
+                    turn = {key: (self.state.turn or {})[key] for key in _SO_FAR}
+                    return {"id": turn_id, "status": "paused", **turn}
                 case _:
                     pass
             return None
@@ -251,4 +251,5 @@ def _is_answered(read: Callable[[Json], Json | None], found: Future[Json], recor
     return result is not None
 
 
+_SO_FAR = ("startedAt", "nSteps", "usage")
 _WITHOUT_TURN = (e.StatusChanged, e.OptionsChanged, e.ConversationCreated, e.AgentChanged)

@@ -312,7 +312,8 @@ def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
     conversation.start_queued(e.QueuedMessage.model_validate(message))
     conversation.pause_turn("network")
     turn = conversation.state.turn or {}
-    assert ended.result(0) == {"id": turn["id"], "status": "paused", "startedAt": NOW}
+    paused = {"id": turn["id"], "status": "paused", "startedAt": NOW, "nSteps": 0}
+    assert ended.result(0) == {**paused, "usage": {}}
 
 
 def test_whoever_waits_for_a_message_that_came_too_late_hears_of_the_turn_that_saw_it():
