@@ -265,7 +265,8 @@ def _turn(event: Json) -> Iterator[Text]:
     turn = event["turn"]
     if "result" in turn:
         yield _text(f"\n{json.dumps(turn['result'], indent=2, ensure_ascii=False)}")
-    how = _ENDS.get(turn["stopReason"], turn["stopReason"])
+    stop = turn.get("stopReason", turn["status"])
+    how = _ENDS.get(stop, stop)
     yield _text(f"\n{how} · {render_usage(turn)}", "dim")
 
 

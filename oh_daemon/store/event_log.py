@@ -341,7 +341,7 @@ def _next_epoch(scan: Scan, boot: str) -> str:
     # synced, and then the same seqs are used again for other events.
     old = scan.header
     is_complete = (scan.is_closed or old.get("boot") == boot) and old.get("damage") == scan.damage
-    return old["epoch"] if is_complete else uuid.uuid4().hex
+    return (is_complete and old.get("epoch")) or uuid.uuid4().hex
 
 
 def _boot_id() -> str:

@@ -207,6 +207,13 @@ def test_a_log_closed_by_an_earlier_boot_keeps_its_epoch(folder: Path, reopen: R
     assert reopen().epoch == "e1"
 
 
+def test_a_header_without_an_epoch_does_not_keep_a_log_from_opening(
+    folder: Path, reopen: Reopen
+) -> None:
+    write_log(folder, b'{"v":1,"kind":"header","damage":0}\n', b'{"v":1,"kind":"closed"}\n')
+    assert reopen().epoch
+
+
 def test_a_process_killed_in_this_boot_keeps_the_epoch(folder: Path, reopen: Reopen) -> None:
     epoch = reopen().epoch
     as_killed = (folder / LOG_NAME).read_bytes() + line(1) + line(2)[:20]

@@ -52,6 +52,12 @@ def test_every_end_of_a_turn_has_words_for_people(reason: StopReason) -> None:
     assert "Completed" not in said
 
 
+def test_a_turn_of_another_programs_log_may_lack_the_reason_for_its_end() -> None:
+    turn = {"status": "failed", "nSteps": 1}
+    said = printed({"event": {"type": "turn.completed", "turn": turn}})
+    assert said.startswith("\nfailed · 1 step")
+
+
 @pytest.mark.parametrize("reason", get_args(PauseReason))
 def test_every_pause_has_words_for_people(reason: PauseReason) -> None:
     said = printed({"event": {"type": "turn.paused", "reason": reason}})
