@@ -1,4 +1,4 @@
-"""Renders protocol.ts and protocol.lua: the registry's models as types in the editors' languages.
+"""Renders the contract's models as types: protocol.ts and protocol.lua for the editors, plain.py.
 
 Fields that the daemon always sends are required; fields that a client may leave out are optional.
 `make schema` writes the files.
@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from keyword import iskeyword
+from textwrap import indent
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -24,6 +29,17 @@ from oh_daemon.contract.settings import CHOICES
 
 _CHOICES = "Values of the options, for pickers; an open conversation brings its own."
 _HEAD = "What crosses the wire; written by `make schema`, explained in protocol.md."
+_PYTHON_HEAD = '''"""The contract's models as plain dicts, the form in which logs are read.
+
+Written by `make schema`, names and meanings are the models'. At run time this module is empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+'''
 # In TypeScript, `Record` is a built-in type.
 _RENAMED = {"Record": "LogRecord"}
 
@@ -36,6 +52,9 @@ class Language:
     array: str
     mapping: str
     prefix: str = ""
+    literal: str = "{}"
+    between: str = " | "
+    """What separates the values of a literal."""
 
 
 _TS = Language(
@@ -50,6 +69,13 @@ _LUA = Language(
     "{}[]",
     "table<string, {}>",
     "oh.protocol.",
+)
+_PYTHON = Language(
+    {kind: kind.__name__ for kind in (str, int, float, bool)} | {Any: "Any"},
+    "list[{}]",
+    "dict[str, {}]",
+    literal="Literal[{}]",
+    between=", ",
 )
 
 
@@ -108,6 +134,46 @@ def _lua_method(method: Method) -> str:
     return params if method.result is None else f"{params} -> {_LUA.prefix}{_name(method.result)}"
 
 
+def render_python() -> str:
+    """Render what a line of the log holds as `TypedDict`s, and the unions among them."""
+    models: list[type[Contract]] = []
+    _reached(events.Record, models)
+    with_bases = dict.fromkeys(base for model in models for base in _bases(model))
+    text = "\n".join(map(_python_class, with_bases))
+    aliases: list[str] = []
+    for name, alias in reversed(_aliases().items()):
+        is_used = re.search(rf"\b{name}\b", "\n".join([text, *aliases]))
+        if is_used or set(get_args(alias)) <= {*models}:
+            aliases.insert(0, f"{name} = {_union(alias, _PYTHON)}")
+    # To make the classes takes 9 ms, which no start of the daemon must pay.
+    return _formatted(_PYTHON_HEAD + indent("\n".join([text, *aliases]), "    "))
+
+
+def _bases(model: type[Contract]) -> list[type[Contract]]:
+    """Return the models that this one extends, and at the end this one."""
+    line = reversed(model.__mro__)
+    return [base for base in line if issubclass(base, Contract) and base is not Contract]
+
+
+def _python_class(model: type[Contract]) -> str:
+    fields = {
+        name: _typed(t, _PYTHON) if always else f"NotRequired[{_typed(t, _PYTHON)}]"
+        for name, t, always in _fields(model, may_omit=False)
+    }
+    *above, _own = _bases(model)
+    if any(map(iskeyword, fields)):
+        return f"{model.__name__} = TypedDict({model.__name__!r}, {fields})"
+    inherited = {name for base in above for name, *_ in _fields(base, may_omit=False)}
+    own = [f"{name}: {kind}" for name, kind in fields.items() if name not in inherited]
+    bases = ", ".join(base.__name__ for base in above[-1:]) or "TypedDict"
+    return "\n    ".join([f"class {model.__name__}({bases}):", *own])
+
+
+def _formatted(code: str) -> str:
+    command = (sys.executable, "-m", "ruff", "format", "--isolated", "--line-length=100", "-")
+    return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+
+
 def _choices(begin: str, choice: str, end: str) -> Iterator[str]:
     for option, choices in CHOICES.items():
         yield f"  {begin.format(option)}"
@@ -133,7 +199,7 @@ def _doc(model: type[Contract]) -> str:
 
 
 @cache
-def _aliases() -> Mapping[str, Any]:
+def _aliases() -> dict[str, Any]:
     """Return the unions and literals that have a name in the contract."""
     modules = ("content", "items", "approvals", "events", *protocol.MODULES)
     named = {
@@ -196,7 +262,7 @@ def _typed(annotation: Any, language: Language) -> str:
 def _union(bare: Any, language: Language) -> str:
     origin, parts = get_origin(bare), get_args(bare)
     if origin is Literal:
-        return " | ".join(json.dumps(value) for value in parts)
+        return language.literal.format(language.between.join(map(json.dumps, parts)))
     if origin in (Union, UnionType):
         known = [part for part in parts if part not in (NoneType, events.UnknownEvent)]
         return " | ".join(dict.fromkeys(_typed(part, language) for part in known))

@@ -22,7 +22,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import CHOICES, LIMITS, NOT_FROM_PROJECT, TIGHTENED, Settings
-from oh_schema.editor_types import render_lua, render_typescript
+from oh_schema.editor_types import render_lua, render_python, render_typescript
 
 ROOT = Path(__file__).parents[1]
 PAGES = (Path("protocol.md"), Path("docs/settings.md"))
@@ -32,6 +32,7 @@ def write_schema(root: Path, *, check: bool) -> int:
     """Update the generated files, or with `check` only report stale ones and then return 1."""
     wanted = {
         root / "docs" / "schema.json": render_schema(),
+        root / "oh_daemon" / "contract" / "plain.py": render_python(),
         root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
     }

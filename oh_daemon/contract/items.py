@@ -248,14 +248,12 @@ class CondensationItem(ItemBase):
     """Both are estimates of the next request's size."""
 
 
+ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
 Item = Annotated[
     UserMessageItem
     | AgentMessageItem
     | ReasoningItem
-    | ToolCallItem
-    | CommandItem
-    | FileChangeItem
-    | PlanItem
+    | ToolItem
     | SubagentItem
     | NoticeItem
     | CondensationItem,

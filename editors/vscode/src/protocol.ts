@@ -20,6 +20,8 @@ export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "ma
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 
+export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
+
 export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | SubagentItem | NoticeItem | CondensationItem;
 
 export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSubject | TrustSubject | SaveDocumentsSubject;
