@@ -64,7 +64,7 @@ def text(words: str) -> tuple[TextPart, ...]:
     return (TextPart(text=words),)
 
 
-def records(conversation: Conversation) -> list[Json]:
+def records(conversation: Conversation) -> list[Any]:
     """Return the records of the log so far."""
     lines = conversation.log.read_range(1, conversation.state.seq)
     return [orjson.loads(line) for line in lines]
@@ -87,10 +87,10 @@ class Heard:
 
     deltas: list[tuple[str, int, str]] = field(default_factory=list)
     halted: list[str] = field(default_factory=list)
-    events: list[Json] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def on_record(self, _journal: object, _line: bytes, record: Json) -> None:
+    def on_record(self, _journal: object, _line: bytes, record: Any) -> None:
         with self.changed:
             self.events.append(record["event"])
             self.changed.notify_all()
@@ -129,7 +129,7 @@ class Work:
     llm: FakeLLM
     heard: Heard
 
-    def run(self, words: str = "go") -> Json:
+    def run(self, words: str = "go") -> Any:
         """Send a message and wait for the end of its turn."""
         with self.conversation.changed:
             sent = self.conversation.send(text(words))
@@ -139,7 +139,7 @@ class Work:
     def switch(self, model: str) -> None:
         self.conversation.append(e.OptionsChanged(values={"model": model}))
 
-    def items(self, kind: str) -> list[Json]:
+    def items(self, kind: str) -> list[Any]:
         return [item for item in self.conversation.state.items if item["kind"] == kind]
 
 

@@ -11,11 +11,11 @@ import logging
 import threading
 from collections.abc import Callable
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.endings import Rest
 from oh_daemon.core.journal import Journal, Listener
-from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 
 logger = logging.getLogger(__name__)
@@ -66,9 +66,10 @@ class Budget(Listener):
             logger.warning("what was spent today is not kept: %s", exc)
             return new
 
-    def on_record(self, _journal: Journal, _line: bytes, record: Json) -> None:
+    def on_record(self, _journal: Journal, _line: bytes, record: plain.Record) -> None:
         """Count what calls cost, except a sub-agent's, which its own conversation counts."""
         event = record["event"]
         if event["type"] == "usage.updated" and event.get("purpose") != "subagent":
             with self._lock:
-                self._unsaved_usd += event["usage"].get("cost", {}).get("amount", 0.0)
+                cost = event["usage"].get("cost")
+                self._unsaved_usd += cost["amount"] if cost else 0.0

@@ -22,6 +22,7 @@ from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import (
     ConversationBusyError,
     ConversationLockedError,
@@ -36,10 +37,11 @@ from oh_daemon.core.approval import check_options, option_pickers
 from oh_daemon.core.commands import written_out
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY, title_of
+from oh_daemon.core.folding import fold
 from oh_daemon.core.foreign import FOREIGN
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import EventLog, Json
-from oh_daemon.core.state import State, fold
+from oh_daemon.core.state import State
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
@@ -334,14 +336,14 @@ class Conversations:
         wanted = (summary for summary in found.values() if summary["parentId"] == parent_id)
         return sorted(wanted, key=lambda summary: str(summary["updatedAt"]), reverse=True)
 
-    def read(self, conversation_id: str, folders: Sequence[Path]) -> tuple[State, list[Json], str]:
+    def read(self, log_id: str, folders: Sequence[Path]) -> tuple[State, list[plain.Record], str]:
         """Return state, records and epoch of any conversation, without opening or locking it."""
-        if (live := self.find_live(conversation_id)) is not None:
+        if (live := self.find_live(log_id)) is not None:
             records = [orjson.loads(line) for line in live.conversation.lines()]
-            return fold(conversation_id, records), records, live.conversation.epoch
-        records = list[Json]()
-        scan = scan_log(self.place_of(conversation_id, folders), records.append)
-        return fold(conversation_id, records), records, scan.header.get("epoch", "")
+            return fold(log_id, records), records, live.conversation.epoch
+        records: list[plain.Record] = []
+        scan = scan_log(self.place_of(log_id, folders), records.append)
+        return fold(log_id, records), records, scan.header.get("epoch", "")
 
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """Return the folder of a conversation's log. Raises `ConversationNotFoundError`."""

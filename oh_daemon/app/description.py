@@ -35,7 +35,7 @@ def describe(journal: Journal) -> m.ConversationInfo:
 
 def describe_state(state: State, *, lock: Json, epoch: str | None = None) -> m.ConversationInfo:
     """Describe a conversation from its state; `lock` says who has it open."""
-    now = {"epoch": epoch, "turnId": (state.turn or {}).get("id"), "lock": lock}
+    now = {"epoch": epoch, "turnId": state.turn_id, "lock": lock}
     return m.ConversationInfo.model_validate({**summary_of(state), **now})
 
 

@@ -6,14 +6,15 @@ Rendering is pure: a record goes in, lines come out. Hidden characters are shown
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.items import PauseReason, StopReason
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.ports import Json
 
 _MAX_OUTPUT_LINES = 12
 _WORTH_SAYING_MS = 100
@@ -66,32 +67,37 @@ class Progress:
         self._asked: dict[str, str] = {}
         """What was asked about calls that nobody has allowed, by item."""
 
-    def print(self, record: Json) -> None:
+    def print(self, record: plain.Record) -> None:
         event = record["event"]
-        item: Json = event.get("item") or {}
+        item_id = record.get("itemId", "")
         match event["type"]:
-            case "item.started" if item["kind"] == "command":
-                self._commands[item["id"]] = item["command"]
-            case "item.updated" if event.get("status") == "running":
-                self._start(record["itemId"])
+            case "item.started" if event["item"]["kind"] == "command":
+                self._commands[event["item"]["id"]] = event["item"]["command"]
+            case "item.updated" if event["status"] == "running":
+                self._start(item_id)
                 return
             case "approval.requested":
-                self._asked[record["itemId"]] = event["approval"]["title"]
+                self._asked[item_id] = event["approval"]["title"]
             case "approval.resolved" if event["decision"]["effect"] == "allow":
-                self._asked.pop(record["itemId"], None)
+                self._asked.pop(item_id, None)
             case _:
                 pass
-        lines = self._lines(record, item)
+        lines = self._lines(record)
         for line in lines:
             _print_line(line, self._console)
         self._shown = None if lines else self._shown
 
-    def _lines(self, record: Json, item: Json) -> list[Text]:
-        if (item.get("id"), item.get("command")) == self._shown:
+    def _lines(self, record: plain.Record) -> list[Text]:
+        event = record["event"]
+        if event["type"] != "item.completed":
+            return [*render_record(record)]
+        item = event["item"]
+        command = item["command"] if item["kind"] == "command" else ""
+        if item["kind"] == "command" and (item["id"], command) == self._shown:
             return [*_outcome(item)]
-        asked = self._asked.get(item.get("id", ""), "")
+        asked = self._asked.get(item["id"], "")
         # The title of a request may be only the beginning of a command.
-        if item.get("status") == "rejected" and asked and item.get("command", "") in asked:
+        if item["status"] == "rejected" and asked and command in asked:
             return []
         return [*render_record(record)]
 
@@ -122,51 +128,51 @@ def print_lines(text: str, console: Console) -> None:
         console.print(_text(f"  {line}", _DIFF_STYLES.get(line[:1], "")), soft_wrap=True)
 
 
-def render_record(record: Json) -> Iterator[Text]:
+def render_record(record: plain.Record) -> Iterator[Text]:
     """Yield the lines for one record; most kinds of events have none."""
     event = record["event"]
-    kind = event["item"]["kind"] if event["type"] == "item.completed" else event["type"]
-    render = _RENDERERS.get(kind)
+    item = event["item"] if event["type"] == "item.completed" else None
+    render = _RENDERERS.get(item["kind"] if item else event["type"])
     if render is not None:
-        yield from render(event.get("item", event))
+        yield from render(item or event)
 
 
-def _user_message(item: Json) -> Iterator[Text]:
+def _user_message(item: plain.UserMessageItem) -> Iterator[Text]:
     yield _prose(f"\n> {_content(item)}", "bold")
 
 
-def _agent_message(item: Json) -> Iterator[Text]:
+def _agent_message(item: plain.AgentMessageItem) -> Iterator[Text]:
     if item.get("text"):
         yield _prose(f"\n{item['text']}")
 
 
-def _plan(item: Json) -> Iterator[Text]:
+def _plan(item: plain.PlanItem) -> Iterator[Text]:
     yield _text("\nPlan", "bold")
     for entry in item.get("entries", ()):
         yield _prose(f"  {_MARKS[entry['status']]} {entry['text']}")
 
 
-def _tool_call(item: Json) -> Iterator[Text]:
+def _tool_call(item: plain.ToolCallItem) -> Iterator[Text]:
     if item["tool"] in {"ask", "finish"}:
         yield _prose(f"\n{_content(item)}")
     else:
         yield _headline(item)
 
 
-def _subagent(item: Json) -> Iterator[Text]:
+def _subagent(item: plain.SubagentItem) -> Iterator[Text]:
     line = _text(f"\n• {item['agent']}: {item['title']}", "bold")
     how = ": ".join(filter(None, (item["status"], item.get("reason"))))
     style = "not bold dim" if item["status"] == "completed" else "not bold red"
     yield line.append(f"  {how}, conversation {item['conversationId'][:12]}", style)
 
 
-def _notice(item: Json) -> Iterator[Text]:
+def _notice(item: plain.NoticeItem) -> Iterator[Text]:
     yield _text(f"\n! {item['title']}", "yellow")
-    if item.get("description"):
-        yield _text(f"  {item['description']}", "yellow")
+    if description := item.get("description"):
+        yield _text(f"  {description}", "yellow")
 
 
-def _condensation(item: Json) -> Iterator[Text]:
+def _condensation(item: plain.CondensationItem) -> Iterator[Text]:
     if item.get("reason") == "nothingToCondense":
         yield _text("\nNothing to condense yet.", "dim")
         return
@@ -178,7 +184,7 @@ def _condensation(item: Json) -> Iterator[Text]:
     yield _text(f"\n{how}: about {before:,} tokens became {after:,}", "dim")
 
 
-def _command(item: Json) -> Iterator[Text]:
+def _command(item: plain.CommandItem) -> Iterator[Text]:
     yield _started(item["command"])
     yield from _outcome(item)
 
@@ -187,7 +193,7 @@ def _started(command: str) -> Text:
     return _text(f"\n$ {command}", "bold")
 
 
-def _outcome(item: Json) -> Iterator[Text]:
+def _outcome(item: plain.CommandItem) -> Iterator[Text]:
     if item["status"] != "completed":
         yield _text(f"  {_failure(item)}", "red")
         return
@@ -203,7 +209,7 @@ def _outcome(item: Json) -> Iterator[Text]:
     yield _text(f"  {said}", "red" if code else "green" if code == 0 else "yellow")
 
 
-def _changes(item: Json) -> Iterator[Text]:
+def _changes(item: plain.FileChangeItem) -> Iterator[Text]:
     yield _headline(item)
     for change in item.get("changes", ()) if item["status"] == "completed" else ():
         for line in change.get("patch", "").splitlines():
@@ -212,85 +218,87 @@ def _changes(item: Json) -> Iterator[Text]:
             yield _text("  in the editor, not saved yet", "yellow")
 
 
-def _headline(item: Json) -> Text:
+def _headline(item: plain.ToolItem) -> Text:
     line = _text(f"\n• {item.get('title') or item['tool']}", "bold")
     if item["status"] == "completed":
         return line.append(_duration(item), "not bold dim")
     return line.append_text(_text(f"  {_failure(item)}", "not bold red"))
 
 
-def _duration(item: Json) -> str:
+def _duration(item: plain.ToolItem) -> str:
     took_ms = item.get("durationMs", 0)
     return f", {took_ms / 1000:.1f} s" if took_ms >= _WORTH_SAYING_MS else ""
 
 
-def _failure(item: Json) -> str:
+def _failure(item: plain.ToolItem) -> str:
     first = _content(item).splitlines()[:1]
     # The reason is a word for programs; what stands in the content says it for people.
     return ": ".join([item["status"], *first]) if first else item.get("reason") or item["status"]
 
 
-def _content(item: Json) -> str:
+def _content(item: plain.ToolItem | plain.UserMessageItem) -> str:
     return "\n".join(part.get("text", "") for part in item.get("content", ()))
 
 
-def _error(event: Json) -> Iterator[Text]:
+def _error(event: plain.ErrorRaised) -> Iterator[Text]:
     error = event["error"]
     yield _text(f"\n{error['message']}", "red")
-    if error.get("hint"):
-        yield _text(f"  {error['hint']}", "yellow")
+    if hint := error.get("hint"):
+        yield _text(f"  {hint}", "yellow")
 
 
-def _approval(event: Json) -> Iterator[Text]:
+def _approval(event: plain.ApprovalRequested) -> Iterator[Text]:
     approval = event["approval"]
     yield _text(f"\n? {approval['title']}", "bold yellow")
-    reason = f": {approval['reason']}" if approval.get("reason") else ""
-    yield _text(f"  {approval['risk']} risk{reason}", "yellow")
+    reason = approval.get("reason")
+    why = f": {reason}" if reason else ""
+    yield _text(f"  {approval['risk']} risk{why}", "yellow")
 
 
-def _question(event: Json) -> Iterator[Text]:
+def _question(event: plain.InputRequested) -> Iterator[Text]:
     question = event["input"]
     yield _prose(f"\n? {question['prompt']}", "bold yellow")
     for number, choice in enumerate(question.get("choices", ()), 1):
         yield _prose(f"  {number}  {choice}", "yellow")
 
 
-def _resolved(event: Json) -> Iterator[Text]:
+def _resolved(event: plain.ApprovalResolved) -> Iterator[Text]:
     effect = event["decision"]["effect"]
-    said = f": {event['feedback']}" if event.get("feedback") else ""
+    feedback = event.get("feedback")
+    said = f": {feedback}" if feedback else ""
     yield _text(f"  {_DECISIONS.get(effect, effect)}{said}", "yellow")
 
 
-def _turn(event: Json) -> Iterator[Text]:
+def _turn(event: plain.TurnCompleted) -> Iterator[Text]:
     turn = event["turn"]
     if "result" in turn:
         yield _text(f"\n{json.dumps(turn['result'], indent=2, ensure_ascii=False)}")
-    stop = turn.get("stopReason", turn["status"])
-    how = _ENDS.get(stop, stop)
+    stop = turn.get("stopReason")
+    how = _ENDS.get(stop, stop) if stop else turn["status"]
     yield _text(f"\n{how} · {render_usage(turn)}", "dim")
 
 
-def _paused(event: Json) -> Iterator[Text]:
+def _paused(event: plain.TurnPaused) -> Iterator[Text]:
     yield _text(f"\nPaused: {_PAUSES.get(event['reason'], event['reason'])}", "yellow")
 
 
-def _rolled_back(event: Json) -> Iterator[Text]:
+def _rolled_back(event: plain.ConversationRolledBack) -> Iterator[Text]:
     files = {"restore": ", files too", "keep": ", files stay"}.get(event["files"], "")
     yield _text(f"\nRolled back to event {event['toSeq']}{files}", "yellow")
 
 
-def _retrying(event: Json) -> Iterator[Text]:
-    if event.get("model"):
-        yield _text(f"  {event['error']['message']}; {event['model']} is asked instead", "yellow")
+def _retrying(event: plain.RetryScheduled) -> Iterator[Text]:
+    if model := event.get("model"):
+        yield _text(f"  {event['error']['message']}; {model} is asked instead", "yellow")
         return
     attempt = f"attempt {event['attempt']} of {event['maxAttempts']}"
     delay = f"in {event['delayMs'] / 1000:.1f} s"
     yield _text(f"  {event['error']['message']}; {attempt} {delay}", "yellow")
 
 
-def render_usage(turn: Json) -> str:
+def render_usage(turn: Mapping[str, Any]) -> str:
     """Return steps, tokens and cost of a turn; an unknown cost is shown as such."""
-    usage: Json = turn.get("usage") or {}
+    usage: Mapping[str, Any] = turn.get("usage") or {}
     read, cached = usage.get("inputTokens", 0), render_cached(usage)
     tokens = f"{read:,} tokens in{cached and f' ({cached} cached)'}"
     tokens += f", {usage.get('outputTokens', 0):,} out"
@@ -300,7 +308,7 @@ def render_usage(turn: Json) -> str:
     return f"{steps} · {tokens} · cost {price}"
 
 
-def render_cached(usage: Json) -> str:
+def render_cached(usage: Mapping[str, Any]) -> str:
     """Return the share of the prompts that the provider had in its cache; empty for none."""
     share = usage.get("cacheReadTokens", 0) / max(usage.get("inputTokens", 0), 1)
     return f"{min(share, 1):.0%}" if share else ""
@@ -314,7 +322,7 @@ def _prose(text: str, style: str = "") -> Text:
     return Text(display_escaped(text, _OF_EMOJI), style)
 
 
-_RENDERERS: dict[str, Callable[[Json], Iterator[Text]]] = {
+_RENDERERS: dict[str, Callable[[Any], Iterator[Text]]] = {
     "userMessage": _user_message,
     "agentMessage": _agent_message,
     "command": _command,

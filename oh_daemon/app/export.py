@@ -13,16 +13,16 @@ import orjson
 
 from oh_daemon.app.export_markdown import render_markdown
 from oh_daemon.app.export_words import ReadBlob
-from oh_daemon.core.ports import Json
+from oh_daemon.contract import plain
+from oh_daemon.core.folding import fold
 from oh_daemon.core.secrets import Masker
-from oh_daemon.core.state import fold
 
 Format = Literal["jsonl", "markdown", "html"]
 
 
 def render_export(
     conversation_id: str,
-    records: Iterable[Json],
+    records: Iterable[plain.Record],
     form: Format,
     *,
     masker: Masker,

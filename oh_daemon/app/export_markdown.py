@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from oh_daemon.app import export_words as words
-from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State
+from oh_daemon.contract import plain
+from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.core.timeline import told
 
 _CONTROLS = re.compile(r"(?![\n\t])[\x00-\x1f\x7f-\x9f]")
@@ -19,37 +19,41 @@ _CONTROLS = re.compile(r"(?![\n\t])[\x00-\x1f\x7f-\x9f]")
 _MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
 
 
-def render_markdown(state: State, records: Sequence[Json]) -> str:
+def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
     """Render for a note or an issue; output of tools stands in fences that it cannot close."""
     facts = " · ".join(map(_one_line, words.facts(state)))
     parts = [f"# {_one_line(words.heading(state))}", facts]
-    for kind, it in told(records):
-        parts += _markdown_item(it) if kind == "item" else [f"---\n\n*{words.ending(it)}*"]
+    for it in told(records):
+        parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{words.ending(it)}*"]
     return _CONTROLS.sub("\ufffd", "\n\n".join(part for part in parts if part)) + "\n"
 
 
-def _markdown_item(item: Json) -> list[str]:
-    kind = item["kind"]
-    if kind == "userMessage":
-        return ["## You", *_quoted(item["content"])]
-    if kind == "agentMessage":
-        return ["## Agent", _prose(item.get("text", ""))]
-    if kind == "condensation":
-        summary = _prose(item.get("summary") or "")
-        return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []
-    if kind == "notice":
-        return [f"> **{_one_line(words.notice_of(item))}**"]
-    if kind == "plan":
-        return [
-            "\n".join(f"- [{_MARKS[e['status']]}] {_one_line(e['text'])}" for e in item["entries"])
-        ]
+def _markdown_item(item: plain.Item) -> list[str]:
+    match item["kind"]:
+        case "userMessage":
+            return ["## You", *_quoted(item["content"])]
+        case "agentMessage":
+            return ["## Agent", _prose(item.get("text", ""))]
+        case "condensation":
+            summary = _prose(item.get("summary") or "")
+            return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []
+        case "notice":
+            return [f"> **{_one_line(words.notice_of(item))}**"]
+        case "plan":
+            rows = (f"- [{_MARKS[e['status']]}] {_one_line(e['text'])}" for e in item["entries"])
+            return ["\n".join(rows)]
+        case _:
+            return _markdown_call(item) if is_tool_item(item) else []
+
+
+def _markdown_call(item: plain.ToolItem) -> list[str]:
     if words.is_spoken(item):
         return ["## Agent", _prose(words.text_of(item["content"]))]
     if words.is_question(item):
         asked, answer, why_none = words.question_and_answer(item)
         said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
         return ["## Agent", _prose(asked), *said, f"*{why_none}*" if why_none else ""]
-    return _markdown_call(item) if words.is_tool(item) else []
+    return _markdown_work(item)
 
 
 def _prose(text: str) -> str:
@@ -62,7 +66,7 @@ def _prose(text: str) -> str:
     return without_images(text)
 
 
-def _quoted(parts: Iterable[Json]) -> Iterator[str]:
+def _quoted(parts: Iterable[plain.Part]) -> Iterator[str]:
     for part in parts:
         if part["type"] == "text":
             yield "\n".join(f"> {line}" for line in part["text"].splitlines())
@@ -73,7 +77,7 @@ def _quoted(parts: Iterable[Json]) -> Iterator[str]:
             yield fenced(text)
 
 
-def _markdown_call(item: Json) -> list[str]:
+def _markdown_work(item: plain.ToolItem) -> list[str]:
     patch, said = words.patches(item), words.text_of(item.get("content", ()))
     how = _one_line(words.outcome(item))
     lead = f"**{how}**" if how else ""

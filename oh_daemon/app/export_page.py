@@ -17,11 +17,11 @@ from markdown_it import MarkdownIt
 
 from oh_daemon.app import export_words as words
 from oh_daemon.app.export_words import ReadBlob
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.context import IMAGE_TYPES
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State
+from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.core.timeline import told
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -53,7 +53,7 @@ def without_images(text: str) -> str:
     return "\n".join(line if n in code else _IMAGE.sub(r"\1\\\2", line) for n, line in lines)
 
 
-def render_page(state: State, records: Sequence[Json], read_blob: ReadBlob) -> str:
+def render_page(state: State, records: Sequence[plain.Record], read_blob: ReadBlob) -> str:
     """Return the page; `read_blob` returns the images that are kept beside the log."""
     title = escape(words.heading(state))
     style = Path(__file__).with_suffix(".css").read_text("utf-8")
@@ -85,35 +85,37 @@ def render_page(state: State, records: Sequence[Json], read_blob: ReadBlob) -> s
 """
 
 
-def _told(records: Sequence[Json], read_blob: ReadBlob) -> Iterator[str]:
-    for kind, told_of in told(records):
-        if kind == "turn":
-            bad = " bad" if told_of["status"] == "failed" else ""
-            yield f'<p class="turn{bad}"><span>{escape(words.ending(told_of))}</span></p>'
+def _told(records: Sequence[plain.Record], read_blob: ReadBlob) -> Iterator[str]:
+    for it in told(records):
+        if "kind" in it:
+            yield _item(it, read_blob)
         else:
-            yield _item(told_of, read_blob)
+            bad = " bad" if it["status"] == "failed" else ""
+            yield f'<p class="turn{bad}"><span>{escape(words.ending(it))}</span></p>'
 
 
-def _item(item: Json, read_blob: ReadBlob) -> str:
-    kind = item["kind"]
-    if kind == "userMessage":
-        said = "".join(_part(part, read_blob) for part in item["content"])
-        return f'<section class="you"><h2>You</h2>{said}</section>'
-    if kind == "agentMessage" or words.is_spoken(item):
-        text = item.get("text") or words.text_of(item.get("content", ()))
-        return f'<section class="agent">{_MARKDOWN.render(text)}</section>' if text else ""
-    if words.is_question(item):
-        return _question(item)
-    if kind == "reasoning":
-        return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
-    if kind == "notice":
-        return f'<p class="note">{escape(words.notice_of(item))}</p>'
-    if kind == "condensation":
-        return _condensation(item)
-    return _call(item) if words.is_tool(item) else ""
+def _item(item: plain.Item, read_blob: ReadBlob) -> str:
+    match item["kind"]:
+        case "userMessage":
+            said = "".join(_part(part, read_blob) for part in item["content"])
+            return f'<section class="you"><h2>You</h2>{said}</section>'
+        case "agentMessage":
+            return _answer(item.get("text", ""))
+        case "reasoning":
+            return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
+        case "notice":
+            return f'<p class="note">{escape(words.notice_of(item))}</p>'
+        case "condensation":
+            return _condensation(item)
+        case _:
+            return _call(item) if is_tool_item(item) else ""
 
 
-def _question(item: Json) -> str:
+def _answer(text: str) -> str:
+    return f'<section class="agent">{_MARKDOWN.render(text)}</section>' if text else ""
+
+
+def _question(item: plain.ToolCallItem) -> str:
     asked, answer, why_none = words.question_and_answer(item)
     said = f'<section class="agent">{_MARKDOWN.render(asked)}</section>'
     if answer:
@@ -121,14 +123,15 @@ def _question(item: Json) -> str:
     return f'{said}<p class="note">{escape(why_none)}</p>' if why_none else said
 
 
-def _condensation(item: Json) -> str:
-    if not item.get("summary"):
+def _condensation(item: plain.CondensationItem) -> str:
+    summary = item.get("summary")
+    if not summary:
         return ""
-    inside = f'<div class="agent">{_MARKDOWN.render(item["summary"])}</div>'
+    inside = f'<div class="agent">{_MARKDOWN.render(summary)}</div>'
     return _folded("⇲", "Older steps, summarized", "", inside, "thinking")
 
 
-def _part(part: Json, read_blob: ReadBlob) -> str:
+def _part(part: plain.Part, read_blob: ReadBlob) -> str:
     if part["type"] == "text":
         return f'<p class="typed">{escape(part["text"])}</p>'
     if part["type"] == "image" and (source := _source(part, read_blob)):
@@ -138,7 +141,7 @@ def _part(part: Json, read_blob: ReadBlob) -> str:
     return f"<details><summary>{chip}</summary>{_pre(text)}</details>" if text else chip
 
 
-def _source(part: Json, read_blob: ReadBlob) -> str | None:
+def _source(part: plain.ImagePart, read_blob: ReadBlob) -> str | None:
     if part.get("mimeType") not in IMAGE_TYPES:
         return None
     data = part.get("data")
@@ -150,15 +153,21 @@ def _source(part: Json, read_blob: ReadBlob) -> str | None:
     return f"data:{part['mimeType']};base64,{escape(data)}" if data else None
 
 
-def _call(item: Json) -> str:
-    kind, patch = item["kind"], words.patches(item)
+def _call(item: plain.ToolItem) -> str:
+    if words.is_spoken(item):
+        return _answer(words.text_of(item.get("content", ())))
+    return _question(item) if words.is_question(item) else _work(item)
+
+
+def _work(item: plain.ToolItem) -> str:
+    patch = words.patches(item)
     said = _pre(words.text_of(item.get("content", ())))
     inside = _changes(words.changes_made(item)) if patch else said
-    if kind == "plan" and item["status"] == "completed":
+    if item["kind"] == "plan" and item["status"] == "completed":
         inside = _plan(item)
-    elif kind == "command" and "\n" in item["command"].strip():
+    elif item["kind"] == "command" and "\n" in item["command"].strip():
         inside = _pre(item["command"]) + inside
-    title = words.title_of_call(item).strip().partition("\n")[0]
+    kind, title = item["kind"], words.title_of_call(item).strip().partition("\n")[0]
     has_failed = item["status"] in _BAD or item.get("exitCode")
     look = " ".join(filter(None, (kind, "bad" if has_failed else "")))
     is_open = bool(patch) or kind == "plan"
@@ -173,12 +182,12 @@ def _folded(
     return f'<details class="call {look}"{opened}><summary>{shown}</summary>{inside}</details>'
 
 
-def _plan(item: Json) -> str:
+def _plan(item: plain.PlanItem) -> str:
     rows = (f'<li class="{e["status"]}">{escape(e["text"])}</li>' for e in item["entries"])
     return f'<ul class="entries">{"".join(rows)}</ul>'
 
 
-def _changes(changes: Sequence[Json]) -> str:
+def _changes(changes: Sequence[plain.FileChange]) -> str:
     """The diff of each file, under the file's name if there are several."""
     diffs = [_diff(change.get("patch") or "") for change in changes]
     if len(changes) == 1:

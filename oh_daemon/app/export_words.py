@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
-from oh_daemon.core.ports import Json
-from oh_daemon.core.state import TOOL_KINDS, State
+from oh_daemon.contract import plain
+from oh_daemon.core.state import State
 from oh_daemon.tools.ask import question_text
 
 ReadBlob = Callable[[str], bytes]
@@ -20,39 +21,41 @@ def facts(state: State) -> Iterator[str]:
     """The date, model, folders, tokens and cost."""
     if state.created_at:
         yield state.created_at[:16].replace("T", " ") + " UTC"
-    yield state.agent.get("label") or state.agent.get("model", "")
+    yield state.agent["label"] or state.agent["model"]
     yield from (folder.rstrip("/").rpartition("/")[2] for folder in state.folders)
     if state.usage:
         yield usage_of(state.usage)
 
 
-def usage_of(usage: Json) -> str:
+def usage_of(usage: plain.Usage) -> str:
     cost = usage.get("cost")
     price = f"${cost['amount']:.4f}" if cost else "cost unknown"
     return f"{usage.get('inputTokens', 0) + usage.get('outputTokens', 0):,} tokens, {price}"
 
 
-def ending(turn: Json) -> str:
+def ending(turn: plain.Turn) -> str:
     """How a turn ended, in how many steps and for how much."""
     steps = "1 step" if turn.get("nSteps") == 1 else f"{turn.get('nSteps', 0)} steps"
     how = turn["status"]
-    if turn.get("error"):
-        how = f"{how}: {turn['error'].get('message', '')}"
-    spent = usage_of(turn["usage"]) if turn.get("usage") else ""
+    if error := turn.get("error"):
+        how = f"{how}: {error.get('message', '')}"
+    usage = turn.get("usage")
+    spent = usage_of(usage) if usage else ""
     return " · ".join(filter(None, (how, steps, spent)))
 
 
-def is_spoken(item: Json) -> bool:
+def is_spoken(item: plain.Item) -> TypeGuard[plain.ToolCallItem]:
     """Whether this is a tool call whose result people read as an answer."""
-    is_finish = item["kind"] == "toolCall" and item["tool"] == "finish"
-    return is_finish and item["status"] == "completed"
+    if item["kind"] != "toolCall":
+        return False
+    return item["tool"] == "finish" and item["status"] == "completed"
 
 
-def is_question(item: Json) -> bool:
+def is_question(item: plain.Item) -> TypeGuard[plain.ToolCallItem]:
     return item["kind"] == "toolCall" and item["tool"] == "ask" and item["status"] != "failed"
 
 
-def question_and_answer(item: Json) -> tuple[str, str, str]:
+def question_and_answer(item: plain.ToolCallItem) -> tuple[str, str, str]:
     """The question, the user's answer, and the reason why there is none; each may be empty."""
     question, came = question_text(item["args"]), text_of(item["content"])
     if came == question:
@@ -60,43 +63,41 @@ def question_and_answer(item: Json) -> tuple[str, str, str]:
     return (question, "", came) if item.get("reason") else (question, came, "")
 
 
-def is_tool(item: Json) -> bool:
-    return item["kind"] in TOOL_KINDS
-
-
-def title_of_call(item: Json) -> str:
+def title_of_call(item: plain.ToolItem) -> str:
     return item["command"] if item["kind"] == "command" else item.get("title") or item["tool"]
 
 
-def outcome(item: Json) -> str:
+def outcome(item: plain.ToolItem) -> str:
     """How a tool call ended, in a word or two."""
     if item["status"] != "completed":
         return item.get("reason") or item["status"]
-    code, changes = item.get("exitCode"), item.get("changes", ())
-    if code is not None:
-        return f"exit code {code}"
-    added, removed = (sum(change[key] for change in changes) for key in ("added", "removed"))
+    if item["kind"] == "command":
+        code = item.get("exitCode")
+        return "" if code is None else f"exit code {code}"
+    changes = changes_made(item)
+    added, removed = sum(c["added"] for c in changes), sum(c["removed"] for c in changes)
     return f"+{added} −{removed}" if changes else ""
 
 
-def patches(item: Json) -> str:
+def patches(item: plain.ToolItem) -> str:
     """All changes of a call as one patch."""
     return "".join(change.get("patch") or "" for change in changes_made(item))
 
 
-def changes_made(item: Json) -> Sequence[Json]:
-    return item.get("changes", ()) if item["status"] == "completed" else ()
+def changes_made(item: plain.ToolItem) -> Sequence[plain.FileChange]:
+    is_change = item["kind"] == "fileChange" and item["status"] == "completed"
+    return item.get("changes", ()) if is_change else ()
 
 
-def notice_of(item: Json) -> str:
+def notice_of(item: plain.NoticeItem) -> str:
     return " ".join(filter(None, (item["title"], item.get("description"))))
 
 
-def text_of(parts: Iterable[Json]) -> str:
+def text_of(parts: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
 
 
-def told_part(part: Json) -> tuple[str, str]:
+def told_part(part: plain.Part) -> tuple[str, str]:
     """A part that the user attached: its name for people, and the text that it carries."""
     uri = part.get("uri", "")
     name = part.get("name") or uri.rpartition("/")[2]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import EditRejectedError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Json
 from oh_daemon.workspace.checkpoints import Checkpoints, Difference, Kept
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import parse_text, sha256_of
@@ -53,7 +53,7 @@ Change = tuple[Path, Version | None, Version | None]
 
 
 def pasts_of(
-    records: Iterable[Json], documents: Documents, checkpoints: Checkpoints | None
+    records: Iterable[plain.Record], documents: Documents, checkpoints: Checkpoints | None
 ) -> dict[Path, Past]:
     """Return changed files by real path. Raises `ToolError` when a kept text cannot be read."""
     found: dict[Path, Past] = {}
@@ -83,7 +83,7 @@ def _with_gap(past: Past, later: Version | None) -> Version | None:
 
 
 def _changes_in(
-    event: Json,
+    event: plain.Event,
     documents: Documents,
     checkpoints: Checkpoints | None,
     found: Mapping[Path, Past],
@@ -109,10 +109,13 @@ def _changes_in(
             pass
 
 
-def _edits_in(event: Json) -> Sequence[Json]:
+def _edits_in(event: plain.ItemCompleted | plain.ChangesUpdated) -> Sequence[plain.FileChange]:
     """The changes of files by a tool of the agent, or by a sub-agent."""
-    item: Json = event.get("item", {"status": "completed", "changes": event.get("bySubagent")})
-    return item.get("changes") or () if item["status"] == "completed" else ()
+    if event["type"] == "changes.updated":
+        return event.get("bySubagent", ())
+    item = event["item"]
+    is_done = item["kind"] == "fileChange" and item["status"] == "completed"
+    return item.get("changes", ()) if is_done else ()
 
 
 def _path(uri: str) -> Path:
@@ -120,7 +123,7 @@ def _path(uri: str) -> Path:
 
 
 def _versions(
-    differences: Sequence[Difference], saved: Json, checkpoints: Checkpoints
+    differences: Sequence[Difference], saved: Mapping[str, str], checkpoints: Checkpoints
 ) -> Iterator[Change]:
     sides = [kept for each in differences for kept in (each.before, each.after) if kept]
     contents = checkpoints.contents([*(kept.oid for kept in sides), *saved.values()])

@@ -13,9 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from oh_daemon.app.shared import Shared
+from oh_daemon.core.folding import apply
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State, apply
+from oh_daemon.core.state import State
 from oh_daemon.store.event_log import follow_log
 from oh_daemon.store.log_scan import LOG_NAME
 from oh_daemon.store.watch import Watch

@@ -17,6 +17,7 @@ from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.toolbox import render_tool_info
 from oh_daemon.app.workbench import Workbench
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.core.agent import Agent
 from oh_daemon.core.cancel import CancelToken
@@ -100,7 +101,7 @@ class Live:
         kept = Completions(log.folder, self._shared.masker, self._shared.clock)
         return lambda name: kept.of(find(name))
 
-    def agent_info(self, model: str, earlier: Json | None = None) -> e.AgentInfo:
+    def agent_info(self, model: str, earlier: plain.AgentInfo | None = None) -> e.AgentInfo:
         """Describe the agent for the log; the prompt of `earlier` is kept byte for byte."""
         if earlier is None:
             self._offer(model)
@@ -109,7 +110,7 @@ class Live:
             model=model,
             label=self._shared.model_for(model).label,
             system_prompt=told["systemPrompt"],
-            context_files=told.get("contextFiles"),
+            context_files=tuple(told.get("contextFiles") or ()) or None,
             tools=tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values()),
         )
 

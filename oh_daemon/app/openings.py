@@ -13,16 +13,17 @@ from functools import partial
 from pathlib import Path
 
 from oh_daemon.app.shared import Recipe, Shared
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError, UserError
 from oh_daemon.contract.settings import CHOICES, Settings, stricter
+from oh_daemon.core.folding import apply
 from oh_daemon.core.foreign import without_authority
-from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State, apply
+from oh_daemon.core.state import State
 from oh_daemon.store.log_scan import TakeRecord
 from oh_daemon.workspace.paths import uri_from_path
 
 
-def _replay(state: State, record: Json) -> None:
+def _replay(state: State, record: plain.Record) -> None:
     """Apply the next record of a log. Raises `InvalidStateError` if its beginning is missing."""
     if state.seq == 0 and record["event"]["type"] != "conversation.created":
         raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")

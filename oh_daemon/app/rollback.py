@@ -6,7 +6,7 @@ file whose restoring would lose a change of others is left alone and reported.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import orjson
 
@@ -15,6 +15,7 @@ from oh_daemon.app.file_history import Past, pasts_of, restore
 from oh_daemon.app.live import Live
 from oh_daemon.contract import branches as m
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.contract.items import NoticeItem
@@ -23,8 +24,8 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json
 from oh_daemon.core.recovery import closing_events, stopping_events, withdrawn
+from oh_daemon.core.state import is_tool_item
 from oh_daemon.core.timeline import begin_of_item, begin_of_message, standing
 from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
 from oh_daemon.workspace.documents import Documents
@@ -69,10 +70,10 @@ def checkpoints(live: Live) -> m.CheckpointListResult:
     """List the moments before the agent changed files, oldest first."""
     found: dict[str, m.Checkpoint] = {}
     records = standing([*map(orjson.loads, live.conversation.lines())])
-    n_files = {r["itemId"]: r["event"]["nFiles"] for r in records if _is_checkpoint(r)}
+    n_files = _checkpointed(records)
     for record in records:
-        item: Json = record["event"].get("item") or {}
-        if record["event"]["type"] != "item.completed" or not item.get("title"):
+        event = record["event"]
+        if event["type"] != "item.completed" or not is_tool_item(item := event["item"]):
             continue
         n_changed = len(item.get("changes", ())) if item["status"] == "completed" else 0
         if n := n_changed or n_files.get(item["id"], 0):
@@ -84,8 +85,13 @@ def checkpoints(live: Live) -> m.CheckpointListResult:
     )
 
 
-def _is_checkpoint(record: Json) -> bool:
-    return record["event"]["type"] == "checkpoint.created" and "itemId" in record
+def _checkpointed(records: Iterable[plain.Record]) -> dict[str, int]:
+    """Return of how many files each action left a checkpoint, by the action's id."""
+    return {
+        record["itemId"]: record["event"]["nFiles"]
+        for record in records
+        if record["event"]["type"] == "checkpoint.created" and "itemId" in record
+    }
 
 
 def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.RestoreResult:
@@ -112,7 +118,9 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
     return result
 
 
-def _restore(live: Live, records: Sequence[Json], to_seq: int, *, is_dry: bool) -> m.RestoreResult:
+def _restore(
+    live: Live, records: Sequence[plain.Record], to_seq: int, *, is_dry: bool
+) -> m.RestoreResult:
     """Restore each file changed after `to_seq` separately; report those that stay as they are."""
     later = [record for record in records if record["seq"] > to_seq]
     bench, done, conflicts = live.workbench, list[str](), _unkept(live, records, later)
@@ -136,22 +144,30 @@ def _restore(live: Live, records: Sequence[Json], to_seq: int, *, is_dry: bool) 
     return m.RestoreResult(restored=tuple(done), conflicts=tuple(conflicts))
 
 
-def _unkept(live: Live, records: Sequence[Json], later: Sequence[Json]) -> list[Conflict]:
+def _unkept(
+    live: Live, records: Sequence[plain.Record], later: Sequence[plain.Record]
+) -> list[Conflict]:
     """Name the folders if commands may have changed them while there were no checkpoints."""
-    items: list[Json] = [record["event"].get("item") or {} for record in records]
-    reasons = [item["description"] for item in items if item.get("title") == NO_CHECKPOINTS]
-    kept = {record["itemId"] for record in later if _is_checkpoint(record)}
+    reasons = [why for record in records if (why := _why_unkept(record["event"])) is not None]
+    kept = _checkpointed(later)
     if not (reasons and any(_may_have_changed(record["event"], kept) for record in later)):
         return []
     folders = live.workbench.folders.folders
     return [Conflict(uri=uri_from_path(folder), reason=reasons[-1]) for folder in folders]
 
 
-def _may_have_changed(event: Json, kept: Container[str]) -> bool:
+def _why_unkept(event: plain.Event) -> str | None:
+    """Return what a warning that there are no checkpoints says."""
+    if event["type"] != "item.completed" or event["item"]["kind"] != "notice":
+        return None
+    return event["item"].get("description") if event["item"]["title"] == NO_CHECKPOINTS else None
+
+
+def _may_have_changed(event: plain.Event, kept: Container[str]) -> bool:
     """Return whether a command ran that does more than read, and left no checkpoint."""
-    item: Json = event.get("item") or {}
-    if event["type"] != "item.completed" or item["kind"] != "command":
+    if event["type"] != "item.completed" or event["item"]["kind"] != "command":
         return False
+    item = event["item"]
     return item.get("risk") != "low" and item["status"] != "rejected" and item["id"] not in kept
 
 

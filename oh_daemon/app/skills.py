@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind
@@ -18,7 +19,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import in_view
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json, Tool
+from oh_daemon.core.ports import Tool
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.skills import (
     TOOL,
@@ -31,6 +32,7 @@ from oh_daemon.core.skills import (
     with_arguments,
     with_output,
 )
+from oh_daemon.core.state import is_tool_item
 from oh_daemon.tools.skill import SkillTool
 from oh_daemon.workspace.listing import fits, parse_glob
 from oh_daemon.workspace.paths import shown
@@ -164,18 +166,18 @@ class Skills:
     def _names(self, path: Path) -> list[Path]:
         return [path.relative_to(f) for f in self._folders if path.is_relative_to(f)]
 
-    def remember(self, items: Iterable[Json]) -> None:
+    def remember(self, items: Iterable[plain.Item]) -> None:
         """Remember exactly the skills that these items used, and request their servers again."""
         used: set[str] = set()
         self._told.clear()
         self._wanted.clear()
         for item in items:
-            if meta := item.get("meta"):
-                self._told.update(meta.get("contextFiles", ()))
-            if name := item.get("skill"):
-                used.add(name)
-            elif item.get("tool") == TOOL and item["status"] == "completed":
-                used.add(item["args"]["name"])
+            if is_tool_item(item):
+                self._told.update((item.get("meta") or {}).get("contextFiles", ()))
+                if item["tool"] == TOOL and item["status"] == "completed":
+                    used.add(item["args"]["name"])
+            elif item["kind"] == "notice" and "skill" in item:
+                used.add(item["skill"])
         for skill in self.usable():
             is_used = skill.name in used or str(skill.path) in self._told
             if is_used:

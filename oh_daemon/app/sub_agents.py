@@ -18,6 +18,7 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
+from oh_daemon.contract import plain
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
 from oh_daemon.contract.items import FileChange, SubagentItem
@@ -219,7 +220,7 @@ class _Round(Listener):
 
     # As a listener: called under the lock of the conversation that reports
 
-    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:  # noqa: ARG002 - the listener's shape.
+    def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:  # noqa: ARG002 - the listener's shape.
         if record["event"]["type"] in _HEARD:
             self._heard.put((journal.id, {**record["event"], "turnId": record.get("turnId")}))
 

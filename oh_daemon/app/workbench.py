@@ -10,19 +10,19 @@ from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.skills import Skills
 from oh_daemon.app.toolbox import choose_tools
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.ports import (
     EventLog,
-    Json,
     Tool,
     ToolContext,
 )
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.risk import rate_command
 from oh_daemon.core.runtime import no_watch
-from oh_daemon.core.state import State
+from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import patch
 from oh_daemon.tools.ask import AskTool
@@ -142,19 +142,20 @@ class Workbench:
         for item in state.items:
             if meta := item.get("meta"):
                 self.context_files.remember(meta.get("contextFiles", ()))
-            is_edit = item.get("tool") in {"edit", "apply_patch", "rename"}
-            if is_edit and item["status"] == "completed":
+            if not is_tool_item(item) or item["tool"] not in {"edit", "apply_patch", "rename"}:
+                continue
+            if item["status"] == "completed":
                 self._learn_edit(item)
-            elif is_edit and item["status"] == "running":
+            elif item["status"] == "running":
                 for path in _paths_of(item):
                     self.documents.sweep(path)
 
-    def _learn_edit(self, item: Json) -> None:
+    def _learn_edit(self, item: plain.ToolItem) -> None:
         for path in _paths_of(item):
             self.documents.remember(path)
         for change in item.get("changes", ()):
             self.documents.history.remember(FileChange.model_validate(change))
 
 
-def _paths_of(item: Json) -> list[Path]:
+def _paths_of(item: plain.ToolItem) -> list[Path]:
     return paths_from_uris(location["uri"] for location in item["locations"])

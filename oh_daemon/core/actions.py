@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.calls import plan
@@ -38,7 +39,8 @@ _SKIPPED = "Skipped: an earlier call of the same answer ended the turn."
 class _Ready:
     """An action that may start now."""
 
-    item: Json
+    item: plain.ToolItem
+    """The state's own, so that it has what the user edited."""
     tool: Tool
     intent: Intent
 
@@ -151,7 +153,7 @@ class Actions:
             earlier.append(intent.footprint)
         return ready
 
-    def _consented(self, item: Json, tool: Tool, intent: Intent) -> list[_Ready]:
+    def _consented(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> list[_Ready]:
         try:
             answer = self._consent.settle(item, tool, intent)
         except ToolError as exc:
@@ -162,7 +164,7 @@ class Actions:
             return []
         if answer is None:
             return []
-        return [_Ready(self._conversation.state.item(item["id"]), tool, answer)]
+        return [_Ready(item, tool, answer)]
 
     def _start_thread(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
         batch.running[action.item["id"]] = action.intent.footprint
@@ -225,8 +227,7 @@ class Actions:
         # A change that was made counts as made, even if the rest of the action was cut off.
         if is_cancelled and not result.item_fields.get("changes"):
             status, reason = "cancelled", "interrupted"
-        item = self._conversation.state.item(action.item["id"])
-        self._finish(item, result, status=status, reason=reason, fields=fields)
+        self._finish(action.item, result, status=status, reason=reason, fields=fields)
 
     def _begins(self, action: _Ready) -> bool:
         """Log that the action runs; False if a message of the user took its place meanwhile."""
@@ -238,7 +239,7 @@ class Actions:
 
     def _finish(
         self,
-        item: Json,
+        item: plain.ToolItem,
         result: ToolResult,
         *,
         status: Literal["completed", "failed", "rejected", "cancelled"] = "failed",
@@ -291,7 +292,7 @@ def observed(error: ToolError) -> ToolResult:
 
 
 def merge_changes(
-    before: dict[str, Json], changes: tuple[FileChange, ...]
+    before: dict[str, plain.FileChange], changes: tuple[FileChange, ...]
 ) -> tuple[FileChange, ...]:
     """Merge the turn's files: oldest hash before, newest hash after, counts summed, no patches."""
     merged = {uri: FileChange.model_validate(change) for uri, change in before.items()}

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import (
     ContextWindowExceededError,
     DaemonError,
@@ -126,13 +127,13 @@ class Agent:
             return not conversation.is_paused or state.status == "interrupting"
         return self._next_queued() is not None
 
-    def _next_queued(self) -> Json | None:
+    def _next_queued(self) -> plain.QueuedMessage | None:
         """Return the message to start a turn with; after a turn cut short, only an interrupt."""
         state = self.conversation.state
         head = next((message for message in state.queue if not message.get("held")), None)
         if head is None or head["delivery"] == "interrupt":
             return head
-        went_well = (state.last_turn or {}).get("status", "completed") == "completed"
+        went_well = state.last_turn is None or state.last_turn["status"] == "completed"
         return head if went_well and state.status in {"idle", "finished"} else None
 
     def _run_turn(self) -> None:
@@ -208,7 +209,7 @@ class Agent:
         if state.condense_requested is None:
             return None
         self._condensing.by_hand(self._model(), cancel)
-        is_own_turn = (state.turn or {})["cause"] == "condense"
+        is_own_turn = state.open_turn.cause == "condense"
         return Rest("endTurn") if is_own_turn and not conversation.has_steering() else None
 
     def _unstick(self) -> Rest | None:
@@ -249,7 +250,7 @@ class Agent:
 
     def _call(self, model: Model, cancel: CancelToken) -> ModelAnswer:
         conversation = self.conversation
-        is_first = (conversation.state.turn or {})["nSteps"] == 0
+        is_first = conversation.state.open_turn.n_steps == 0
         request = ModelRequest(
             messages=with_images(
                 self._condensing.messages(model, cancel), conversation.log.read_blob

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import ApprovalOption, Subject
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES
-from oh_daemon.core.ports import Intent, Json, ToolSpec
+from oh_daemon.core.ports import Intent, ToolSpec
 
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
 EDITABLE = {"command": "command", "fileChange": "hunks"}
@@ -116,7 +117,7 @@ def digest_of(subject: Contract, material: Iterable[str] = ()) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def grant_key(subject: Json) -> str:
+def grant_key(subject: plain.Subject) -> str:
     """Name what a lasting "allow" covers: this command here, this file, this tool call."""
     match subject["kind"]:
         case "command":
@@ -130,7 +131,7 @@ def grant_key(subject: Json) -> str:
     return f"{subject['kind']} {json.dumps(covered, sort_keys=True, ensure_ascii=False)}"
 
 
-def whole_text(subject: Json) -> str:
+def whole_text(subject: plain.Subject) -> str:
     """Return all of what waits for approval, uncut: command, patches, or arguments."""
     match subject["kind"]:
         case "command":
@@ -143,7 +144,7 @@ def whole_text(subject: Json) -> str:
             return ""
 
 
-def require_editable(approval: Json, edited: Subject) -> None:
+def require_editable(approval: plain.Approval, edited: Subject) -> None:
     """Raises `InvalidParamsError` if `edited` differs from what was shown where it may not."""
     changed = edited.model_dump(mode="json", by_alias=True, exclude_none=True)
     shown, part = approval["subject"], EDITABLE.get(edited.kind, "")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.events import UsageUpdated
+from oh_daemon.core.folding import add_usage
 from oh_daemon.core.ports import Clock, Json, Model, ModelAnswer, ModelRequest, Progress
-from oh_daemon.core.state import add_usage
 
 
 def billed(
@@ -33,13 +34,13 @@ class Bill:
         """Leave out calls before `since`, a time in ISO 8601, UTC, or the start of one."""
         self._since = since
         self._seen: set[str] = set()
-        self._total: Json = {}
-        self._by_model: dict[str, Json] = {}
-        self._by_day: dict[str, Json] = {}
+        self._total: plain.Usage | None = None
+        self._by_model: dict[str, plain.Usage] = {}
+        self._by_day: dict[str, plain.Usage] = {}
 
-    def add(self, record: Json) -> None:
+    def add(self, record: plain.Record) -> None:
         """Add one record of a log."""
-        event, ts = record["event"], str(record["ts"])
+        event, ts = record["event"], record["ts"]
         if event["type"] != "usage.updated" or ts < self._since:
             return
         key = ts + json.dumps(event, sort_keys=True)
@@ -48,15 +49,15 @@ class Bill:
         self._seen.add(key)
         usage, model, day = event["usage"], event["model"], ts[:10]
         self._total = add_usage(self._total, usage)
-        self._by_model[model] = add_usage(self._by_model.get(model, {}), usage)
-        self._by_day[day] = add_usage(self._by_day.get(day, {}), usage)
+        self._by_model[model] = add_usage(self._by_model.get(model), usage)
+        self._by_day[day] = add_usage(self._by_day.get(day), usage)
 
     def rendered(self) -> Json:
         """Return the sums by wire names: most input tokens first among models, newest day first."""
         models = sorted(self._by_model.items(), key=lambda pair: -pair[1].get("inputTokens", 0))
         days = sorted(self._by_day.items(), reverse=True)
         return {
-            "usage": self._total,
+            "usage": self._total or {},
             "byModel": [{"model": model, "usage": usage} for model, usage in models],
             "byDay": [{"day": day, "usage": usage} for day, usage in days],
         }

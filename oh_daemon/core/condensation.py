@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, NetworkError, RateLimitError
 from oh_daemon.contract.items import CondensationItem
@@ -36,7 +37,7 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
-from oh_daemon.core.state import TOOL_KINDS
+from oh_daemon.core.state import is_tool_item
 
 _SUMMARIZING = {"summarize", "pipeline"}
 _PRUNING = {"prune", "pipeline"}
@@ -190,12 +191,12 @@ class _Plan:
     """A cut to make, and the items before it that a summary must cover."""
 
     cut: Cut
-    dropped: Sequence[Json] = ()
+    dropped: Sequence[plain.Item] = ()
     earlier: str | None = None
     """The previous summary, which the new one must include."""
 
 
-def plan_pruning(items: Sequence[Json], view_chars: float) -> _Plan | None:
+def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> _Plan | None:
     """Plan to leave out long results of older steps; None when that makes too little room."""
     cut = find_cut(items)
     batches = _batches(items, cut)
@@ -206,7 +207,7 @@ def plan_pruning(items: Sequence[Json], view_chars: float) -> _Plan | None:
     return _Plan(pruned) if pruned != cut and size <= _ENOUGH * view_chars else None
 
 
-def plan_cut(items: Sequence[Json], view_chars: float) -> _Plan | None:
+def plan_cut(items: Sequence[plain.Item], view_chars: float) -> _Plan | None:
     """Plan to keep the last steps only; None when there is nothing before them."""
     cut = find_cut(items)
     batches = _batches(items, cut)
@@ -217,7 +218,7 @@ def plan_cut(items: Sequence[Json], view_chars: float) -> _Plan | None:
     return _Plan(Cut(start), items[cut.start : start], cut.summary)
 
 
-def plan_last_resort(items: Sequence[Json]) -> _Plan | None:
+def plan_last_resort(items: Sequence[plain.Item]) -> _Plan | None:
     """Plan to keep the last step only, without its long results; None if that is done already."""
     cut = find_cut(items)
     batches = _batches(items, cut)
@@ -234,11 +235,11 @@ class _Batch:
     """A model answer with its results, or one message."""
 
     start: int
-    items: Sequence[Json]
+    items: Sequence[plain.Item]
     size: int
 
 
-def _batches(items: Sequence[Json], cut: Cut) -> list[_Batch]:
+def _batches(items: Sequence[plain.Item], cut: Cut) -> list[_Batch]:
     """Return the batches that the cut keeps, without those that add nothing to a request."""
     batches = [
         _Batch(first, items[first:end], sum(map(size_of, render_batch(items[first:end]))))
@@ -254,14 +255,14 @@ def _n_old(batches: Sequence[_Batch], view_chars: float) -> int:
     return max(0, len(batches) - max(1, n_fitting))
 
 
-def _result_size(item: Json) -> int:
-    if item["kind"] not in TOOL_KINDS:
+def _result_size(item: plain.Item) -> int:
+    if not is_tool_item(item):
         return 0
     return sum(len(str(part.get("text", ""))) for part in item.get("content", ()))
 
 
 def render_transcript(
-    items: Sequence[Json], limit_chars: int, *, earlier: str | None = None
+    items: Sequence[plain.Item], limit_chars: int, *, earlier: str | None = None
 ) -> str:
     """Render items as text for a model, with results shortened until all of it fits."""
     text = ""
@@ -274,15 +275,13 @@ def render_transcript(
     return shorten(text, limit_chars)
 
 
-def _told(item: Json, cap: int) -> str:
-    match item["kind"]:
-        case "userMessage" if is_message(item):
-            return f"[user]\n{shorten(str(render_batch([item])[0]['content']), cap)}"
-        case "agentMessage":
-            return f"[agent]\n{shorten(item.get('text', ''), cap)}"
-        case kind if kind in TOOL_KINDS:
-            result = "\n".join(str(part.get("text", "")) for part in item.get("content", ()))
-            called = f"{item['tool']} {shorten(item['call']['arguments'], cap)}"
-            return f"[{called}]\n{item['status']}: {shorten(result, cap)}"
-        case _:
-            return ""
+def _told(item: plain.Item, cap: int) -> str:
+    if is_message(item):
+        return f"[user]\n{shorten(str(render_batch([item])[0]['content']), cap)}"
+    if item["kind"] == "agentMessage":
+        return f"[agent]\n{shorten(item.get('text', ''), cap)}"
+    if is_tool_item(item):
+        result = "\n".join(str(part.get("text", "")) for part in item.get("content", ()))
+        called = f"{item['tool']} {shorten(item['call']['arguments'], cap)}"
+        return f"[{called}]\n{item['status']}: {shorten(result, cap)}"
+    return ""

@@ -10,11 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputRequest
+from oh_daemon.contract.items import Risk
 from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import (
     EDITABLE,
@@ -42,6 +45,7 @@ from oh_daemon.core.ports import (
     ToolSpec,
 )
 from oh_daemon.core.rules import ruling_of
+from oh_daemon.core.state import Decided
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +82,7 @@ class Rejection:
 class _Answers:
     """A snapshot of what was decided about one action: an answer may come at any time."""
 
-    decisions: Mapping[str, Json]
+    decisions: Mapping[str, Decided]
     waits: bool
 
 
@@ -90,7 +94,7 @@ class Consent:
         self._policy = policy
         self._hooks = hooks
 
-    def settle(self, item: Json, tool: Tool, intent: Intent) -> Intent | Rejection | None:
+    def settle(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> Intent | Rejection | None:
         """Return the intent to run (perhaps edited by the user), a rejection, or None to wait.
 
         Raises `ToolError` when the user's own version of the action cannot run.
@@ -113,14 +117,14 @@ class Consent:
             return self._obey(item, tool, intent, decision)
         return None if answers.waits else self._apply_policy(item, tool, intent, digest)
 
-    def _answers(self, item: Json) -> _Answers:
+    def _answers(self, item: plain.ToolItem) -> _Answers:
         with self._conversation.changed:
             state = self._conversation.state
             waits = any(asked["itemId"] == item["id"] for asked in state.pending.values())
             return _Answers(dict(state.decisions.get(item["id"], {})), waits)
 
     def _ask_hooks(
-        self, item: Json, tool: Tool, intent: Intent, digest: str
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
         """Return None when a hook rewrote the action, which must then be planned again."""
         hooked = self._hooks.before_tool(item, tool, self._conversation.cancel)
@@ -130,7 +134,7 @@ class Consent:
             return Rejection(f"Not allowed by a hook: {hooked.reason}")
         return intent if hooked.updated_input is None else None
 
-    def _question(self, item: Json, intent: Intent, question: Question) -> Intent | None:
+    def _question(self, item: plain.ToolItem, intent: Intent, question: Question) -> Intent | None:
         """Put a question to the user once; the answer ends the item. With no client, it runs."""
         if self._answers(item).waits:
             return None
@@ -140,7 +144,7 @@ class Consent:
         asked = InputRequest(
             id=new_id(),
             conversation_id=conversation.id,
-            turn_id=(conversation.state.turn or {"id": ""})["id"],
+            turn_id=conversation.state.turn_id or "",
             item_id=item["id"],
             kind="choice" if question.choices else "text",
             prompt=question.prompt,
@@ -152,7 +156,7 @@ class Consent:
         return None
 
     def _pass_gate(
-        self, item: Json, gate: Gate, answers: _Answers, intent: Intent
+        self, item: plain.ToolItem, gate: Gate, answers: _Answers, intent: Intent
     ) -> Intent | Rejection | None:
         if gate.refusal is not None:
             return Rejection(gate.refusal)
@@ -166,13 +170,13 @@ class Consent:
                 held = replace(intent, subject=gate.subject, title=gate.title, editable=False)
                 self._ask(item, held, digest, Verdict("ask", "gate", "medium"))
             return None
-        if decision["effect"] == "allow":
-            gate.on_allow(decision["decision"]["scope"])
+        if decision.effect == "allow":
+            gate.on_allow(decision.scope)
             return intent
         return _rejection(decision) if gate.required else intent
 
     def _apply_policy(
-        self, item: Json, tool: Tool, intent: Intent, digest: str
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
         intent = self._analyzed(tool.spec, intent)
         ruling = self._ruling(item, tool.spec, intent) or self._decided(tool.spec, intent)
@@ -223,7 +227,7 @@ class Consent:
             return None
         return Ruling(effect, "the program's approval policy", covers_high=True)
 
-    def _ruling(self, item: Json, spec: ToolSpec, intent: Intent) -> Ruling | None:
+    def _ruling(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Ruling | None:
         """Return what rules and hooks say; a grant of the user allows what they do not restrict."""
         rules = self._policy.rules()
         ruling = ruling_of(rules, spec.names, intent.segments) if rules else None
@@ -237,10 +241,10 @@ class Consent:
             Ruling("allow", "granted before", covers_high=True) if is_granted else hooked or ruling
         )
 
-    def _with_change(self, item: Json, intent: Intent, verdict: Verdict) -> Verdict:
+    def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
         """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
         earlier = self._conversation.state.decisions.get(item["id"], {}).values()
-        allowed = (d["asked"]["subject"]["kind"] for d in earlier if _is_allowed_by_user(d))
+        allowed = (d.asked["subject"]["kind"] for d in earlier if d.asked and d.effect == "allow")
         if intent.subject.kind not in allowed:
             return verdict
         return replace(verdict, reasons=("it changed after you allowed it", *verdict.reasons))
@@ -249,7 +253,7 @@ class Consent:
         state = self._conversation.state
         return key in state.grants or key in state.turn_grants
 
-    def _log_decision(self, item: Json, verdict: Verdict, digest: str) -> None:
+    def _log_decision(self, item: plain.ToolItem, verdict: Verdict, digest: str) -> None:
         decided = e.ActionDecided(
             effect="allow" if verdict.effect == "allow" else "reject",
             rule=verdict.rule,
@@ -260,33 +264,36 @@ class Consent:
         self._conversation.append_to(item["id"], decided)
 
     def _obey(
-        self, item: Json, tool: Tool, intent: Intent, decision: Json
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, decision: Decided
     ) -> Intent | Rejection | None:
-        if decision["effect"] == "reject":
+        if decision.effect == "reject":
             return _rejection(decision)
-        edited = decision.get("editedSubject")
-        if edited is not None:
-            return self._accept_edit(item, tool, edited, decision)
-        if decision.get("decision", {}).get("scope") in {"folder", "user"}:
+        asked, answer = decision.asked, decision.answer
+        if asked is not None and answer is not None and "editedSubject" in answer:
+            return self._accept_edit(item, tool, answer["editedSubject"], asked["risk"])
+        if decision.scope in {"folder", "user"}:
             self._policy.save_grant(_key_of(intent.subject))
         return intent
 
-    def _accept_edit(self, item: Json, tool: Tool, edited: Json, decision: Json) -> Intent | None:
+    def _accept_edit(
+        self, item: plain.ToolItem, tool: Tool, edited: plain.Subject, shown_risk: Risk
+    ) -> Intent | None:
         """Take the user's own version; when it is riskier than what was shown, ask again."""
+        command = edited["command"] if edited["kind"] == "command" else None
         part = EDITABLE[edited["kind"]]
-        args = {**item["args"], part: edited[part]}
+        args: Json = {**item["args"], part: dict[str, object](edited)[part]}
         intent = self._analyzed(tool.spec, plan(tool, args))
         digest = digest_of(intent.subject, intent.digest_material)
         updated = e.ItemUpdated(
             status="awaitingApproval",
             args=args,
             title=intent.title,
-            command=edited.get("command"),
+            command=command,
             risk=intent.risk,
             summary="edited by the user",
         )
         self._conversation.append_to(item["id"], updated)
-        if RISK_ORDER[intent.risk] > RISK_ORDER[decision["asked"]["risk"]]:
+        if RISK_ORDER[intent.risk] > RISK_ORDER[shown_risk]:
             riskier = ("your version is riskier than what you were shown", *intent.reasons)
             self._ask(item, intent, digest, Verdict("ask", "edited", intent.risk, riskier))
             return None
@@ -295,7 +302,7 @@ class Consent:
 
     def _ask(
         self,
-        item: Json,
+        item: plain.ToolItem,
         intent: Intent,
         digest: str,
         verdict: Verdict,
@@ -308,7 +315,7 @@ class Consent:
             id=new_id(),
             digest=digest,
             conversation_id=conversation.id,
-            turn_id=(conversation.state.turn or {"id": ""})["id"],
+            turn_id=conversation.state.turn_id or "",
             item_id=item["id"],
             title=intent.title,
             description=item.get("summary"),
@@ -334,15 +341,13 @@ def reject_unasked(conversation: Conversation, approval_id: str, digest: str) ->
     conversation.respond(approval_id, digest, rejected, feedback=why, by="noClient")
 
 
-def _is_allowed_by_user(decision: Json) -> bool:
-    return decision["effect"] == "allow" and "asked" in decision
-
-
 def _key_of(subject: Contract) -> str:
-    return grant_key(subject.model_dump(mode="json", by_alias=True, exclude_none=True))
+    logged: Any = subject.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return grant_key(logged)
 
 
-def _rejection(decision: Json) -> Rejection:
-    who = "The user rejected this" if decision.get("by") == "user" else "This was not run"
-    why = decision.get("feedback")
+def _rejection(decision: Decided) -> Rejection:
+    answer = decision.answer
+    who = "The user rejected this" if answer and answer["by"] == "user" else "This was not run"
+    why = answer.get("feedback") if answer else None
     return Rejection(f"{who}: {why}" if why else f"{who}. Ask what to do, or try another way.")

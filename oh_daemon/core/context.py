@@ -10,10 +10,12 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.ports import Json
-from oh_daemon.core.state import ENDED, TOOL_KINDS
+from oh_daemon.core.state import ENDED, is_tool_item
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Image types that all providers with image input accept."""
@@ -50,7 +52,7 @@ class View:
         self.n_chars = 0
         """Size of all messages but the system prompt."""
 
-    def messages(self, items: Sequence[Json]) -> list[Json]:
+    def messages(self, items: Sequence[plain.Item]) -> list[Json]:
         """Take in the items since the last call, up to an unfinished batch; return all messages."""
         if self._taken and not self._is_continued_by(items):
             # The conversation was rolled back.
@@ -71,7 +73,7 @@ class View:
             self._last_id = items[end - 1]["id"]
         return list(self._messages)
 
-    def _is_continued_by(self, items: Sequence[Json]) -> bool:
+    def _is_continued_by(self, items: Sequence[plain.Item]) -> bool:
         return len(items) >= self._taken and items[self._taken - 1]["id"] == self._last_id
 
     def _add(self, messages: Sequence[Json]) -> None:
@@ -79,25 +81,25 @@ class View:
         self.n_chars += sum(map(size_of, messages))
 
 
-def find_cut(items: Sequence[Json]) -> Cut:
+def find_cut(items: Sequence[plain.Item]) -> Cut:
     """Return the cut of the newest condensation, or one that keeps everything."""
     cuts = (_read_cut(items, n) for n in range(len(items) - 1, -1, -1))
     return next((cut for cut in cuts if cut is not None), Cut(0))
 
 
-def in_view(items: Sequence[Json]) -> list[Json]:
+def in_view(items: Sequence[plain.Item]) -> list[plain.Item]:
     """Return the items that the model still gets."""
     cut = find_cut(items)
     return [*_kept_words(cut, items), *items[cut.start :]]
 
 
-def _kept_words(cut: Cut, items: Sequence[Json]) -> list[Json]:
+def _kept_words(cut: Cut, items: Sequence[plain.Item]) -> list[plain.UserMessageItem]:
     """Return, of what was cut, the first and the last message of the user."""
     said = [item for item in items[: cut.start] if is_message(item)]
     return [*said[:1], *said[1:][-1:]]
 
 
-def _read_cut(items: Sequence[Json], position: int) -> Cut | None:
+def _read_cut(items: Sequence[plain.Item], position: int) -> Cut | None:
     item = items[position]
     if item["kind"] != "condensation" or item["status"] != "completed" or "keepFrom" not in item:
         return None
@@ -105,7 +107,7 @@ def _read_cut(items: Sequence[Json], position: int) -> Cut | None:
     return Cut(start, frozenset(item["pruned"]), item.get("summary"))
 
 
-def render_cut(cut: Cut, items: Sequence[Json]) -> list[Json]:
+def render_cut(cut: Cut, items: Sequence[plain.Item]) -> list[Json]:
     """Render the task, the summary, the user's latest message if cut, and what is kept."""
     said = _kept_words(cut, items)
     messages = render_batch(said[:1]) if said else []
@@ -115,17 +117,22 @@ def render_cut(cut: Cut, items: Sequence[Json]) -> list[Json]:
     if said[1:]:
         messages.extend(render_batch(said[1:]))
     for first, end in find_batches(items, cut.start):
-        batch = [_pruned(item) if item["id"] in cut.pruned else item for item in items[first:end]]
-        messages.extend(render_batch(batch))
+        batch = items[first:end]
+        messages.extend(
+            render_batch([_pruned(item) if item["id"] in cut.pruned else item for item in batch])
+        )
     return messages
 
 
-def _pruned(item: Json) -> Json:
-    gone = "(This output was left out to save room; look again if you need it.)"
-    return {**item, "content": [{"type": "text", "text": gone}]}
+def _pruned(item: plain.Item) -> plain.Item:
+    pruned = item.copy()
+    if is_tool_item(pruned):
+        gone = "(This output was left out to save room; look again if you need it.)"
+        pruned["content"] = [{"type": "text", "text": gone}]
+    return pruned
 
 
-def find_batches(items: Sequence[Json], start: int) -> list[tuple[int, int]]:
+def find_batches(items: Sequence[plain.Item], start: int) -> list[tuple[int, int]]:
     """Return index ranges of model answers (with results) and single items from `start` on."""
     batches: list[tuple[int, int]] = []
     while start < len(items):
@@ -143,11 +150,11 @@ def size_of(message: Json) -> int:
     return size + sum(len(part.get("text", "")) or _IMAGE_CHARS for part in content)
 
 
-def _batch_of(item: Json) -> str | None:
-    return item["call"]["batch"] if item["kind"] in TOOL_KINDS else item.get("batch")
+def _batch_of(item: plain.Item) -> str | None:
+    return item["call"]["batch"] if is_tool_item(item) else item.get("batch")
 
 
-def _batch_end(items: Sequence[Json], start: int) -> int:
+def _batch_end(items: Sequence[plain.Item], start: int) -> int:
     """Return the index after the last item of the model answer that begins at `start`."""
     batch = _batch_of(items[start])
     end = start + 1
@@ -156,18 +163,18 @@ def _batch_end(items: Sequence[Json], start: int) -> int:
     return end
 
 
-def is_message(item: Json) -> bool:
+def is_message(item: plain.Item) -> TypeGuard[plain.UserMessageItem]:
     """Return whether this is a message of the user that the model may get: no hook refused it."""
     return item["kind"] == "userMessage" and item.get("status") != "rejected"
 
 
-def render_batch(items: Sequence[Json]) -> list[Json]:
+def render_batch(items: Sequence[plain.Item]) -> list[Json]:
     """Render one user message, one notice, or one model answer with its results."""
     first = items[0]
     if first["kind"] == "userMessage":
         if not is_message(first):
             return []
-        content = [*first["content"], *_editor_part(first.get("editor"))]
+        content = [*first["content"], *_editor_part(first.get("editor", {}))]
         return [{"role": "user", "content": _user_content(content)}]
     if first["kind"] == "notice":
         note = first.get("note")
@@ -179,7 +186,7 @@ def render_batch(items: Sequence[Json]) -> list[Json]:
     return _render_answer(items)
 
 
-def _render_subagent(item: Json) -> list[Json]:
+def _render_subagent(item: plain.SubagentItem) -> list[Json]:
     """Render a sub-agent only if the daemon's end cut it off; else the call has its result."""
     if item.get("reason") != "outcomeUnknown":
         return []
@@ -188,15 +195,15 @@ def _render_subagent(item: Json) -> list[Json]:
     return [{"role": "user", "content": f"<note>{note}</note>"}]
 
 
-def told_of_editor(items: Sequence[Json]) -> dict[str, str]:
+def told_of_editor(items: Sequence[plain.Item]) -> dict[str, str]:
     """Return what the model was told of the editor and still gets."""
     told: dict[str, str] = {}
     for item in in_view(items):
-        told |= item.get("editor") or {}
+        told |= item.get("editor", {}) if item["kind"] == "userMessage" else {}
     return told
 
 
-def _editor_part(shown: dict[str, str] | None) -> list[Json]:
+def _editor_part(shown: dict[str, str]) -> list[plain.TextPart]:
     """Render it as a part of its message, so that no earlier message changes."""
     if not shown:
         return []
@@ -204,48 +211,38 @@ def _editor_part(shown: dict[str, str] | None) -> list[Json]:
     return [{"type": "text", "text": f"<editor>\n{rows}\n</editor>"}]
 
 
-def _render_answer(items: Sequence[Json]) -> list[Json]:
-    text = ""
-    thinking: Json | None = None
-    calls: list[Json] = []
-    results: list[Json] = []
-    for item in items:
-        if item.get("reason") == "retried":
-            continue
-        if item["kind"] == "agentMessage":
-            text += item.get("text", "")
-        elif item["kind"] == "reasoning":
-            thinking = _thinking(item) if item["status"] == "completed" else None
-        else:
-            calls.append(_render_call(item["call"]))
-            results.append(_render_result(item))
+def _render_answer(items: Sequence[plain.Item]) -> list[Json]:
+    heard = [item for item in items if item.get("reason") != "retried"]
+    text = "".join(item.get("text", "") for item in heard if item["kind"] == "agentMessage")
+    calls = [item for item in heard if is_tool_item(item)]
     if not (text or calls):
         return []
     answer: Json = {"role": "assistant", "content": text or None}
     if calls:
-        answer["tool_calls"] = calls
-    if thinking is not None:
-        answer["thinking"] = thinking
-    return [answer, *results]
+        answer["tool_calls"] = [_render_call(item["call"]) for item in calls]
+    thoughts = [item for item in heard if item["kind"] == "reasoning"]
+    if thoughts and thoughts[-1]["status"] == "completed":
+        answer["thinking"] = _thinking(thoughts[-1])
+    return [answer, *map(_render_result, calls)]
 
 
-def _thinking(item: Json) -> Json:
+def _thinking(item: plain.ReasoningItem) -> Json:
     """Return it outside OpenAI's form: providers want only their own, each in another form."""
     blocks = list(item.get("blocks", ()))
     return {"model": item.get("model"), "text": item.get("text", ""), "blocks": blocks}
 
 
-def _render_call(call: Json) -> Json:
+def _render_call(call: plain.ModelCall) -> Json:
     function = {"name": call["name"], "arguments": call["arguments"]}
     return {"id": call["id"], "type": "function", "function": function}
 
 
-def _render_result(item: Json) -> Json:
+def _render_result(item: plain.ToolItem) -> Json:
     parts: Sequence[Json] = item.get("content", ())
     content: str | list[Json] = "\n".join(map(_content_text, parts)) or "(no output)"
     if any(map(_is_seen, parts)):
         content = [
-            _user_part(part) if _is_seen(part) else {"type": "text", "text": _content_text(part)}
+            _image_url(part) if _is_seen(part) else {"type": "text", "text": _content_text(part)}
             for part in parts
         ]
     return {"role": "tool", "tool_call_id": item["call"]["id"], "content": content}
@@ -277,19 +274,23 @@ def _content_text(part: Json) -> str:
             return f"({kind} content, not shown to the model)"
 
 
-def _user_content(parts: Sequence[Json]) -> str | list[Json]:
+def _user_content(parts: Sequence[plain.Part]) -> str | list[Json]:
     """Return plain text where that is enough, since some endpoints accept no list."""
     if any(part["type"] == "image" for part in parts):
         return [_user_part(part) for part in parts]
     return "\n\n".join(_part_text(part) for part in parts)
 
 
-def _user_part(part: Json) -> Json:
-    if part["type"] != "image":
-        return {"type": "text", "text": _part_text(part)}
+def _user_part(part: plain.Part) -> Json:
+    if part["type"] == "image":
+        return _image_url(part)
+    return {"type": "text", "text": _part_text(part)}
+
+
+def _image_url(part: plain.ImagePart | Json) -> Json:
     data = part.get("data")
     # Images are large: one stored as a blob is read for each request and not kept in memory.
-    url = f"{_BLOB}{part['outputRef']}" if data is None else f"base64,{data}"
+    url = f"{_BLOB}{part.get('outputRef')}" if data is None else f"base64,{data}"
     return {"type": "image_url", "image_url": {"url": f"data:{part['mimeType']};{url}"}}
 
 
@@ -314,7 +315,7 @@ def _with_image(part: Json, read_blob: Callable[[str], bytes]) -> Json:
     return {"type": "image_url", "image_url": {"url": f"{head}base64,{data}"}}
 
 
-def _part_text(part: Json) -> str:
+def _part_text(part: plain.Part) -> str:
     match part["type"]:
         case "text":
             return part["text"]
@@ -332,13 +333,13 @@ def _part_text(part: Json) -> str:
         case "diagnostics":
             rows = "\n".join(_diagnostic(item) for item in part["items"])
             return f"<diagnostics uri={part['uri']!r}>\n{rows}\n</diagnostics>"
-        case "command" | "skill" if part.get("prompt"):
-            return part["prompt"]
+        case "command" | "skill" if prompt := part.get("prompt"):
+            return prompt
         case kind:
             return f"({kind}: this version cannot show it)"
 
 
-def _lines(span: Json | None) -> str:
+def _lines(span: plain.Range | None) -> str:
     if span is None:
         return ""
     return f" lines={span['start']['line'] + 1}-{span['end']['line'] + 1}"

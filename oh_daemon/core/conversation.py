@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Literal
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Subject
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.content import Part
@@ -97,7 +98,7 @@ class Conversation(Journal):
                 result["turnId"] = new_id()
                 self._start_with(message, result["turnId"], cause(result))
             case "steered":
-                result["turnId"] = (self.state.turn or {})["id"]
+                result["turnId"] = self.state.open_turn.id
                 self._steer(queued, cause(result))
             case "interruptedAndStarted":
                 self.append(queued, cause=cause(result))
@@ -165,7 +166,7 @@ class Conversation(Journal):
                 raise InvalidStateError(
                     f"the conversation is {self.state.status}, not paused; send a message instead"
                 )
-            result: Json = {"turnId": (self.state.turn or {"id": new_id()})["id"]}
+            result: Json = {"turnId": self.state.turn_id or new_id()}
             if self.state.turn is not None:
                 self._continue_turn(cause(result))
             else:
@@ -182,12 +183,11 @@ class Conversation(Journal):
             self.require_open()
             self._unhalt()
             wanted = e.CondensationRequested(instructions=instructions)
+            result: Json = {"turnId": self.state.turn_id or new_id()}
             if self.state.turn is not None:
-                result: Json = {"turnId": self.state.turn["id"]}
                 self.append(wanted, cause=cause(result))
-                return result
-            result = {"turnId": new_id()}
-            self._start_turn(result["turnId"], cause(result), wanted, because="condense")
+            else:
+                self._start_turn(result["turnId"], cause(result), wanted, because="condense")
             return result
 
     # What the worker does with queued messages
@@ -210,7 +210,7 @@ class Conversation(Journal):
         with self.changed:
             return any(not message.get("held") for message in self._steering())
 
-    def _steering(self) -> list[Json]:
+    def _steering(self) -> list[plain.QueuedMessage]:
         return [m for m in self.state.queue if m["delivery"] == "steer" or m.get("held")]
 
     def halt(self, error: StorageError) -> None:
@@ -248,10 +248,10 @@ class Conversation(Journal):
                 done.set_result({"status": self.state.status})
                 return done
             self._unhalt()
-            turn_id = self.state.turn["id"]
+            turn_id = self.state.turn.id
 
-            def read(record: Json) -> Json | None:
-                if record["event"]["type"] != "turn.completed" or record["turnId"] != turn_id:
+            def read(record: plain.Record) -> Json | None:
+                if record["event"]["type"] != "turn.completed" or record.get("turnId") != turn_id:
                     return None
                 return {"turnId": turn_id, "status": "interrupted"}
 
@@ -317,10 +317,10 @@ class Conversation(Journal):
             return {"resolved": True}
 
     def _resolved_before(self, request_id: str, outcome: str) -> Json:
-        earlier = self.state.resolutions.get(request_id, {})
-        if outcome not in earlier:
+        earlier = self.state.resolutions.get(request_id)
+        if earlier is None or outcome not in earlier:
             raise ApprovalNotFoundError(request_id)
-        shown = {"by": earlier["by"], outcome: earlier[outcome]}
+        shown = {key: value for key, value in earlier.items() if key in {"by", outcome}}
         return {"resolved": False, "alreadyResolved": shown}
 
     # Queued messages. Each method raises `InvalidStateError` when the message is not queued
@@ -337,9 +337,8 @@ class Conversation(Journal):
         with self.changed:
             message, place = self._queued(message_id)
             if content is not None:
-                message = message.model_copy(
-                    update={"content": written_out(content, self.skill_kinds())}
-                )
+                written = written_out(content, self.skill_kinds())
+                message = message.model_copy(update={"content": written})
             place = place if position is None else min(position, len(self.state.queue) - 1)
             self.append(e.MessageEdited(message=message, position=place))
 
@@ -388,11 +387,11 @@ class Conversation(Journal):
 
     def require_turn(self, expected: str | None) -> None:
         """Raises `TurnMismatchError` when another turn is open, or none."""
-        running = self.state.turn["id"] if self.state.turn else None
+        running = self.state.turn_id
         if expected is not None and expected != running:
             raise TurnMismatchError(f"expected turn {expected!r}, but the open turn is {running!r}")
 
     def _require_running(self, verb: str) -> str:
         if self.state.turn is None:
             raise InvalidStateError(f"nothing is running, so there is nothing to {verb}")
-        return self.state.turn["id"]
+        return self.state.turn.id

@@ -58,8 +58,8 @@ def inherited_options(own_mode: str | None, parent: Mapping[str, str]) -> dict[s
     return {"mode": mode, "approval": parent["approval"]}
 
 
-def outcome_of(turn: Json, state: State) -> Outcome:
-    """Return what came of a turn that ended or was paused."""
+def outcome_of(turn: Mapping[str, Any], state: State) -> Outcome:
+    """Return what came of a turn that ended, or was paused for the `reason` in it."""
     reason = turn.get("stopReason") or turn.get("reason") or "paused"
     text = turn.get("finalText") or _last_words(state)
     if error := turn.get("error"):

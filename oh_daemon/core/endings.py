@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.items import ConversationState, PauseReason, StopReason
-from oh_daemon.core.ports import Json, ModelAnswer, ToolResult
+from oh_daemon.core.ports import ModelAnswer, ToolResult
 from oh_daemon.core.state import State
 
 MAX_NUDGES = 3
@@ -29,8 +31,7 @@ class Rest:
 
 def rest_before_step(state: State) -> Rest | None:
     """Return how the open turn pauses when a limit allows no further step, else None."""
-    turn = state.turn or {}
-    if turn["nSteps"] >= state.max_steps:
+    if state.open_turn.n_steps >= state.max_steps:
         return Rest("maxSteps", "paused", "budget")
     if state.max_cost_usd is not None and state.turn_known_cost_usd >= state.max_cost_usd:
         return Rest("maxCostUsd", "paused", "budget")
@@ -50,7 +51,7 @@ def rest_after_tool(ending: ToolResult) -> Rest:
     return Rest(reason, status, final_text=text, result=ending.value)
 
 
-def rest_after_answer(answer: ModelAnswer, items: list[Json]) -> Rest | None:
+def rest_after_answer(answer: ModelAnswer, items: Sequence[plain.Item]) -> Rest | None:
     """Return how the turn ends with this answer, or None when there is more to do."""
     text = answer.text or None
     if answer.finish_reason == "content_filter":

@@ -6,29 +6,40 @@ told to be and the form of its results do not: whoever wrote it is not the user.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from oh_daemon.core.ports import Json
+from oh_daemon.contract import plain
 
 FOREIGN = (
     "it came with the folder and was not begun by you on this machine, so nothing that was allowed"
     " in it counts, and it starts with the mode, approval, model and prompt that you have now"
 )
-_VOID = frozenset({"approval.requested", "approval.resolved", "action.decided"})
 
 
-def without_authority(record: Json, folders: Sequence[str]) -> Json:
+def without_authority(record: plain.Record, folders: Sequence[str]) -> plain.Record:
     """Return the record of a foreign log as it counts here, where these are the open folders.
 
     A request for approval is void as well: it may show something else than what would be run.
     """
-    event = record["event"]
-    if event["type"] in _VOID:
-        return {**record, "event": {"type": "void"}}
-    if event["type"] == "turn.started":
-        return {**record, "event": {**event, "options": None}}
-    if event["type"] in {"conversation.created", "agent.changed"}:
-        event = {**event, "agent": {**event["agent"], "systemPrompt": "", "contextFiles": ()}}
-    if event["type"] == "conversation.created":
-        event = {**event, "folders": folders, "resultSchema": None}
-    return {**record, "event": event}
+    counting: Any = _counting(record["event"], folders)
+    return {**record, "event": counting}
+
+
+def _counting(event: plain.Event, folders: Sequence[str]) -> Mapping[str, object]:
+    match event["type"]:
+        case "approval.requested" | "approval.resolved" | "action.decided":
+            return {"type": "void"}
+        case "turn.started":
+            return {**event, "options": None}
+        case "agent.changed":
+            return {**event, "agent": _bare(event["agent"])}
+        case "conversation.created":
+            own = {"folders": folders, "resultSchema": None}
+            return {**event, **own, "agent": _bare(event["agent"])}
+        case _:
+            return event
+
+
+def _bare(agent: plain.AgentInfo) -> plain.AgentInfo:
+    return {**agent, "systemPrompt": "", "contextFiles": []}

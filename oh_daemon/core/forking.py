@@ -7,22 +7,26 @@ wherever the cut is and whatever is running in the original.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import LOG_VERSION, ConversationCreated, ConversationUpdated
 from oh_daemon.contract.turns import ForkOrigin
-from oh_daemon.core.ports import Json
+from oh_daemon.core.folding import fold
 from oh_daemon.core.recovery import ended_turn
-from oh_daemon.core.state import ENDED, State, fold
+from oh_daemon.core.state import ENDED, State
 from oh_daemon.core.timeline import standing
 
 _TOLD = {"turn.started", "turn.completed", "changes.updated", "changes.reviewed"}
 """Copied besides items; queued messages, approvals, requests and costs stay behind."""
 
 
-def fork_records(records: Sequence[Json], params: ForkParams, now: str) -> list[Json]:
+def fork_records(
+    records: Sequence[plain.Record], params: ForkParams, now: str
+) -> list[plain.Record]:
     """Return the records up to and including an item (without one, all) as the start of a new log.
 
     Items that have not ended are left out. Raises `InvalidParamsError` for an unknown item.
@@ -48,7 +52,7 @@ def fork_records(records: Sequence[Json], params: ForkParams, now: str) -> list[
     return _numbered(events)
 
 
-def _end(records: Sequence[Json], at_item_id: str | None, kept_ids: set[str]) -> int:
+def _end(records: Sequence[plain.Record], at_item_id: str | None, kept_ids: set[str]) -> int:
     """Return the seq of the last event that can belong to the branch.
 
     Events directly after the item belong to the branch too, up to the next turn or item.
@@ -63,25 +67,25 @@ def _end(records: Sequence[Json], at_item_id: str | None, kept_ids: set[str]) ->
     return records[end - 1]["seq"]
 
 
-def _item_of(record: Json) -> str | None:
+def _item_of(record: plain.Record) -> str | None:
     return record.get("itemId") if record["event"]["type"].startswith("item.") else None
 
 
-def _goes_on(record: Json, kept_ids: set[str]) -> bool:
+def _goes_on(record: plain.Record, kept_ids: set[str]) -> bool:
     """Return whether another turn begins here, or an item that is left out."""
     item_id = _item_of(record)
     is_left_out = item_id is not None and item_id not in kept_ids
     return is_left_out or record["event"]["type"] == "turn.started"
 
 
-def _is_told(record: Json, kept_ids: set[str], end: int) -> bool:
+def _is_told(record: plain.Record, kept_ids: set[str], end: int) -> bool:
     kind = record["event"]["type"]
     if kind.startswith("item.") or kind == "checkpoint.created":
         return record.get("itemId") in kept_ids
     return kind in _TOLD and record["seq"] <= end
 
 
-def _creation(first: Json, state: State, origin: ForkOrigin, now: str) -> Json:
+def _creation(first: plain.Record, state: State, origin: ForkOrigin, now: str) -> plain.Record:
     """Return the first record: agent and options as they are now; grants are not passed on."""
     created = ConversationCreated.model_validate(
         {
@@ -98,23 +102,24 @@ def _creation(first: Json, state: State, origin: ForkOrigin, now: str) -> Json:
     return _record(created, now)
 
 
-def _closing(conversation_id: str, records: Iterable[Json], now: str) -> list[Json]:
+def _closing(conversation_id: str, records: Iterable[plain.Record], now: str) -> list[plain.Record]:
     """Return the end of a turn that the cut goes through, so that the turn can be resumed."""
     state = fold(conversation_id, _numbered(records))
     if state.turn is None:
         return []
     ended = ended_turn(state, now, "interrupted", "cancelled")
-    return [{**_record(ended, now), "turnId": state.turn["id"]}]
+    return [{**_record(ended, now), "turnId": state.turn.id}]
 
 
-def _record(event: Contract, now: str) -> Json:
-    return {"ts": now, "event": event.model_dump(mode="json", exclude_none=True)}
+def _record(event: Contract, now: str) -> plain.Record:
+    """Return a record that gets its number last."""
+    logged: Any = event.model_dump(mode="json", exclude_none=True)
+    return {"v": LOG_VERSION, "seq": 0, "ts": now, "event": logged}
 
 
-def _numbered(records: Iterable[Json]) -> list[Json]:
+def _numbered(records: Iterable[plain.Record]) -> list[plain.Record]:
     """Renumber the records and drop causes, so that no request to the branch counts as repeated."""
-    kept = ("ts", "turnId", "itemId", "event")
-    return [
-        {"v": LOG_VERSION, "seq": seq, **{key: record[key] for key in kept if key in record}}
-        for seq, record in enumerate(records, 1)
-    ]
+    numbered: list[plain.Record] = [{**record, "seq": seq} for seq, record in enumerate(records, 1)]
+    for record in numbered:
+        record.pop("cause", None)
+    return numbered

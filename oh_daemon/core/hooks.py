@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.hooks import HookCommand, HookEvent, HookTable
 from oh_daemon.contract.items import NoticeItem
@@ -134,13 +135,13 @@ class HookPoints:
                 return Rest("hook", final_text=why)
         return None
 
-    def _messages(self) -> Iterator[Json]:
+    def _messages(self) -> Iterator[plain.UserMessageItem]:
         return (item for item in self._conversation.state.items if item["kind"] == "userMessage")
 
     def lets_rest(self, rest: Rest, cancel: CancelToken) -> bool:
         """Return False when a hook wants the agent to go on."""
         state = self._conversation.state
-        turn_id = (state.turn or {})["id"]
+        turn_id = state.open_turn.id
         if rest.stop_reason not in _ENDS_BY_ITSELF:
             return True
         fields: Json = {"stop_hook_active": self._continued_turn == turn_id}
@@ -168,7 +169,7 @@ class HookPoints:
         self._say(f"A hook kept older steps: {outcome.stop or outcome.reason}")
         return False
 
-    def before_tool(self, item: Json, tool: Tool, cancel: CancelToken) -> Outcome:
+    def before_tool(self, item: plain.ToolItem, tool: Tool, cancel: CancelToken) -> Outcome:
         """Return what hooks say about an action, each asked once; log arguments they rewrite."""
         names = tool_names(tool.spec.name, item["args"])
         seen = self._asked.setdefault(item["id"], set())
@@ -184,7 +185,9 @@ class HookPoints:
             return self._rewrite(item, tool, outcome, outcome.updated_input)
         return outcome
 
-    def _rewrite(self, item: Json, tool: Tool, outcome: Outcome, updated: Json) -> Outcome:
+    def _rewrite(
+        self, item: plain.ToolItem, tool: Tool, outcome: Outcome, updated: Json
+    ) -> Outcome:
         args = rewritten(item["args"], updated, list(tool.spec.input_schema["properties"]))
         problem = schema_problem(tool.spec, args)
         try:
@@ -206,7 +209,7 @@ class HookPoints:
         return outcome
 
     def after_tool(
-        self, item: Json, result: ToolResult, cancel: CancelToken
+        self, item: plain.ToolItem, result: ToolResult, cancel: CancelToken
     ) -> tuple[ToolResult, str | None]:
         """Return the result with what hooks add to it, and why the turn must end, if it must."""
         names = tool_names(item["tool"], item["args"])
@@ -264,7 +267,7 @@ class HookPoints:
         self._conversation.append(e.ItemCompleted(item=notice))
 
 
-def _text_of(item: Json) -> str:
+def _text_of(item: plain.UserMessageItem) -> str:
     return "\n".join(part["text"] for part in item["content"] if part["type"] == "text")
 
 

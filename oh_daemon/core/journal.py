@@ -10,19 +10,23 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Protocol, cast
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
 from oh_daemon.contract.items import ConversationState, PauseReason, QueuedMessage, UserMessageItem
 from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core.context import NOTHING, told_of_editor
-from oh_daemon.core.ports import Clock, EventLog, Json
+from oh_daemon.core.folding import apply
+from oh_daemon.core.ports import Clock, EventLog
 from oh_daemon.core.secrets import Masker
-from oh_daemon.core.state import State, apply
+from oh_daemon.core.state import OpenTurn, State
+
+T = TypeVar("T")
 
 
 def new_id() -> str:
@@ -35,7 +39,7 @@ class Listener(Protocol):
     A subclass need not implement every method.
     """
 
-    def on_record(self, journal: Journal, line: bytes, record: Json, /) -> None: ...
+    def on_record(self, journal: Journal, line: bytes, record: plain.Record, /) -> None: ...
 
     def on_halted(self, journal: Journal, error: StorageError, /) -> None:
         """Hear that the log can no longer be written."""
@@ -66,7 +70,7 @@ class Journal:
         self.skill_kinds: Callable[[], Mapping[str, SkillKind]] = dict[str, SkillKind]
         """Returns the skills that a message may name; must not wait."""
         self.changed = threading.Condition(threading.RLock())
-        self._waiters: list[tuple[Callable[[Json], Json | None], Future[Json]]] = []
+        self._waiters: list[tuple[Callable[[plain.Record], Any], Future[Any]]] = []
 
     def append(
         self,
@@ -80,7 +84,7 @@ class Journal:
         `cause` goes into the last one. Raises `StorageError`; then nothing has changed.
         """
         with self.changed:
-            turn = turn_id or (self.state.turn or {}).get("id")
+            turn = turn_id or self.state.turn_id
             lines = [
                 self._render_line(
                     e.Record.model_construct(
@@ -141,8 +145,8 @@ class Journal:
         text = record.model_dump_json(exclude_none=True, serialize_as_any=True)
         return self.masker.mask(text).encode("utf-8", "replace") + b"\n"
 
-    def _take_in(self, line: bytes) -> Json:
-        record = orjson.loads(line)
+    def _take_in(self, line: bytes) -> plain.Record:
+        record: plain.Record = orjson.loads(line)
         apply(self.state, record)
         for listener in tuple(self.listeners):
             listener.on_record(self, line, record)
@@ -181,14 +185,13 @@ class Journal:
         return {key: value for key, value in shown.items() if told.get(key, NOTHING) != value}
 
     def status_event(self, to: ConversationState, reason: PauseReason | None = None) -> Contract:
-        current = cast("ConversationState", self.state.status)
-        return e.StatusChanged(from_=current, to=to, reason=reason)
+        return e.StatusChanged(from_=self.state.status, to=to, reason=reason)
 
     @property
     def is_paused(self) -> bool:
         """Whether the open turn is paused, until `resume` or a message."""
         turn = self.state.turn
-        return turn is not None and bool(turn.get("paused"))
+        return turn is not None and turn.is_paused
 
     def pause_turn(self, reason: PauseReason, cause: e.Cause | None = None) -> None:
         """Pause the open turn, with nothing under way in it, unless it is being interrupted."""
@@ -198,35 +201,34 @@ class Journal:
             paused = self.status_event("paused", reason)
             self.append(e.TurnPaused(reason=reason), paused, cause=cause)
 
-    def await_record(self, read: Callable[[Json], Json | None]) -> Future[Json]:
+    def await_record(self, read: Callable[[plain.Record], T | None]) -> Future[T]:
         """Resolve with the first value that `read`, run under the lock, makes of a new record."""
-        found: Future[Json] = Future()
+        found: Future[T] = Future()
         found.set_running_or_notify_cancel()  # From here on nobody can cancel it.
         self._waiters.append((read, found))
         return found
 
-    def turn_ended(self, message_id: str, turn_id: str | None) -> Future[Json]:
+    def turn_ended(self, message_id: str, turn_id: str | None) -> Future[plain.Turn]:
         """Resolve with the turn that answers this message, once it has completed or paused.
 
         `turn_id` is the turn that the message was meant for; if that one completes without having
         seen it, the message starts the next turn.
         """
 
-        def read(record: Json) -> Json | None:
+        def read(record: plain.Record) -> plain.Turn | None:
             nonlocal turn_id
             event = record["event"]
             match event["type"]:
                 case "item.completed" if event["item"].get("messageId") == message_id:
-                    turn_id = record["turnId"]
+                    turn_id = record.get("turnId")
                 case "message.dequeued" if event["messageId"] == message_id:
                     if event["outcome"] == "removed":
                         raise InvalidStateError(f"message {message_id!r} was taken from the queue")
-                case "turn.completed" if record["turnId"] == turn_id:
+                case "turn.completed" if record.get("turnId") == turn_id:
                     if not self._begins_a_turn(message_id, event["turn"]):
                         return event["turn"]
-                case "turn.paused" if record["turnId"] == turn_id:
-                    turn = {key: (self.state.turn or {})[key] for key in _SO_FAR}
-                    return {"id": turn_id, "status": "paused", **turn}
+                case "turn.paused" if record.get("turnId") == turn_id:
+                    return _paused(self.state.open_turn)
                 case _:
                     pass
             return None
@@ -234,13 +236,25 @@ class Journal:
         with self.changed:
             return self.await_record(read)
 
-    def _begins_a_turn(self, message_id: str, last_turn: Json) -> bool:
+    def _begins_a_turn(self, message_id: str, last_turn: plain.Turn) -> bool:
         """Return whether the message is still queued, and the queue goes on after this turn."""
         goes_on = last_turn["status"] == "completed" and self.state.status in {"idle", "finished"}
         return goes_on and any(m["messageId"] == message_id for m in self.state.queue)
 
 
-def _is_answered(read: Callable[[Json], Json | None], found: Future[Json], record: Json) -> bool:
+def _paused(turn: OpenTurn) -> plain.Turn:
+    paused: plain.Turn = {
+        "id": turn.id,
+        "status": "paused",
+        "startedAt": turn.started_at,
+        "nSteps": turn.n_steps,
+    }
+    return paused if turn.usage is None else {**paused, "usage": turn.usage}
+
+
+def _is_answered(
+    read: Callable[[plain.Record], Any], found: Future[Any], record: plain.Record
+) -> bool:
     try:
         result = read(record)
     except UserError as exc:
@@ -251,5 +265,4 @@ def _is_answered(read: Callable[[Json], Json | None], found: Future[Json], recor
     return result is not None
 
 
-_SO_FAR = ("startedAt", "nSteps", "usage")
 _WITHOUT_TURN = (e.StatusChanged, e.OptionsChanged, e.ConversationCreated, e.AgentChanged)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputAction
-from oh_daemon.contract.items import ConversationState, Item, PauseReason, StopReason
+from oh_daemon.contract.items import ConversationState, Item, PauseReason, StopReason, Usage
 from oh_daemon.core.ports import Json
-from oh_daemon.core.state import TOOL_KINDS, State
+from oh_daemon.core.state import State, is_tool_item
 
 ITEM: TypeAdapter[Item] = TypeAdapter(Item)
 AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
@@ -55,9 +56,9 @@ def closing_events(
         waits = item["status"] == "awaitingApproval" or item_id in asking
         if waits and keep_waiting:
             continue
-        was_begun = item["status"] == "running" or item["kind"] not in TOOL_KINDS
-        known = {**item, **found.get(item_id, {})}
-        closing.append(_ended(known, now, reason if was_begun else "notStarted"))
+        was_begun = item["status"] == "running" or not is_tool_item(item)
+        why = reason if was_begun else "notStarted"
+        closing.append(_ended(item, now, why, known=found.get(item_id, {})))
     return closing
 
 
@@ -76,7 +77,7 @@ def withdrawn(
 
 
 def answering_events(
-    state: State, question: Json, now: str, action: InputAction, content: str | None
+    state: State, question: plain.InputRequest, now: str, action: InputAction, content: str | None
 ) -> list[Contract]:
     """Return the user's answer with its observation, so that a logged answer is never lost."""
     resolved = e.InputResolved(input_id=question["id"], action=action, content=content, by="user")
@@ -100,7 +101,7 @@ def superseding_events(state: State, now: str) -> list[Contract]:
     asking = {question["itemId"]: input_id for input_id, question in state.questions.items()}
     for item in state.open_tool_items():
         decided = state.decisions.get(item["id"], {}).values()
-        allowed = any(decision["effect"] == "allow" for decision in decided)
+        allowed = any(decision.effect == "allow" for decision in decided)
         if item["id"] in asking:
             answered = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
             ended = _ended(item, now, "answeredByMessage", status="completed")
@@ -118,15 +119,15 @@ def ended_turn(
     **outcome: Any,
 ) -> e.TurnCompleted:
     """Return the end of the open turn; `outcome` is its `error`, or `final_text` and `result`."""
-    turn = state.turn or {}
+    turn = state.open_turn
     ended = e.Turn(
-        id=turn["id"],
+        id=turn.id,
         status=status,
         stop_reason=stop_reason,
-        started_at=turn["startedAt"],
+        started_at=turn.started_at,
         ended_at=now,
-        n_steps=turn["nSteps"],
-        usage=turn["usage"] or None,
+        n_steps=turn.n_steps,
+        usage=Usage.model_validate(turn.usage) if turn.usage else None,
         **outcome,
     )
     return e.TurnCompleted(turn=ended)
@@ -147,7 +148,7 @@ def restart_events(state: State, now: str, found: Found = _NOTHING) -> list[Cont
     if state.status in AT_REST and not state.open_items:
         return []
     events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, found=found)
-    if state.turn is not None and not state.turn.get("paused"):
+    if state.turn is not None and not state.turn.is_paused:
         events.append(_interrupted(state, now))
     if state.status not in AT_REST:
         events.append(_status(state, "paused", "daemonRestarted"))
@@ -159,14 +160,20 @@ def _interrupted(state: State, now: str) -> e.TurnCompleted:
 
 
 def _status(state: State, to: ConversationState, reason: PauseReason | None = None) -> Contract:
-    return e.StatusChanged(from_=cast("ConversationState", state.status), to=to, reason=reason)
+    return e.StatusChanged(from_=state.status, to=to, reason=reason)
 
 
 def _ended(
-    item: Json, now: str, reason: str | None, status: str = "cancelled", text: str | None = None
+    item: plain.Item,
+    now: str,
+    reason: str | None,
+    status: plain.ItemStatus = "cancelled",
+    *,
+    text: str | None = None,
+    known: Mapping[str, object] = _NOTHING,
 ) -> e.ItemCompleted:
-    ended = {**item, "status": status, "reason": reason, "endedAt": now}
-    if item["kind"] in TOOL_KINDS:
+    ended: Json = {**item, **known, "status": status, "reason": reason, "endedAt": now}
+    if is_tool_item(item):
         said = text if reason is None else _EXPLANATIONS[reason]
-        ended["content"] = [{"type": "text", "text": said}, *item.get("content", ())]
+        ended["content"] = [{"type": "text", "text": said}, *ended.get("content", ())]
     return e.ItemCompleted(item=ITEM.validate_python(ended))

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind, SkillSource
 from oh_daemon.core.context import in_view
-from oh_daemon.core.ports import Json
 from oh_daemon.core.prompt import ContextFile, capped, render_context_file
 
 TOOL = "skill"
@@ -71,7 +71,7 @@ class Use:
     args: str = ""
 
 
-def uses_in(items: Sequence[Json], skills: Iterable[Skill]) -> list[Use]:
+def uses_in(items: Sequence[plain.Item], skills: Iterable[Skill]) -> list[Use]:
     """Return the skills that the latest messages call for and the model has not got yet.
 
     A keyword counts once, and again only after a condensation has removed the skill's text. A
@@ -79,7 +79,7 @@ def uses_in(items: Sequence[Json], skills: Iterable[Skill]) -> list[Use]:
     """
     latest = list(takewhile(lambda i: i["kind"] in {"userMessage", "notice"}, reversed(items)))
     answered = {item.get("skill") for item in latest}
-    used = {item["skill"] for item in in_view(items) if item.get("skill")}
+    used = {item["skill"] for item in in_view(items) if "skill" in item}
     messages = [item for item in reversed(latest) if item["kind"] == "userMessage"]
     found: dict[str, Use] = {}
     for part in (part for message in messages for part in message["content"]):
@@ -89,7 +89,7 @@ def uses_in(items: Sequence[Json], skills: Iterable[Skill]) -> list[Use]:
     return list(found.values())
 
 
-def _uses_of(part: Json, skills: Iterable[Skill]) -> Iterator[Use]:
+def _uses_of(part: plain.Part, skills: Iterable[Skill]) -> Iterator[Use]:
     words = typed_words(part)
     first, _, args = words.strip().partition(" ")
     for skill in skills:
@@ -101,9 +101,9 @@ def _uses_of(part: Json, skills: Iterable[Skill]) -> Iterator[Use]:
             yield Use(skill.name, f"for the word {word!r}")
 
 
-def typed_words(part: Json) -> str:
+def typed_words(part: plain.Part) -> str:
     """Return what the user typed: a command or skill as it is written, or text."""
-    if part["type"] in {"command", "skill"}:
+    if part["type"] == "command" or part["type"] == "skill":
         return f"/{part['name']} {part.get('args') or ''}"
     return part["text"] if part["type"] == "text" else ""
 

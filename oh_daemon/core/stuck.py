@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.events import StuckPattern
 from oh_daemon.contract.items import NoticeItem, StopReason
-from oh_daemon.core.ports import Json
+from oh_daemon.core.state import is_tool_item
 
 STOPPED = "stuck"
 """The `reason` of a notice that ended a turn."""
@@ -24,12 +25,15 @@ _TIME = re.compile(r"\d+(\.\d+)? s\b")
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """One pattern: `holds` looks at the entries of the last `length` answers, newest first."""
+    """One pattern: `holds` looks at the calls of the last `length` answers, newest first.
+
+    A monologue is sought among messages, too.
+    """
 
     pattern: StuckPattern
     length: int
     """Counted in answers: the model makes the calls of one answer before it knows any result."""
-    holds: Callable[[Sequence[Json]], bool]
+    holds: Callable[..., bool]
     title: str
     advice: str
     stop_reason: StopReason = "stuck"
@@ -56,21 +60,23 @@ class Stuck:
     """False when the model is only warned; the turn is stopped if it goes on after that."""
 
 
-def find_stuck(items: Sequence[Json]) -> Stuck | None:
+def find_stuck(items: Sequence[plain.Item]) -> Stuck | None:
     """Return the circle that the agent is in after its last step, or None."""
     said = list(islice(_since_last_word(items), _MAX_LOOK))
-    calls = [item for item in said if item.get("call") and not _is_poll(item)]
-    entries = [item for item in said if item.get("call") or item["kind"] == "agentMessage"]
+    calls = [item for item in said if is_tool_item(item) and not _is_poll(item)]
+    entries = [item for item in said if is_tool_item(item) or item["kind"] == "agentMessage"]
     answers = [list(answer) for _, answer in groupby(calls, lambda item: item["call"]["batch"])]
     for circle in _CIRCLES:
         seen = [[item] for item in entries] if circle.pattern == "monologue" else answers
-        recent = [item for answer in seen[: circle.length] for item in answer]
+        recent: list[plain.Item] = [item for answer in seen[: circle.length] for item in answer]
         if len(seen) >= circle.length and circle.holds(recent):
             return _what_to_do(circle, said, recent)
     return None
 
 
-def _what_to_do(circle: Circle, said: Sequence[Json], recent: Sequence[Json]) -> Stuck | None:
+def _what_to_do(
+    circle: Circle, said: Sequence[plain.Item], recent: Sequence[plain.Item]
+) -> Stuck | None:
     """Decide to nudge or to stop; return None when the model has not answered the nudge yet."""
     if not circle.is_nudged_first:
         return Stuck(circle, stops=True)
@@ -85,7 +91,7 @@ _MAX_LOOK = 64
 """Items to look at: enough for the longest pattern with text, reasoning and polls in between."""
 
 
-def _since_last_word(items: Sequence[Json]) -> Iterator[Json]:
+def _since_last_word(items: Sequence[plain.Item]) -> Iterator[plain.Item]:
     """Yield the items since the user's last message or the last stop, newest first."""
     for item in reversed(items):
         is_stop = item["kind"] == "notice" and item.get("reason") == STOPPED
@@ -94,18 +100,18 @@ def _since_last_word(items: Sequence[Json]) -> Iterator[Json]:
         yield item
 
 
-def _is_poll(item: Json) -> bool:
+def _is_poll(item: plain.ToolItem) -> bool:
     """Return whether a call only waits for a running command, which is never a repetition."""
     args = item["args"]
     is_wait = bool(args.get("is_input")) and not args.get("command")
     return is_wait and item["kind"] == "command" and item["status"] == "completed"
 
 
-def _all_wrong(calls: Sequence[Json]) -> bool:
+def _all_wrong(calls: Sequence[plain.ToolItem]) -> bool:
     return all(call.get("reason") in {"unknownTool", "invalidArguments"} for call in calls)
 
 
-def _all_equal(calls: Sequence[Json]) -> bool:
+def _all_equal(calls: Sequence[plain.ToolItem]) -> bool:
     first = calls[0]
     asked = _asked(first)
     if any(_asked(call) != asked for call in calls[1:]):
@@ -113,27 +119,27 @@ def _all_equal(calls: Sequence[Json]) -> bool:
     return len({_got(call) for call in calls}) == 1
 
 
-def _same_error(calls: Sequence[Json]) -> bool:
+def _same_error(calls: Sequence[plain.ToolItem]) -> bool:
     if any(call["status"] != "failed" for call in calls):
         return False
     return len({(call["tool"], _got(call)) for call in calls}) == 1
 
 
-def _alternates(calls: Sequence[Json]) -> bool:
+def _alternates(calls: Sequence[plain.ToolItem]) -> bool:
     return (
         _asked(calls[0]) != _asked(calls[1]) and _all_equal(calls[::2]) and _all_equal(calls[1::2])
     )
 
 
-def _asked(call: Json) -> str:
+def _asked(call: plain.ToolItem) -> str:
     return f"{call['tool']} {json.dumps(call['args'], sort_keys=True)}"
 
 
-def _got(call: Json) -> str:
+def _got(call: plain.ToolItem) -> str:
     return call["status"] + _TIME.sub("", json.dumps(call["content"], sort_keys=True))
 
 
-def _only_talk(entries: Sequence[Json]) -> bool:
+def _only_talk(entries: Sequence[plain.Item]) -> bool:
     return all(entry["kind"] == "agentMessage" for entry in entries)
 
 

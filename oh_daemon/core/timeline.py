@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
-from oh_daemon.core.ports import Json
+from oh_daemon.contract import plain
 
 
-def standing(records: Iterable[Json]) -> list[Json]:
+def standing(records: Iterable[plain.Record]) -> list[plain.Record]:
     """Return the records that no later `conversation.rolledBack` has undone."""
-    kept: list[Json] = []
+    kept: list[plain.Record] = []
     for record in records:
         if record["event"]["type"] == "conversation.rolledBack":
             while kept and kept[-1]["seq"] > record["event"]["toSeq"]:
@@ -19,17 +18,17 @@ def standing(records: Iterable[Json]) -> list[Json]:
     return kept
 
 
-def told(records: Iterable[Json]) -> Iterator[tuple[Literal["item", "turn"], Json]]:
+def told(records: Iterable[plain.Record]) -> Iterator[plain.Item | plain.Turn]:
     """Yield the ended items and turns in order, without items of attempts that were retried."""
     for record in standing(records):
         event = record["event"]
         if event["type"] == "turn.completed":
-            yield "turn", event["turn"]
+            yield event["turn"]
         elif event["type"] == "item.completed" and event["item"].get("reason") != "retried":
-            yield "item", event["item"]
+            yield event["item"]
 
 
-def begin_of_message(records: Iterable[Json], item_id: str) -> int:
+def begin_of_message(records: Iterable[plain.Record], item_id: str) -> int:
     """Return the seq of the last event before a message, or before the turn that it started.
 
     Raises `LookupError` for an unknown message.
@@ -46,6 +45,6 @@ def begin_of_message(records: Iterable[Json], item_id: str) -> int:
     raise LookupError(item_id)
 
 
-def begin_of_item(records: Iterable[Json], item_id: str) -> int:
+def begin_of_item(records: Iterable[plain.Record], item_id: str) -> int:
     """Return the seq of the last event before an item."""
     return next(r["seq"] - 1 for r in records if r.get("itemId") == item_id)

@@ -17,10 +17,12 @@ from pathlib import Path
 
 import orjson
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
 from oh_daemon.contract.messages import ConversationInfo
+from oh_daemon.core.folding import apply
 from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State, apply
+from oh_daemon.core.state import State
 from oh_daemon.store.event_log import lock_owner
 from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, parse_line, scan_log
 from oh_daemon.store.private_files import (
@@ -54,13 +56,13 @@ def summary_of(state: State) -> Json:
         "folders": list(state.folders),
         "status": state.status,
         "statusReason": state.status_reason,
-        "model": state.agent.get("model", ""),
-        "modelLabel": state.agent.get("label", ""),
+        "model": state.agent["model"],
+        "modelLabel": state.agent["label"],
         "createdAt": state.created_at,
         "updatedAt": state.updated_at,
         "lastSeq": state.seq,
         "messageCount": state.message_count,
-        "usage": state.usage or None,
+        "usage": state.usage,
         "context": state.context,
         "options": state.options,
         "archived": state.archived,
@@ -139,7 +141,7 @@ class Catalog:
         found = [summary for folder in others if (summary := self._summary(folder))]
         return sorted(found, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
 
-    def usage_records(self) -> Iterator[Json]:
+    def usage_records(self) -> Iterator[plain.Record]:
         """Yield the records of model calls, each once, of all readable conversations."""
         for place in self._folders():
             with suppress(OSError, DaemonError), read_private(place / LOG_NAME) as log:

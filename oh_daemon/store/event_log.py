@@ -20,7 +20,7 @@ from pathlib import Path
 
 import orjson
 
-from oh_daemon.contract import errors
+from oh_daemon.contract import errors, plain
 from oh_daemon.contract.events import LOG_VERSION
 from oh_daemon.core.ports import Json
 from oh_daemon.store import private_files
@@ -118,9 +118,10 @@ class LogFile:
             found: list[bytes] = []
             data = os.pread(self._fd, max(status.st_size - self._end, 0), self._end)
             for line in data.split(b"\n")[:-1]:
-                parsed = parse_line(line) or {"kind": "damage"}
-                goes_on &= parsed.get("kind") != "closed"
-                if parsed.get("seq", 0) > (self._seqs[-1] if self._seqs else 0):
+                parsed = parse_line(line)
+                if parsed is not None and "seq" not in parsed:
+                    goes_on &= parsed.get("kind") != "closed"
+                elif parsed and parsed["seq"] > (self._seqs[-1] if self._seqs else 0):
                     self._seqs.append(parsed["seq"])
                     self._starts.append(self._end)
                     found.append(line)
@@ -296,7 +297,7 @@ def _open_locked(
         "it, or only read it"
     )
 
-    def take_known(record: Json) -> None:
+    def take_known(record: plain.Record) -> None:
         # Whoever takes the events may fail on those of a later version.
         if record["v"] > LOG_VERSION:
             raise newer

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import orjson
 
+from oh_daemon.contract import plain
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json
 from oh_daemon.store.blobs import link_or_copy, share_blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread
@@ -22,7 +22,7 @@ from oh_daemon.store.own_logs import OwnLogs
 
 
 def write_fork(
-    source: Path, records: Sequence[Json], commit: CommitThread, own_logs: OwnLogs
+    source: Path, records: Sequence[plain.Record], commit: CommitThread, own_logs: OwnLogs
 ) -> str:
     """Write a new log beside the one in `source`, blobs first, and return its conversation id.
 

@@ -13,15 +13,15 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypedDict
 
 import orjson
 
-from oh_daemon.core.ports import Json
+from oh_daemon.contract import plain
 from oh_daemon.store.private_files import read_end, read_private
 
 LOG_NAME = "events.jsonl"
-TakeRecord = Callable[[Json], object]
+TakeRecord = Callable[["plain.Record"], object]
 """Receives an event as a plain dict, which it may keep; usually it only reads it."""
 _MAX_LINE_BYTES = 32 << 20
 """Twice the biggest message a client may send; a longer line is damage, never held in memory."""
@@ -32,6 +32,16 @@ _MAX_REPAIRS = 100
 """A longer list would tell a person nothing new."""
 
 
+class Marker(TypedDict, total=False):
+    """A line without an event: the log was opened (`header`) or `closed`."""
+
+    v: int
+    kind: str
+    epoch: str
+    boot: str
+    damage: int
+
+
 @dataclass(slots=True)
 class Scan:
     """What was found in a log besides the content of its events."""
@@ -39,7 +49,7 @@ class Scan:
     seqs: array[int] = field(default_factory=lambda: array("Q"))
     starts: array[int] = field(default_factory=lambda: array("Q"))
     """The byte offset where the line of each event begins."""
-    header: Json = field(default_factory=dict[str, object])
+    header: Marker = field(default_factory=Marker)
     """The last header line: who opened the log last, and its epoch."""
     is_closed: bool = False
     """Whether the last line says that the log was closed cleanly."""
@@ -65,9 +75,9 @@ def scan_log(folder: Path, take: TakeRecord) -> Scan:
         return scan_file(file, take)
 
 
-def read_log(folder: Path) -> list[Json]:
+def read_log(folder: Path) -> list[plain.Record]:
     """Return all events of a log, as stored."""
-    records: list[Json] = []
+    records: list[plain.Record] = []
     scan_log(folder, records.append)
     return records
 
@@ -97,8 +107,8 @@ def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
                 scan.is_closed = False
                 sieve.put(record, start)
             else:
-                scan.is_closed = record["kind"] == "closed"
-                scan.header = record if record["kind"] == "header" else scan.header
+                scan.is_closed = record.get("kind") == "closed"
+                scan.header = record if record.get("kind") == "header" else scan.header
             scan.end = start + size
             scan.lacks_newline = line[-1] != _NEWLINE
         sieve.close()
@@ -131,7 +141,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
         start += size
 
 
-def parse_line(line: bytes) -> Json | None:
+def parse_line(line: bytes) -> plain.Record | Marker | None:
     """Parse a line into a marker (with a `kind`) or an event (with a `seq`); None for neither."""
     try:
         parsed = orjson.loads(line)
@@ -154,9 +164,9 @@ class _Sieve:
         self._take = take
         self._add_seq, self._add_start = scan.seqs.append, scan.starts.append
         self._last = 0
-        self._doubtful: tuple[Json, int] | None = None
+        self._doubtful: tuple[plain.Record, int] | None = None
 
-    def put(self, event: Json, start: int) -> None:
+    def put(self, event: plain.Record, start: int) -> None:
         seq = event["seq"]
         if self._doubtful is not None:
             self._decide(*self._doubtful, following=seq)
@@ -169,7 +179,7 @@ class _Sieve:
         if self._doubtful is not None:
             self._decide(*self._doubtful, following=math.inf)
 
-    def _decide(self, event: Json, start: int, following: float) -> None:
+    def _decide(self, event: plain.Record, start: int, following: float) -> None:
         """Accept a jump in the numbers only when the next event has a higher number still.
 
         Otherwise one wrong number would hide all events after it.
@@ -182,7 +192,7 @@ class _Sieve:
         self._scan.pass_over(f"events {last + 1} to {seq - 1} are missing", seq - last)
         self._keep(event, seq, start)
 
-    def _keep(self, event: Json, seq: int, start: int) -> None:
+    def _keep(self, event: plain.Record, seq: int, start: int) -> None:
         self._last = seq
         self._add_seq(seq)
         self._add_start(start)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
@@ -39,11 +40,11 @@ def change_all(
     return done
 
 
-def cut_short(documents: Documents, open_items: Iterable[Json]) -> dict[str, Json]:
+def cut_short(documents: Documents, open_items: Iterable[plain.Item]) -> dict[str, Json]:
     """Return, for edits under way when a daemon died, the changes made and a text about them."""
     found: dict[str, Json] = {}
     for item in open_items:
-        if item["status"] == "running" and item.get("changes"):
+        if item["kind"] == "fileChange" and item["status"] == "running" and item.get("changes"):
             done = [change for change in item["changes"] if _is_done(documents, change)]
             names = ", ".join(change["uri"].rpartition("/")[2] for change in done) or "none"
             text = f"Of {len(item['changes'])} files these are as the edit wanted them: {names}."
@@ -52,7 +53,7 @@ def cut_short(documents: Documents, open_items: Iterable[Json]) -> dict[str, Jso
     return found
 
 
-def _is_done(documents: Documents, change: Json) -> bool:
+def _is_done(documents: Documents, change: plain.FileChange) -> bool:
     path = path_from_uri(change["uri"])
     try:
         text = documents.look(real_path(path)).text if path else None

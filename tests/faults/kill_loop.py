@@ -6,11 +6,11 @@ Commands: `append SEQ SIZE`, `batch SEQ N SIZE`, `sync`, `blob SIZE`, `close`, `
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from oh_daemon.contract.errors import DaemonError, StorageError
-from oh_daemon.core.ports import Json
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import LogFile, open_log
 
@@ -65,7 +65,7 @@ def run_until_killed(log: LogFile, seq: int, seed: int) -> None:
 
 def main() -> None:
     try:
-        taken: list[Json] = []
+        taken: list[Any] = []
         folder = Path(sys.argv[1])
         opened = open_log(folder, CommitThread(), taken.append, client="child", create=True)
     except DaemonError as exc:

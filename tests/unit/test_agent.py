@@ -114,7 +114,7 @@ def test_how_a_turn_ends(steps: list[Step], stop_reason: str, status: str, final
         assert (turn["status"], turn["stopReason"]) == ("completed", stop_reason)
         assert (turn.get("finalText"), state.status) == (final_text, status)
         assert turn["nSteps"] == len(steps)
-        assert state.usage["requests"] == len(steps)
+        assert (state.usage or {}).get("requests") == len(steps)
 
 
 def test_a_finish_in_the_last_step_that_is_allowed_is_no_limit():
@@ -372,7 +372,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
         with conversation.changed:
             resumed = conversation.resume()
             ended = conversation.turn_ended(sent["messageId"], resumed["turnId"])
-        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        assert ended.result(DEADLINE_S).get("finalText") == "Done."
         again.close(DEADLINE_S)
         [item] = work.items("toolCall")
     assert "no longer offered" in result_of(item)
@@ -456,7 +456,7 @@ def test_an_action_waits_for_its_approval(effect: str, status: str, words: str):
         threading.Thread(target=lambda: ended.set_result(work.run())).start()
         work.heard.wait_for(lambda _heard: work.conversation.state.status == "waiting")
         answer(work, effect, feedback="not now")
-        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        assert ended.result(DEADLINE_S).get("finalText") == "Done."
         [item] = work.items("toolCall")
     assert (item["status"], result_of(item)) == (status, words)
 
@@ -497,7 +497,7 @@ def test_a_pause_while_waiting_keeps_the_approval_and_resume_runs_what_was_allow
         answer(work, "allow")
         ended = conversation.turn_ended(sent["messageId"], sent["turnId"])
         conversation.resume()
-        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
 
 # Control
@@ -569,7 +569,7 @@ def test_a_message_steers_a_running_turn_at_its_next_step():
         ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
         assert work.conversation.send(text("be quick"))["disposition"] == "steered"
         gate.set()
-        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        assert ended.result(DEADLINE_S).get("finalText") == "Done."
         assert work.llm.requests[1].body["messages"][-1] == {"role": "user", "content": "be quick"}
 
 
@@ -581,7 +581,7 @@ def test_a_message_that_comes_with_the_last_answer_is_still_answered():
         work.llm.wait_for_requests(1)
         work.conversation.send(text("one more"))
         gate.set()
-        assert ended.result(DEADLINE_S)["finalText"] == "Second."
+        assert ended.result(DEADLINE_S).get("finalText") == "Second."
 
 
 def test_a_queued_message_gets_a_turn_of_its_own():
@@ -591,7 +591,7 @@ def test_a_queued_message_gets_a_turn_of_its_own():
         sent = work.conversation.send(text("then this"), delivery="queue")
         ended = work.conversation.turn_ended(sent["messageId"], None)
         gate.set()
-        assert ended.result(DEADLINE_S)["finalText"] == "Second."
+        assert ended.result(DEADLINE_S).get("finalText") == "Second."
         assert work.heard.event("message.dequeued")["outcome"] == "started"
 
 
@@ -602,7 +602,7 @@ def test_an_interrupting_message_ends_the_turn_and_starts_the_next():
         with work.conversation.changed:
             sent = work.conversation.send(text("no, this"), delivery="interrupt")
             ended = work.conversation.turn_ended(sent["messageId"], None)
-        assert ended.result(DEADLINE_S)["finalText"] == "Second."
+        assert ended.result(DEADLINE_S).get("finalText") == "Second."
         assert work.heard.event("turn.completed")["turn"]["status"] == "interrupted"
 
 
@@ -623,10 +623,9 @@ def test_a_failure_that_time_may_heal_holds_the_turn(status: int, reason: str):
     with at_work([error(status), error(status), say("Done.")]) as work:
         assert work.run()["status"] == "paused"
         assert work.conversation.state.status_reason == reason
-        turn = work.conversation.state.turn or {}
-        ended = work.conversation.turn_ended("none", turn["id"])
+        ended = work.conversation.turn_ended("none", work.conversation.state.turn_id)
         work.conversation.resume()
-        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
 
 def test_a_lasting_failure_ends_the_turn_and_says_why():
@@ -637,7 +636,7 @@ def test_a_lasting_failure_ends_the_turn_and_says_why():
         with work.conversation.changed:
             resumed = work.conversation.resume()
             ended = work.conversation.turn_ended("none", resumed["turnId"])
-        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
 
 def test_a_bug_fails_the_turn_and_the_agent_lives_on():
@@ -671,7 +670,7 @@ def test_a_full_disk_stops_the_agent_and_resume_goes_on():
         with work.conversation.changed:
             work.conversation.resume()
             ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
-        assert ended.result(DEADLINE_S)["finalText"] == "Done."
+        assert ended.result(DEADLINE_S).get("finalText") == "Done."
         [item] = work.items("toolCall")
         assert item["reason"] == "outcomeUnknown"
 

@@ -106,7 +106,8 @@ def test_a_sub_agent_is_never_less_strict_than_its_parent() -> None:
 
 
 def test_what_a_turn_came_to_is_said_with_the_last_words() -> None:
-    state = State("c1", items=[{"kind": "agentMessage", "text": "So far."}])
+    said: Any = {"kind": "agentMessage", "text": "So far."}
+    state = State("c1", items=[said])
     error = {"message": "no model"}
     for turn, outcome in [
         ({"stopReason": "finished", "finalText": "Done."}, Outcome("completed", None, "Done.")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oh_daemon.contract.approvals import (
@@ -111,7 +113,7 @@ def test_a_digest_covers_the_subject_and_all_that_must_not_change() -> None:
 
 def test_a_grant_covers_this_command_this_file_or_this_call_only() -> None:
     change = {"uri": "file:///p/a", "op": "modify", "added": 1, "removed": 0}
-    subjects = [
+    subjects: list[Any] = [
         {"kind": "command", "command": "make", "cwd": "/p"},
         {"kind": "command", "command": "make", "cwd": "/q"},
         {"kind": "fileChange", "changes": [change]},
@@ -119,9 +121,9 @@ def test_a_grant_covers_this_command_this_file_or_this_call_only() -> None:
         {"kind": "saveDocuments", "uris": ["file:///p/a"]},
     ]
     assert len({grant_key(subject) for subject in subjects}) == len(subjects)
-    later = {"kind": "fileChange", "changes": [{**change, "added": 9}]}
+    later: Any = {"kind": "fileChange", "changes": [{**change, "added": 9}]}
     assert grant_key(later) == grant_key(subjects[2])
-    others = {"kind": "saveDocuments", "uris": ["file:///p/b"]}
+    others: Any = {"kind": "saveDocuments", "uris": ["file:///p/b"]}
     assert grant_key(others) == grant_key(subjects[4])
 
 

@@ -8,24 +8,23 @@ from rich.console import Console
 
 from oh_daemon.app.event_lines import Progress, render_cached
 from oh_daemon.core.bill import Bill
-from oh_daemon.core.ports import Json
 
 
-def took(ts: str, model: str, tokens: int, cost: float | None = 1.0, **more: Any) -> Json:
-    usage: Json = {"inputTokens": tokens, "requests": 1}
+def took(ts: str, model: str, tokens: int, cost: float | None = 1.0, **more: Any) -> Any:
+    usage: Any = {"inputTokens": tokens, "requests": 1}
     if cost is not None:
         usage["cost"] = {"amount": cost, "currency": "USD"}
     return {"ts": ts, "event": {"type": "usage.updated", "usage": usage, "model": model, **more}}
 
 
-def check(records: list[Json], since: str = "") -> list[tuple[Any, ...]]:
+def check(records: list[Any], since: str = "") -> list[tuple[Any, ...]]:
     """Return the total, then the models, then the days, as (name, tokens, cost)."""
     bill = Bill(since)
     for record in records:
         bill.add(record)
     shown = bill.rendered()
 
-    def row(name: str, usage: Json) -> tuple[Any, ...]:
+    def row(name: str, usage: Any) -> tuple[Any, ...]:
         return (name, usage.get("inputTokens", 0), usage.get("cost", {}).get("amount"))
 
     models = [row(each["model"], each["usage"]) for each in shown["byModel"]]
@@ -65,6 +64,7 @@ def test_the_end_of_a_turn_says_how_much_the_provider_had_in_its_cache() -> None
     usage = {"inputTokens": 1000, "cacheReadTokens": 957, "outputTokens": 5}
     turn = {"nSteps": 2, "status": "completed", "stopReason": "endTurn", "usage": usage}
     console = Console(record=True, width=200)
-    Progress(console).print({"event": {"type": "turn.completed", "turn": turn}})
+    record: Any = {"event": {"type": "turn.completed", "turn": turn}}
+    Progress(console).print(record)
     assert "1,000 tokens in (96% cached), 5 out" in console.export_text()
     assert render_cached({"inputTokens": 1000}) == ""

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from oh_daemon.contract.errors import ConversationNotFoundError, ReadOnlyError
+from oh_daemon.core.folding import fold
 from oh_daemon.core.ports import Json
-from oh_daemon.core.state import fold
 from oh_daemon.store.catalog import Catalog, summary_of
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log

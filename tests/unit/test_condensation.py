@@ -12,8 +12,8 @@ from fake_llm import Json, Recorded, Step, call, error, hang, held, say
 
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.context import View
+from oh_daemon.core.folding import fold
 from oh_daemon.core.ports import ToolResult
-from oh_daemon.core.state import fold
 
 TASK = "Count the stars."
 OVERFLOW = error(400, "This model's maximum context length is 1000 tokens")
@@ -216,8 +216,8 @@ def test_old_logs_fold_as_before():
     """In a log whose usage names no purpose, every model call counts as a step."""
     usage = {"type": "usage.updated", "usage": {"requests": 1}, "model": "m", "latencyMs": 1}
     started = {"type": "turn.started", "cause": "message"}
-    records = [
+    records: list[Any] = [
         {"seq": 1, "ts": "t", "turnId": "t1", "event": started},
         {"seq": 2, "ts": "t", "turnId": "t1", "event": usage},
     ]
-    assert (fold("c", records).turn or {})["nSteps"] == 1
+    assert fold("c", records).open_turn.n_steps == 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import orjson
 import pytest
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import CommandSubject, TrustSubject
 from oh_daemon.contract.errors import ApprovalNotFoundError, ApprovalStaleError
 from oh_daemon.contract.items import CommandItem, ModelCall, Risk
@@ -77,12 +80,16 @@ class World:
         self.conversation.append(e.ItemStarted(item=item))
 
     def settle(self, item_id: str = "i1", *changes: str) -> Intent | Rejection | None:
-        item = self.conversation.state.item(item_id)
+        item: Any = self.conversation.state.item(item_id)
         intent = replace(self.tool.plan(item["args"]), digest_material=changes)
         return self.consent.settle(item, self.tool, intent)
 
     @property
-    def pending(self) -> list[Json]:
+    def item(self) -> Any:
+        return self.conversation.state.item("i1")
+
+    @property
+    def pending(self) -> list[plain.Approval]:
         return list(self.conversation.state.approvals.values())
 
     def answer(self, effect: str = "allow", scope: str = "once", **more: object) -> Json:
@@ -95,7 +102,7 @@ def test_a_risky_action_waits_until_it_is_allowed() -> None:
     world = World()
     assert world.settle() is None
     assert world.settle() is None
-    assert [(a["title"], a["risk"], a["reason"]) for a in world.pending] == [
+    assert [(a["title"], a["risk"], a.get("reason")) for a in world.pending] == [
         ("make", "medium", "a reason")
     ]
     assert world.answer() == {"resolved": True}
@@ -105,7 +112,8 @@ def test_a_risky_action_waits_until_it_is_allowed() -> None:
 def test_a_harmless_action_runs_and_the_log_says_by_which_rule() -> None:
     world = World(make="low")
     assert isinstance(world.settle(), Intent)
-    (decided,) = world.conversation.state.decisions["i1"].values()
+    *_, logged = world.conversation.log.read_range(1, world.conversation.state.seq)
+    decided = orjson.loads(logged)["event"]
     assert (decided["effect"], decided["rule"]) == ("allow", "low risk")
     assert isinstance(world.settle(), Intent)
 
@@ -185,7 +193,7 @@ def test_what_changed_after_it_was_allowed_is_asked_again() -> None:
     world.settle("i1", "hash of the script")
     world.answer()
     assert world.settle("i1", "hash of another script") is None
-    assert world.pending[0]["reason"] == "it changed after you allowed it; a reason"
+    assert world.pending[0].get("reason") == "it changed after you allowed it; a reason"
     assert isinstance(world.settle("i1", "hash of the script"), Intent)
 
 
@@ -224,7 +232,7 @@ def test_the_users_own_version_runs_instead() -> None:
     intent = world.settle()
     assert isinstance(intent, Intent)
     assert intent.title == "make -n"
-    assert world.conversation.state.item("i1")["args"] == {"command": "make -n"}
+    assert world.item["args"] == {"command": "make -n"}
     assert isinstance(world.settle(), Intent)
 
 
@@ -234,8 +242,7 @@ def test_an_edited_action_is_described_as_what_it_became() -> None:
     world.settle()
     world.answer(edited_subject=CommandSubject(command="make -n", cwd="/p"))
     world.settle()
-    item = world.conversation.state.item("i1")
-    described = {key: item[key] for key in ("title", "command", "risk", "summary")}
+    described = {key: world.item[key] for key in ("title", "command", "risk", "summary")}
     assert described == {
         "title": "make -n",
         "command": "make -n",
@@ -251,7 +258,7 @@ def test_an_edit_that_is_riskier_than_what_was_shown_is_asked_again() -> None:
     assert world.settle() is None
     (approval,) = world.pending
     assert approval["risk"] == "high"
-    assert approval["reason"] == "your version is riskier than what you were shown; a reason"
+    assert approval.get("reason") == "your version is riskier than what you were shown; a reason"
     world.answer()
     intent = world.settle()
     assert isinstance(intent, Intent)
@@ -282,7 +289,7 @@ def test_an_action_behind_an_allowed_gate_is_asked_about_as_it_is() -> None:
     world.settle()
     world.answer()
     assert world.settle() is None
-    assert world.pending[0]["reason"] == "a reason"
+    assert world.pending[0].get("reason") == "a reason"
 
 
 @pytest.mark.parametrize(("required", "outcome"), [(True, Rejection), (False, Intent)])

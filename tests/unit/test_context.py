@@ -8,29 +8,29 @@ import pytest
 
 from oh_daemon.core.context import View, render_batch, told_of_editor, with_images
 from oh_daemon.core.observation import presentable
-from oh_daemon.core.ports import Json, ToolResult
+from oh_daemon.core.ports import ToolResult
 from oh_daemon.store.memory_log import MemoryLog
 
 SYSTEM = {"role": "system", "content": "Be good."}
 
 
-def user(*parts: Json) -> Json:
+def user(*parts: Any) -> Any:
     return {"kind": "userMessage", "id": "u", "status": "completed", "content": list(parts)}
 
 
-def spoken(words: str, batch: str = "b1", **fields: Any) -> Json:
+def spoken(words: str, batch: str = "b1", **fields: Any) -> Any:
     item = {"kind": "agentMessage", "id": "m", "status": "completed", "batch": batch}
     return {**item, "text": words, **fields}
 
 
-def called(call_id: str, result: str | None, batch: str = "b1", **fields: Any) -> Json:
+def called(call_id: str, result: str | None, batch: str = "b1", **fields: Any) -> Any:
     call = {"id": call_id, "name": "look", "arguments": "{}", "batch": batch}
     content = [] if result is None else [{"type": "text", "text": result}]
     item = {"kind": "toolCall", "id": call_id, "status": "completed", "call": call}
     return {**item, "content": content, **fields}
 
 
-def text(words: str) -> Json:
+def text(words: str) -> Any:
     return {"type": "text", "text": words}
 
 
@@ -67,7 +67,7 @@ def test_what_a_view_has_given_is_not_changed_by_what_comes():
     assert second[:2] == first
 
 
-def condensed(keep_from: str | None, status: str = "completed") -> Json:
+def condensed(keep_from: str | None, status: str = "completed") -> Any:
     item = {"kind": "condensation", "id": "k", "status": status, "pruned": []}
     return item if keep_from is None else {**item, "keepFrom": keep_from}
 
@@ -80,19 +80,22 @@ def condensed(keep_from: str | None, status: str = "completed") -> Json:
         (condensed("u2"), {"file": "c", "selection": "b", "problems": "a"}),
     ],
 )
-def test_what_is_in_view_of_the_editor_counts_as_told(condensation: Json, told: dict[str, str]):
+def test_what_is_in_view_of_the_editor_counts_as_told(condensation: Any, told: dict[str, str]):
     shown = ({"file": "a", "problems": "a"}, {"selection": "b"}, {"file": "c"}, {})
-    items = [{**user(text("hi")), "id": f"u{n}", "editor": e} for n, e in enumerate(shown, 1)]
+    items: list[Any] = [
+        {**user(text("hi")), "id": f"u{n}", "editor": e} for n, e in enumerate(shown, 1)
+    ]
     assert told_of_editor([*items, condensation]) == told
 
 
 def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():
     block = {"type": "thinking", "thinking": "Hm.", "signature": "S"}
-    thought: Json = {"kind": "reasoning", "id": "r", "status": "completed", "batch": "b1"}
+    thought: Any = {"kind": "reasoning", "id": "r", "status": "completed", "batch": "b1"}
     thought |= {"blocks": [block], "model": "claude", "text": "Hm."}
     [message] = render_batch([thought, spoken("Yes.")])
     assert message["thinking"] == {"model": "claude", "text": "Hm.", "blocks": [block]}
-    assert "thinking" not in render_batch([{**thought, "status": "cancelled"}, spoken("Yes.")])[0]
+    thought["status"] = "cancelled"
+    assert "thinking" not in render_batch([thought, spoken("Yes.")])[0]
 
 
 def test_what_was_tried_again_or_said_nothing_is_left_out():
@@ -102,10 +105,10 @@ def test_what_was_tried_again_or_said_nothing_is_left_out():
 
 
 def test_a_notice_is_for_the_model_only_with_a_note():
-    notice = {"kind": "notice", "id": "n", "status": "completed", "title": "Nudged"}
+    notice: Any = {"kind": "notice", "id": "n", "status": "completed", "title": "Nudged"}
     assert render_batch([notice]) == []
-    note = {"role": "user", "content": "<note>Go on.</note>"}
-    assert render_batch([{**notice, "note": "Go on."}]) == [note]
+    notice["note"] = "Go on."
+    assert render_batch([notice]) == [{"role": "user", "content": "<note>Go on.</note>"}]
 
 
 SPAN = {"start": {"line": 2, "character": 0}, "end": {"line": 4, "character": 1}}
@@ -138,7 +141,7 @@ SPAN = {"start": {"line": 2, "character": 0}, "end": {"line": 4, "character": 1}
         ({"type": "hologram"}, "(hologram: this version cannot show it)"),
     ],
 )
-def test_parts_of_a_message_become_text(part: Json, shown: str):
+def test_parts_of_a_message_become_text(part: Any, shown: str):
     assert render_batch([user(text("See"), part)]) == [
         {"role": "user", "content": f"See\n\n{shown}"}
     ]
@@ -173,7 +176,7 @@ def test_an_image_makes_the_message_a_list():
         ({"type": "image"}, "(image content, not shown to the model)"),
     ],
 )
-def test_results_in_mcps_other_shapes_are_told_in_words(part: Json, shown: str):
+def test_results_in_mcps_other_shapes_are_told_in_words(part: Any, shown: str):
     [_, result] = render_batch([called("c1", None, content=[part])])
     assert result["content"] == shown
 

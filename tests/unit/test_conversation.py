@@ -25,7 +25,7 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import MAX_QUEUE, may_resume, plan_delivery
 from oh_daemon.core.ports import Json
 from oh_daemon.core.recovery import ITEM, ended_turn, stopping_events
-from oh_daemon.core.state import State
+from oh_daemon.core.state import OpenTurn, State
 
 
 def running(**changes: Any) -> Conversation:
@@ -59,7 +59,7 @@ def ask(conversation: Conversation, approval_id: str = "a1") -> None:
     )
 
 
-OPEN = {"id": "t1", "startedAt": NOW, "nSteps": 0, "usage": {}}
+OPEN = OpenTurn("t1", "message", NOW, {})
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,13 @@ OPEN = {"id": "t1", "startedAt": NOW, "nSteps": 0, "usage": {}}
     ],
 )
 def test_what_becomes_of_a_message(
-    status: str, turn: Json | None, delivery: Any, run: bool, disposition: str
+    status: Any, turn: OpenTurn | None, delivery: Any, run: bool, disposition: str
 ):
     assert plan_delivery(State("c1", status=status, turn=turn), delivery, run=run) == disposition
+
+
+def said(message: Any) -> str:
+    return message["content"][0]["text"]
 
 
 class Curious(Heard):
@@ -95,7 +99,7 @@ class Curious(Heard):
         self._kind, self._look = kind, look
         self.has_looked = threading.Event()
 
-    def on_record(self, _journal: object, _line: bytes, record: Json) -> None:
+    def on_record(self, _journal: object, _line: bytes, record: Any) -> None:
         if record["event"]["type"] == self._kind:
             threading.Thread(target=self._run).start()
             # The other thread has to wait until this listener has returned.
@@ -130,9 +134,9 @@ def test_a_first_message_starts_a_turn_and_gives_the_title():
     result = conversation.send(text("\n Fix the bug \nplease"), client_message_id="m1")
     state = conversation.state
     assert result == {
-        "messageId": state.items[0]["messageId"],
+        "messageId": state.items[0].get("messageId"),
         "disposition": "started",
-        "turnId": (state.turn or {})["id"],
+        "turnId": state.turn_id,
     }
     assert (state.title, state.status, state.message_count) == ("Fix the bug", "running", 1)
     assert types(conversation)[1:] == [
@@ -147,11 +151,11 @@ def test_a_message_that_must_not_run_is_held_until_the_next_turn():
     conversation = new_conversation()
     result = conversation.send(text("for later"), run=False)
     assert (result["disposition"], result["queuePosition"]) == ("queued", 0)
-    assert conversation.state.queue[0]["held"] is True
+    assert conversation.state.queue[0].get("held") is True
     assert not conversation.has_steering()
     conversation.send(text("go"))
     conversation.take_in_steering()
-    assert [item["content"][0]["text"] for item in conversation.state.items] == ["go", "for later"]
+    assert list(map(said, conversation.state.items)) == ["go", "for later"]
     assert conversation.state.queue == []
 
 
@@ -167,7 +171,7 @@ def test_a_message_supersedes_what_waits_for_an_answer():
     ask(conversation)
     conversation.send(text("do this instead"))
     [item] = [item for item in conversation.state.items if item["kind"] == "toolCall"]
-    assert (item["status"], item["reason"]) == ("rejected", "superseded")
+    assert (item["status"], item.get("reason")) == ("rejected", "superseded")
     assert conversation.state.resolutions["a1"]["by"] == "superseded"
     assert conversation.state.approvals == {}
 
@@ -179,9 +183,9 @@ def test_an_interrupting_message_goes_to_the_front_and_cancels():
     assert result["disposition"] == "interruptedAndStarted"
     assert conversation.cancel.is_cancelled
     assert conversation.state.status == "interrupting"
-    assert [m["content"][0]["text"] for m in conversation.state.queue] == ["now", "later"]
+    assert list(map(said, conversation.state.queue)) == ["now", "later"]
     conversation.send(text("and then"))
-    waiting = [m["content"][0]["text"] for m in conversation.state.queue]
+    waiting = list(map(said, conversation.state.queue))
     assert waiting == ["now", "and then", "later"]
     conversation.interrupt()
     assert types(conversation).count("interrupt.requested") == 1
@@ -215,7 +219,7 @@ def test_a_pause_while_waiting_holds_the_turn_and_resume_waits_on():
     ask(conversation)
     assert conversation.pause("step")["status"] == "paused"
     assert conversation.pause("step")["status"] == "paused"
-    turn_id = (conversation.state.turn or {})["id"]
+    turn_id = conversation.state.turn_id
     assert conversation.resume() == {"turnId": turn_id}
     assert conversation.state.status == "waiting"
 
@@ -244,8 +248,8 @@ def test_nothing_can_be_paused_when_nothing_runs():
         ("idle", None, False),
     ],
 )
-def test_what_can_be_resumed(status: str, last: str | None, may: bool):
-    ended = {"status": last} if last else None
+def test_what_can_be_resumed(status: Any, last: str | None, may: bool):
+    ended: Any = {"status": last} if last else None
     assert may_resume(State("c1", status=status, last_turn=ended)) is may
 
 
@@ -253,7 +257,7 @@ def test_resume_after_an_interrupt_starts_a_turn_without_a_message():
     conversation = running()
     conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
     result = conversation.resume()
-    assert (conversation.state.turn or {})["id"] == result["turnId"]
+    assert conversation.state.turn_id == result["turnId"]
     assert records(conversation)[-2]["event"] == {"type": "turn.started", "cause": "resume"}
     with pytest.raises(InvalidStateError, match="send a message instead"):
         conversation.resume()
@@ -262,7 +266,7 @@ def test_resume_after_an_interrupt_starts_a_turn_without_a_message():
 def test_an_interrupt_answers_when_the_turn_has_ended():
     conversation = running()
     conversation.send(text("later"), delivery="queue")
-    turn_id = (conversation.state.turn or {})["id"]
+    turn_id = conversation.state.turn_id
     done = conversation.interrupt(clear_queue=True)
     assert not done.done()
     conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
@@ -311,9 +315,9 @@ def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
     conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
     conversation.start_queued(e.QueuedMessage.model_validate(message))
     conversation.pause_turn("network")
-    turn = conversation.state.turn or {}
-    paused = {"id": turn["id"], "status": "paused", "startedAt": NOW, "nSteps": 0}
-    assert ended.result(0) == {**paused, "usage": {}}
+    turn_id = conversation.state.turn_id
+    paused = {"id": turn_id, "status": "paused", "startedAt": NOW, "nSteps": 0}
+    assert ended.result(0) == paused
 
 
 def test_whoever_waits_for_a_message_that_came_too_late_hears_of_the_turn_that_saw_it():
@@ -389,14 +393,14 @@ def test_after_a_full_disk_resume_goes_on_with_the_turn():
     conversation = running()
     queued = conversation.send(text("later"), delivery="queue")
     waiting = [
-        conversation.turn_ended("none", (conversation.state.turn or {})["id"]),
+        conversation.turn_ended("none", conversation.state.turn_id),
         conversation.turn_ended(queued["messageId"], None),
     ]
     conversation.halt(StorageError("the disk is full"))
     for each in waiting:
         with pytest.raises(StorageError, match="the disk is full"):
             each.result(0)
-    assert conversation.resume() == {"turnId": (conversation.state.turn or {})["id"]}
+    assert conversation.resume() == {"turnId": conversation.state.turn_id}
     assert conversation.halted is None
     assert types(conversation)[-5:] == [
         "notice", "turn.paused", "status.changed", "turn.resumed", "status.changed"

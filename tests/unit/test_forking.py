@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_llm import malformed
@@ -12,25 +13,25 @@ from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import Record, UnknownEvent
 from oh_daemon.core.context import View
 from oh_daemon.core.delivery import may_resume
+from oh_daemon.core.folding import fold
 from oh_daemon.core.forking import fork_records
-from oh_daemon.core.ports import Json
 from oh_daemon.core.recovery import restart_events
-from oh_daemon.core.state import ENDED, fold
+from oh_daemon.core.state import ENDED
 from oh_daemon.store.log_scan import read_log
 
 LOGS = sorted((Path(__file__).parents[1] / "golden").glob("*/*.jsonl"))
 
 
-def records_of(log: Path, tmp_path: Path) -> list[Json]:
+def records_of(log: Path, tmp_path: Path) -> list[Any]:
     (tmp_path / "events.jsonl").write_bytes(log.read_bytes())
     return read_log(tmp_path)
 
 
-def forked(records: list[Json], at: str | None) -> list[Json]:
+def forked(records: list[Any], at: str | None) -> list[Any]:
     return fork_records(records, ForkParams(conversation_id="old", at_item_id=at), "now")
 
 
-def require_well_formed(records: list[Json]) -> None:
+def require_well_formed(records: list[Any]) -> None:
     """Assert that a branch is at rest, with a result right after each call and nothing unknown."""
     state = fold("new", records)
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
@@ -64,7 +65,7 @@ def test_a_branch_of_all_has_the_same_items_and_the_original_stays(log: Path, tm
     assert branch.forked_from == {"id": "old", "seq": records[-1]["seq"]}
     assert branch.title == f"{before.title} (fork)"
     assert (branch.options, branch.agent) == (before.options, before.agent)
-    assert branch.usage == {}
+    assert branch.usage is None
     assert records == records_of(log, tmp_path)
 
 

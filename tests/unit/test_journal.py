@@ -8,8 +8,8 @@ from core_world import SECRET, Heard, new_conversation, records, text
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import StorageError
+from oh_daemon.core.folding import fold
 from oh_daemon.core.live_text import LiveText
-from oh_daemon.core.state import fold
 from oh_daemon.store.memory_log import MemoryLog
 
 
@@ -88,7 +88,7 @@ def test_half_a_surrogate_pair_does_not_break_a_line():
 def test_one_who_waits_may_ask_again_while_being_told():
     conversation = new_conversation()
     conversation.send(text("go"))
-    turn_id = (conversation.state.turn or {})["id"]
+    turn_id = conversation.state.turn_id
     first = conversation.turn_ended("none", turn_id)
     seen: list[object] = []
     first.add_done_callback(lambda _done: seen.append(conversation.turn_ended("none", turn_id)))

@@ -78,7 +78,7 @@ def test_an_interrupt_ends_everything_and_the_turn():
     }
     state = conversation.state
     assert (state.status, state.turn, state.approvals) == ("idle", None, {})
-    assert (state.last_turn or {})["stopReason"] == "cancelled"
+    assert (state.last_turn or {}).get("stopReason") == "cancelled"
     assert state.resolutions["a"]["by"] == "interrupted"
     assert not state.open_items
 
@@ -95,9 +95,9 @@ def test_closing_keeps_what_waits_for_an_answer():
 def test_a_pause_at_once_keeps_the_turn_open():
     conversation = with_open_items()
     conversation.pause("now")
-    turn = (conversation.state.turn or {})["id"]
+    turn = conversation.state.turn_id
     conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
-    assert (conversation.state.turn or {})["id"] == turn
+    assert conversation.state.turn_id == turn
     assert conversation.is_paused
 
 
@@ -113,7 +113,7 @@ def test_a_crash_leaves_an_unknown_outcome_and_the_approval():
         "next": "notStarted",
     }
     assert list(conversation.state.approvals) == ["a"]
-    runs = conversation.state.item("runs")
+    runs: Any = conversation.state.item("runs")
     assert "outcome is unknown" in runs["content"][0]["text"]
 
 
@@ -132,7 +132,7 @@ def test_a_question_waits_through_closing_and_a_crash_but_not_an_interrupt(is_cl
 def test_an_answer_is_one_append_with_its_observation():
     conversation = with_a_question()
     assert conversation.answer("q", "accept", "this") == {"resolved": True}
-    asks = conversation.state.item("asks")
+    asks: Any = conversation.state.item("asks")
     assert (asks["status"], asks["content"]) == ("completed", [{"type": "text", "text": "this"}])
     assert (conversation.state.pending, list(conversation.state.open_items)) == ({}, ["next"])
     assert conversation.answer("q", "decline")["alreadyResolved"]["action"] == "accept"

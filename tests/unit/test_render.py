@@ -1,17 +1,16 @@
 """Events as text for people."""
 
 import io
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from rich.console import Console
 
 from oh_daemon.app.event_lines import Progress
 from oh_daemon.contract.items import PauseReason, StopReason
-from oh_daemon.core.ports import Json
 
 
-def printed(*records: Json) -> str:
+def printed(*records: Any) -> str:
     out = io.StringIO()
     progress = Progress(Console(file=out, width=200))
     for record in records:
@@ -19,17 +18,17 @@ def printed(*records: Json) -> str:
     return out.getvalue()
 
 
-def asked(item_id: str) -> Json:
+def asked(item_id: str) -> Any:
     item = {"id": item_id, "kind": "command", "command": f"make {item_id}"}
     return {"event": {"type": "item.started", "item": item}}
 
 
-def begun(item_id: str) -> Json:
+def begun(item_id: str) -> Any:
     return {"itemId": item_id, "event": {"type": "item.updated", "status": "running"}}
 
 
-def ended(item_id: str, command: str | None = None) -> Json:
-    item: Json = {"id": item_id, "kind": "command", "command": command or f"make {item_id}"}
+def ended(item_id: str, command: str | None = None) -> Any:
+    item: Any = {"id": item_id, "kind": "command", "command": command or f"make {item_id}"}
     item |= {"status": "completed", "exitCode": 0, "content": [{"text": f"made {item_id}\n[]"}]}
     return {"event": {"type": "item.completed", "item": item}}
 
@@ -66,7 +65,8 @@ def test_every_pause_has_words_for_people(reason: PauseReason) -> None:
 
 
 def test_a_call_that_failed_says_so_in_words_for_people() -> None:
-    item: Json = {"kind": "toolCall", "tool": "probe", "status": "failed", "reason": "unknownTool"}
+    item: Any = {"id": "i", "kind": "toolCall", "tool": "probe", "status": "failed"}
+    item["reason"] = "unknownTool"
     record = {"event": {"type": "item.completed", "item": item}}
     assert printed(record) == "\n• probe  unknownTool\n"
     item["content"] = [{"text": "There is no tool 'probe'.\nMore."}]

@@ -20,8 +20,6 @@ from oh_daemon.workspace.skill_commands import MAX_BYTES, output_of
 from oh_daemon.workspace.skill_files import find_skills
 from oh_daemon.workspace.spawner import Spawner
 
-Json = dict[str, Any]
-
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,15 +154,15 @@ KEYWORD = Skill("git", "keyword", "project", Path("/git.md"), triggers=("git", "
 TASK = Skill("deploy", "task", "project", Path("/deploy.md"))
 
 
-def said(*parts: Json) -> Json:
+def said(*parts: Any) -> Any:
     return {"kind": "userMessage", "id": "s", "content": parts}
 
 
-def words(text: str) -> Json:
+def words(text: str) -> Any:
     return {"type": "text", "text": text}
 
 
-def used(name: str) -> Json:
+def used(name: str) -> Any:
     return {"kind": "notice", "id": "n", "skill": name}
 
 
@@ -189,7 +187,7 @@ CUT = {"kind": "condensation", "id": "k", "status": "completed", "pruned": []}
         ([said(words("git")), {"kind": "agentMessage"}], []),
     ],
 )
-def test_what_a_message_calls_for(items: list[Json], expected: list[Any]) -> None:
+def test_what_a_message_calls_for(items: list[Any], expected: list[Any]) -> None:
     uses = [(use.name, use.args) for use in uses_in(items, [KEYWORD, TASK])]
     assert uses == [(one, "") if isinstance(one, str) else one for one in expected]
 

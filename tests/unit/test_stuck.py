@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core_world import Json, at_work, tool, types
+from core_world import at_work, tool, types
 from fake_llm import call, say
 
 from oh_daemon.contract.errors import ToolError
@@ -17,13 +17,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
 ]
 
-USER: Json = {"kind": "userMessage", "content": []}
-TALK: Json = {"kind": "agentMessage", "text": "I think."}
-THOUGHT: Json = {"kind": "reasoning", "text": "Hm."}
-CUT: Json = {"kind": "condensation", "summary": "What was."}
+USER: Any = {"kind": "userMessage", "content": []}
+TALK: Any = {"kind": "agentMessage", "text": "I think."}
+THOUGHT: Any = {"kind": "reasoning", "text": "Hm."}
+CUT: Any = {"kind": "condensation", "summary": "What was."}
 
 
-def called(words: str = "a", got: str = "ok", status: str = "completed", **fields: Any) -> Json:
+def called(words: str = "a", got: str = "ok", status: str = "completed", **fields: Any) -> Any:
     return {
         "kind": "toolCall",
         "tool": "echo",
@@ -35,19 +35,19 @@ def called(words: str = "a", got: str = "ok", status: str = "completed", **field
     }
 
 
-def failed(words: str = "a", got: str = "no such file") -> Json:
+def failed(words: str = "a", got: str = "no such file") -> Any:
     return called(words, got, "failed")
 
 
-def ran(took: str) -> Json:
+def ran(took: str) -> Any:
     return called("ls", f"x\n[exit code 0, {took}, in /w]", kind="command")
 
 
-def in_answer(item: Json, n: int) -> Json:
+def in_answer(item: Any, n: int) -> Any:
     return {**item, "call": {"id": "1", "batch": str(n)}} if "call" in item else item
 
 
-def in_answers(items: list[Json]) -> list[Json]:
+def in_answers(items: list[Any]) -> list[Any]:
     """Return the items, each as part of an answer of its own."""
     return [in_answer(item, n) for n, item in enumerate(items)]
 
@@ -79,7 +79,7 @@ BACK_AND_FORTH = [called("a"), called("b")] * 3
         ([WRONG, WRONG, WRONG], "wrongCalls"),
     ],
 )
-def test_what_counts_as_going_in_circles(items: list[Json], pattern: str | None):
+def test_what_counts_as_going_in_circles(items: list[Any], pattern: str | None):
     found = find_stuck([USER, *in_answers(items)])
     assert (found.circle.pattern if found else None) == pattern
 
@@ -96,7 +96,7 @@ def test_what_counts_as_going_in_circles(items: list[Json], pattern: str | None)
     ],
 )
 def test_what_is_called_several_times_in_one_answer_counts_once(
-    answers: list[list[Json]], pattern: str | None
+    answers: list[list[Any]], pattern: str | None
 ):
     items = [in_answer(item, n) for n, answer in enumerate(answers) for item in answer]
     found = find_stuck([USER, *items])
@@ -146,7 +146,7 @@ def test_a_repeated_call_stops_the_turn_and_resume_goes_on():
         with work.conversation.changed:
             resumed = work.conversation.resume()
             ended = work.conversation.turn_ended("", resumed["turnId"])
-        assert ended.result(120)["finalText"] == "Done."
+        assert ended.result(120).get("finalText") == "Done."
         told = work.llm.requests[-1].body["messages"][-1]["content"]
         assert "the same call four times" in told
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oh_daemon.core.context import View
-from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State, apply, fold
+from oh_daemon.core.folding import apply, fold
+from oh_daemon.core.state import State
 from oh_daemon.core.timeline import begin_of_message, standing
 
 
-def message(item_id: str, text: str) -> Json:
+def message(item_id: str, text: str) -> Any:
     content = [{"type": "text", "text": text}]
     item = {"id": item_id, "kind": "userMessage", "status": "completed", "content": content}
     return {"type": "item.completed", "item": item}
 
 
-def records_of(*events: Json) -> list[Json]:
+def records_of(*events: Any) -> list[Any]:
     numbered = enumerate(events, 1)
     return [
         {"seq": n, "ts": "t", "turnId": "t1", "itemId": e.get("item", {}).get("id"), "event": e}

@@ -30,6 +30,7 @@ from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
+from oh_daemon.contract import plain
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.contract.events import Decision
@@ -40,6 +41,7 @@ from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
 from oh_daemon.core.secrets import MIN_LENGTH
+from oh_daemon.core.state import is_tool_item
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.status_line import shown
 from oh_daemon.model.litellm_import import warm_up
@@ -68,7 +70,7 @@ class Request:
     """Environment variables of this process that a command gets when it names them."""
 
 
-Heard = tuple[Journal, bytes, Json] | StorageError
+Heard = tuple[Journal, bytes, "plain.Record"] | StorageError
 
 
 class Watcher(Listener):
@@ -77,7 +79,7 @@ class Watcher(Listener):
     def __init__(self) -> None:
         self.heard: SimpleQueue[Heard] = SimpleQueue()
 
-    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:
+    def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:
         self.heard.put((journal, line, record))
 
     def on_halted(self, journal: Journal, error: StorageError) -> None:
@@ -261,24 +263,23 @@ def _print_line(journal: Journal, line: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _refused_last(event: Json, *, before: bool) -> bool:
+def _refused_last(event: plain.Event, *, before: bool) -> bool:
     """Return whether the last action was refused because there was nobody to ask."""
     if event["type"] == "approval.resolved":
         return event["by"] == "noClient"
-    if event["type"] == "item.completed" and event["item"].get("call"):
-        ends_turn = event["item"]["tool"] == "finish"
-        return before and (ends_turn or event["item"]["status"] == "rejected")
+    if event["type"] == "item.completed" and is_tool_item(item := event["item"]):
+        return before and (item["tool"] == "finish" or item["status"] == "rejected")
     return before
 
 
-def _exit_code(turn: Json, *, refused: bool) -> int:
-    stop = turn["stopReason"]
+def _exit_code(turn: plain.Turn, *, refused: bool) -> int:
+    stop, error = turn.get("stopReason"), turn.get("error")
     if stop in _LIMITS:
         return LIMIT
     if turn["status"] == "interrupted":
         return INTERRUPTED
     if turn["status"] == "failed":
-        return NO_MODEL if turn["error"]["kind"] in _MODEL_ERRORS else TURN_FAILED
+        return NO_MODEL if error and error["kind"] in _MODEL_ERRORS else TURN_FAILED
     if stop not in {"finished", "endTurn", "needsInput"}:
         return TURN_FAILED
     return NEEDS_A_PERSON if refused or stop == "needsInput" else DONE
@@ -289,7 +290,7 @@ def _can_ask(request: Request) -> bool:
 
 
 def _ask_user(
-    live: Live, journal: Journal, event: Json, request: Request, console: Console
+    live: Live, journal: Journal, event: plain.Event, request: Request, console: Console
 ) -> None:
     if not _can_ask(request):
         return
@@ -299,7 +300,7 @@ def _ask_user(
         _ask_question(live, event["input"], console)
 
 
-def _ask(live: Live, journal: Journal, approval: Json, console: Console) -> None:
+def _ask(live: Live, journal: Journal, approval: plain.Approval, console: Console) -> None:
     text = whole_text(approval["subject"])
     if text not in approval["title"]:
         print_lines(text, console)
@@ -309,12 +310,13 @@ def _ask(live: Live, journal: Journal, approval: Json, console: Console) -> None
     typed = _typed(live, console, list(options))
     if typed is None or not isinstance(journal, Conversation):
         return
-    chosen = options.get(typed, {"effect": "reject", "scope": "once"})
-    decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
+    chosen, decision = options.get(typed), Decision(effect="reject")
+    if chosen is not None:
+        decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
     journal.respond(approval["id"], approval["digest"], decision)
 
 
-def _ask_question(live: Live, question: Json, console: Console) -> None:
+def _ask_question(live: Live, question: plain.InputRequest, console: Console) -> None:
     """Take the number of a choice, or any text as the answer; an empty line declines."""
     typed = _typed(live, console)
     if typed is None:

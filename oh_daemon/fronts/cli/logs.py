@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from oh_daemon.app.event_lines import Progress, render_cached
 from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import secret_values
+from oh_daemon.contract import plain
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.bill import Bill
@@ -125,12 +126,12 @@ def _cells(usage: Json) -> tuple[str, ...]:
     return (*counts, render_cached(usage), f"{usage.get('outputTokens', 0):,}", cost)
 
 
-def _print_json(value: Json) -> None:
+def _print_json(value: Mapping[str, object]) -> None:
     sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
     sys.stdout.buffer.flush()
 
 
-def _follow(place: Path) -> Iterator[Json]:
+def _follow(place: Path) -> Iterator[plain.Record]:
     # Ctrl-C must end this even if a shell started it as a job that ignores Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # `tail` waits until the system tells it that the file has grown; nothing here polls.

@@ -19,11 +19,11 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.places import Places
 from oh_daemon.app.rollback import rollback
 from oh_daemon.app.sources import SettingsSources
+from oh_daemon.contract import plain
 from oh_daemon.contract.branches import RollbackParams, RollbackResult
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.delivery import MAX_TITLE
 from oh_daemon.core.plain_text import clipped, display_escaped
-from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.workspace.paths import path_from_uri
 
@@ -56,7 +56,7 @@ def run_rollback(
     return LEFT_SOME if result.conflicts else DONE
 
 
-def _message(live: Live, item_id: str | None) -> Json:
+def _message(live: Live, item_id: str | None) -> plain.UserMessageItem:
     """Return the message to go back to. Raises `InvalidParamsError`."""
     messages = [item for item in live.conversation.state.items if item["kind"] == "userMessage"]
     found = [item for item in messages if item_id in {None, item["id"]}]
@@ -68,7 +68,9 @@ def _message(live: Live, item_id: str | None) -> Json:
     return found[-1]
 
 
-def _told(result: RollbackResult, message: Json, folder: Path, *, is_dry: bool) -> Iterator[str]:
+def _told(
+    result: RollbackResult, message: plain.UserMessageItem, folder: Path, *, is_dry: bool
+) -> Iterator[str]:
     said = clipped(" ".join(text_of(message["content"]).split()), MAX_TITLE)
     yield f"{'Would go' if is_dry else 'Went'} back to before: {said}"
     for uri in result.restored:

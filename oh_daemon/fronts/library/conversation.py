@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 import orjson
 from pydantic import ValidationError
@@ -48,6 +48,8 @@ from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.workspace.spawner import Spawner
+
+T = TypeVar("T")
 
 
 class ConversationStatus(StrEnum):
@@ -276,7 +278,7 @@ class Conversation:
         with conversation.changed:
             state = conversation.state
             status = "closed" if conversation.is_closing else state.status
-            title, usage = state.title, Usage.model_validate(state.usage)
+            title, usage = state.title, Usage.model_validate(state.usage or {})
         states = [live.conversation.state for live in self._conversations.all_live()]
         waiting = (a for state in states for a in tuple(state.approvals.values()))
         pending = tuple(Approval.model_validate(approval) for approval in waiting)
@@ -376,7 +378,7 @@ def _checked(answer: object) -> str | None:
     return answer
 
 
-def _awaited(ended: Future[Json], timeout_s: float | None) -> Json:
+def _awaited(ended: Future[T], timeout_s: float | None) -> T:
     try:
         return ended.result(timeout_s)
     except TimeoutError:

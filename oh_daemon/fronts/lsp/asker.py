@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import Any, Literal, TypeAlias, cast
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputAnswer
@@ -24,6 +25,8 @@ from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.stdio import encode
+
+Asked: TypeAlias = "plain.Approval | plain.InputRequest"
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class Asker:
         by_message = self._asks_lsp and bool(question.choices)
         return "inputRequests" in self._features or self._is_panel or by_message
 
-    def on_record(self, journal: Journal, record: Json) -> None:
+    def on_record(self, journal: Journal, record: plain.Record) -> None:
         event = record["event"]
         match event["type"]:
             case "approval.requested":
@@ -74,7 +77,7 @@ class Asker:
         for withdraw in open_ones:
             withdraw()
 
-    def ask(self, journal: Journal, request: Json) -> None:
+    def ask(self, journal: Journal, request: Asked) -> None:
         """Ask the client, after the events so far, unless this request is open already."""
         form = self._form_of(request)
         if form is None:
@@ -85,18 +88,15 @@ class Asker:
             self._open[request["id"]] = lambda: None
         self._outbox.in_order(journal.id, lambda: self._send(journal, request, form))
 
-    def _form_of(self, request: Json) -> tuple[str, Json] | None:
+    def _form_of(self, request: Asked) -> tuple[str, Any] | None:
         """Return the method and params to ask this client with; None if it only sees the event."""
-        is_question = "prompt" in request
-        kind = "input" if is_question else "approval"
+        kind = "input" if "prompt" in request else "approval"
         if f"{kind}Requests" in self._features:
             return f"{kind}/request", request
-        if not self._asks_lsp or (is_question and request["kind"] == "text"):
-            return None
-        as_message = _question_as_message if is_question else _as_message
-        return _BY_MESSAGE, as_message(request)
+        message = _question_as_message(request) if "prompt" in request else _as_message(request)
+        return (_BY_MESSAGE, message) if self._asks_lsp and message else None
 
-    def _send(self, journal: Journal, request: Json, form: tuple[str, Json]) -> None:
+    def _send(self, journal: Journal, request: Asked, form: tuple[str, Any]) -> None:
         def on_answer(answer: ClientAnswer) -> None:
             with self._lock:
                 self._open.pop(request["id"], None)
@@ -113,7 +113,7 @@ class Asker:
                 return
         withdraw()  # It was decided elsewhere meanwhile.
 
-    def _do_without(self, journal: Journal, request: Json, message: Json) -> None:
+    def _do_without(self, journal: Journal, request: Asked, message: Json) -> None:
         """Reject an action that the client cannot ask about; only show it a question."""
         if "prompt" in request:
             lines = (message["message"], *(f"- {each['title']}" for each in message["actions"]))
@@ -123,7 +123,9 @@ class Asker:
             reject_unasked(journal, request["id"], request["digest"])
 
 
-def chosen_option(approval: Json, *, by: str, value: str | None) -> Decision | None:
+def chosen_option(
+    approval: plain.Approval, *, by: Literal["id", "label"], value: str | None
+) -> Decision | None:
     """Return what the option with this `id` or `label` decides; None if none was offered."""
     for option in approval["options"]:
         if option[by] == value:
@@ -131,7 +133,7 @@ def chosen_option(approval: Json, *, by: str, value: str | None) -> Decision | N
     return None
 
 
-def _as_message(approval: Json) -> Json:
+def _as_message(approval: plain.Approval) -> Json:
     """Show the whole action or offer no way to allow it: nobody may allow what they cannot see."""
     title, text = (display_escaped(t) for t in (approval["title"], whole_text(approval["subject"])))
     options, note = approval["options"], ""
@@ -139,29 +141,35 @@ def _as_message(approval: Json) -> Json:
         options = [option for option in options if option["effect"] == "reject"]
         text, note = "", "\nIt is too long to be shown here, so it can only be rejected here."
     body = "" if text in title else f"\n{text}"
-    why = f" ({approval['reason']})" if approval.get("reason") else ""
+    reason = approval.get("reason")
+    why = f" ({reason})" if reason else ""
     risk = f"\nRisk: {approval['risk']}{why}"
     actions = [{"title": option["label"]} for option in options]
     return {"type": _WARNING, "message": f"{title}{body}{risk}{note}", "actions": actions}
 
 
-def _question_as_message(question: Json) -> Json:
-    actions = [{"title": choice} for choice in question["choices"]]
+def _question_as_message(question: plain.InputRequest) -> Json | None:
+    if question["kind"] == "text":
+        return None
+    actions = [{"title": choice} for choice in question.get("choices", ())]
     return {"type": _INFO, "message": display_escaped(question["prompt"]), "actions": actions}
 
 
-def _take_answer(journal: Journal, request: Json, answer: ClientAnswer) -> None:
+def _take_answer(journal: Journal, request: Asked, answer: ClientAnswer) -> None:
     if not isinstance(answer.result, dict) or not isinstance(journal, Conversation):
         return
-    take = _take_input if "prompt" in request else _take_decision
+    result = cast("Json", answer.result)  # pyright: ignore[reportUnknownMemberType] - any JSON.
     try:
-        take(journal, request, cast("Json", answer.result))  # pyright: ignore[reportUnknownMemberType] - any JSON.
+        if "prompt" in request:
+            _take_input(journal, request, result)
+        else:
+            _take_decision(journal, request, result)
     except (DaemonError, ValueError) as exc:
         # Fail closed: the request stays pending, and opening the conversation asks again.
         log.warning("request %s: the answer does not count: %s", request["id"], exc)
 
 
-def _take_input(conversation: Conversation, question: Json, result: Json) -> None:
+def _take_input(conversation: Conversation, question: plain.InputRequest, result: Json) -> None:
     if "title" in result:
         result = {"action": "accept", "content": result["title"]}
     given = InputAnswer.model_validate(result)
@@ -169,9 +177,11 @@ def _take_input(conversation: Conversation, question: Json, result: Json) -> Non
         conversation.answer(question["id"], given.action, given.content)
 
 
-def _take_decision(conversation: Conversation, approval: Json, result: Json) -> None:
-    by, key = ("id", "optionId") if "optionId" in result else ("label", "title")
-    decision = chosen_option(approval, by=by, value=result.get(key))
+def _take_decision(conversation: Conversation, approval: plain.Approval, result: Json) -> None:
+    if "optionId" in result:
+        decision = chosen_option(approval, by="id", value=result["optionId"])
+    else:
+        decision = chosen_option(approval, by="label", value=result.get("title"))
     if decision is None:
         log.warning("approval %s: the answer names no option that was offered", approval["id"])
         return

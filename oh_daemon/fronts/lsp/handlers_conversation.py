@@ -20,6 +20,7 @@ from oh_daemon.app.following import Followed
 from oh_daemon.app.live import Live
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
+from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.content import Part
 from oh_daemon.contract.errors import (
@@ -181,10 +182,11 @@ def send_message(
     return request.once(live, lambda: prepared(daemon, live, params.content, act, model))
 
 
-def _finished(turn: Json, sent: Json, context: RequestContext) -> Json:
+def _finished(turn: plain.Turn, sent: Json, context: RequestContext) -> Json:
     if context.cancel.is_cancelled:
         raise RequestCancelledError("cancelled by the client; the turn was interrupted")
-    text = {"finalText": turn["finalText"]} if turn.get("finalText") else {}
+    said = turn.get("finalText")
+    text = {"finalText": said} if said else {}
     return {**sent, "turnId": turn["id"], "turn": turn, **text}
 
 
@@ -228,7 +230,7 @@ def interrupt(
 ) -> Any:
     conversation = live.conversation
     with conversation.changed:
-        turn_id = (conversation.state.turn or {}).get("id")
+        turn_id = conversation.state.turn_id
         if params.turn_id not in (None, turn_id):
             return {"turnId": params.turn_id, "status": conversation.state.status}
     ended = conversation.interrupt(clear_queue=params.clear_queue)

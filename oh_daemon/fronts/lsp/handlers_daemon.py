@@ -15,6 +15,7 @@ from oh_daemon.app.sub_agents import agents_in, sub_agents_of
 from oh_daemon.app.toolbox import render_tool_info
 from oh_daemon.app.workbench import Workbench
 from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
@@ -24,7 +25,6 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.contract.settings import Layer, merge_settings
-from oh_daemon.core.ports import Json
 from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.lsp.asker import chosen_option
 from oh_daemon.fronts.lsp.daemon import (
@@ -92,9 +92,9 @@ def _asked_by(daemon: Daemon, request_id: str) -> Live:
     raise ApprovalNotFoundError(request_id)
 
 
-def _decision(approval: Json, params: m.ApprovalRespondParams) -> Decision:
+def _decision(approval: plain.Approval, params: m.ApprovalRespondParams) -> Decision:
     """Return the chosen decision. Raises `InvalidParamsError` for one that was not offered."""
-    options: list[Json] = approval["options"]
+    options = approval["options"]
     wanted = params.decision
     offered = {(option["effect"], option["scope"]) for option in options}
     if wanted and (wanted.effect == "reject" or (wanted.effect, wanted.scope) in offered):

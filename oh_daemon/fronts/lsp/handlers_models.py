@@ -9,10 +9,10 @@ from pathlib import Path
 from oh_daemon.app.live import Live
 from oh_daemon.contract import asking as a
 from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError, RequestCancelledError
 from oh_daemon.core.bill import Bill
 from oh_daemon.core.cancel import Cancelled
-from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.lsp.serial import on_own_thread
@@ -42,7 +42,7 @@ def ask(
 
 def usage_read(daemon: Daemon, params: a.UsageReadParams, folders: list[Path]) -> a.UsageReadResult:
     conversations, bill = daemon.conversations, Bill(params.since or "")
-    records: Iterable[Json]
+    records: Iterable[plain.Record]
     if params.conversation_id is None:
         records = (r for each in conversations.catalogs(folders) for r in each.usage_records())
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import orjson
 
 from oh_daemon.app.description import describe, describe_state
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.turns import ErrorInfo
 from oh_daemon.core.conversation import Conversation
@@ -76,7 +77,7 @@ class Publisher:
         body = encode({"conversation": gone, "change": "deleted"})
         self._outbox.notify("conversation/changed", body)
 
-    def on_record(self, journal: Journal, line: bytes, record: Json) -> None:
+    def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:
         kind = record["event"]["type"]
         if self._is_heard(journal):
             if kind not in self._facts.opted_out:
@@ -92,14 +93,15 @@ class Publisher:
         if kind in _LISTED:
             self._tell_lists(journal, _LISTED[kind])
 
-    def _show(self, event: Json) -> None:
+    def _show(self, event: plain.Event) -> None:
         """Show how a turn goes to a client that understands none of our notifications."""
         match event["type"]:
             case "error.raised":
                 self._tell(_ERROR, event["error"]["message"])
             case "turn.completed" if event["turn"]["status"] == "completed":
                 turn = event["turn"]
-                self._tell(_INFO, turn.get("finalText") or f"The turn ended: {turn['stopReason']}")
+                stop = turn.get("stopReason")
+                self._tell(_INFO, turn.get("finalText") or f"The turn ended: {stop}")
             case _:
                 pass
 
@@ -111,7 +113,7 @@ class Publisher:
         self, journal: Journal, item_id: str, channel: str, offset: int, text: str
     ) -> None:
         if self._facts.wants_deltas and self._is_heard(journal):
-            turn_id = (journal.state.turn or {"id": ""})["id"]
+            turn_id = journal.state.turn_id or ""
             self._outbox.delta(DeltaStream(journal.id, turn_id, item_id, channel), offset, text)
 
     def on_halted(self, journal: Journal, error: StorageError) -> None:
@@ -142,24 +144,24 @@ class _Progress:
         self._begun: set[str] = set()
         """Tokens that the client accepted; each is changed under its conversation's lock."""
 
-    def on_record(self, journal: Journal, record: Json) -> None:
+    def on_record(self, journal: Journal, record: plain.Record) -> None:
         event = record["event"]
         token = f"oh-daemon/{journal.id}/{record.get('turnId')}"
         match event["type"]:
             case "turn.started":
-                self._create(journal, token, record["turnId"])
-            case "item.started" if token in self._begun and event["item"].get("title"):
-                self._send(token, {"kind": "report", "message": event["item"]["title"]})
+                self._create(journal, token, record.get("turnId"))
+            case "item.started" if token in self._begun and (title := event["item"].get("title")):
+                self._send(token, {"kind": "report", "message": title})
             case "turn.completed" if token in self._begun:
                 self._begun.discard(token)
                 self._send(token, {"kind": "end", "message": event["turn"]["status"]})
             case _:
                 pass
 
-    def _create(self, journal: Journal, token: str, turn_id: str) -> None:
+    def _create(self, journal: Journal, token: str, turn_id: str | None) -> None:
         def on_answer(answer: ClientAnswer) -> None:
             with journal.changed:
-                is_running = (journal.state.turn or {}).get("id") == turn_id
+                is_running = journal.state.turn_id == turn_id
                 if is_running and answer.outcome == "answered":
                     self._begun.add(token)
                     title = journal.state.title or "Agent"
