@@ -44,7 +44,7 @@ class _Phrase(NamedTuple):
     operands: Sequence[str]
     anywhere: Sequence[str]
     is_worse: bool
-    """Than the usual effect: it may begin at a later operand, or be the beginning of an option."""
+    """Than the usual effect: operands may be left out, and an option is known by its beginning."""
 
     def fits_word(self, word: str, text: str) -> bool:
         plain = word.lstrip(UNKNOWN)
@@ -67,9 +67,11 @@ class _Phrase(NamedTuple):
         is_longer = "$" in self.words and len(call.operands) > n_words
         if is_longer or len(found) < len(self.anywhere):
             return None
-        n_unsure = next((n for n, word in enumerate(call.operands) if word[:1] != UNKNOWN), 0)
-        for start in range(n_unsure + 1 if self.is_worse else 1):
-            named = call.operands[start : start + n_words]
+        sure = [word for word in call.operands if word[:1] != UNKNOWN]
+        n_unsure = call.operands.index(sure[0]) if sure else len(call.operands)
+        tails = [sure, *(call.operands[start:] for start in range(n_unsure + 1))]
+        for tail in tails if self.is_worse else [call.operands]:
+            named = tail[:n_words]
             if len(named) == n_words and all(map(self.fits_word, named, self.operands)):
                 return [*(word.lstrip(UNKNOWN) for word in named), *found]
         return None
