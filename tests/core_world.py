@@ -16,7 +16,7 @@ from model_calls import retrying
 from oh_daemon.contract import events as e
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.settings import Condenser
-from oh_daemon.core.agent import Agent
+from oh_daemon.core.agent import AgentLoop
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import EventLog, Json, Model, Tool, ToolSpec
@@ -125,7 +125,7 @@ class Work:
     """An agent at work: its conversation, its model, and what a client hears."""
 
     conversation: Conversation
-    agent: Agent
+    agent: AgentLoop
     llm: FakeLLM
     heard: Heard
 
@@ -176,7 +176,7 @@ def at_work(
             condenser=condenser,
             titles=titles,
         )
-        agent = Agent(conversation, runtime)
+        agent = AgentLoop(conversation, runtime)
         agent.start()
         try:
             yield Work(conversation, agent, fake, heard)

@@ -52,7 +52,7 @@ _PAUSES: dict[PauseReason, str] = {
 }
 
 
-class Progress:
+class EventPrinter:
     """Prints records in order, each command as it starts: until it ends there is nothing to see.
 
     A call that was asked about and rejected is not shown again when its item ends.

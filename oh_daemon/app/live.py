@@ -19,7 +19,7 @@ from oh_daemon.app.workbench import Workbench
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError
-from oh_daemon.core.agent import Agent
+from oh_daemon.core.agent import AgentLoop
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import NOTHING
 from oh_daemon.core.conversation import Conversation
@@ -70,7 +70,7 @@ class Live:
         return self.conversation.id
 
     @cached_property
-    def agent(self) -> Agent:
+    def agent(self) -> AgentLoop:
         """The worker. Its prompt comes from the log, so the conversation must have begun."""
         runtime = Runtime(
             model_for=self._model_finder(),
@@ -87,10 +87,10 @@ class Live:
             before_step=self.refresh_tools,
             watch_files=self.workbench.watch_files,
         )
-        return Agent(self.conversation, runtime)
+        return AgentLoop(self.conversation, runtime)
 
     def start(self) -> None:
-        """Start the worker and the user's MCP servers; see `Agent.start`."""
+        """Start the worker and the user's MCP servers; see `AgentLoop.start`."""
         self._shared.mcp.begin()
         self.agent.start()
 

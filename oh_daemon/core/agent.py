@@ -1,7 +1,7 @@
 """The agent's loop: finish open actions, take in messages, ask the model, act on its answer, rest.
 
-There is one `Agent` per conversation, on its own thread. It keeps nothing that is not in the log,
-so a new one on the same log continues where the old one stopped.
+There is one `AgentLoop` per conversation, on its own thread. It keeps nothing that is not in the
+log, so a new one on the same log continues where the old one stopped.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PAUSING: dict[type[DaemonError], PauseReason] = {
 _NO_THREAD = "no more threads can be started here; close some conversations or programs"
 
 
-class Agent:
+class AgentLoop:
     """Start it once; it works whenever the conversation has something to do."""
 
     def __init__(self, conversation: Conversation, runtime: Runtime) -> None:

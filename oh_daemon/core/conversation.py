@@ -47,7 +47,7 @@ def _no_cause(_result: Json) -> None:
 
 
 class Conversation(Journal):
-    """What clients ask of a conversation. Thread-safe. `Agent` in `core.agent` does the work."""
+    """What clients ask of a conversation. Thread-safe. `core.agent.AgentLoop` does the work."""
 
     def __init__(
         self, state: State, log: EventLog, *, epoch: str, clock: Clock, masker: Masker

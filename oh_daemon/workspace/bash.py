@@ -25,7 +25,7 @@ from oh_daemon.workspace import reaper
 from oh_daemon.workspace.bash_lines import render_command, render_rc
 from oh_daemon.workspace.output import Capture, CleanText, Scrollback
 from oh_daemon.workspace.pty import KEYS, Pty
-from oh_daemon.workspace.shell_command import Command, CommandOutcome, OnOutput, State
+from oh_daemon.workspace.shell_command import CommandOutcome, OnOutput, ShellCommand, State
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, channel, start_thread
 
 MAX_LIVE_CHARS = 1 << 20
@@ -70,7 +70,7 @@ class Bash:
                 " `ulimit -n 1024` where the editor is started"
             )
         self.cwd = cwd
-        self.last: Command | None = None
+        self.last: ShellCommand | None = None
         """The command that runs now, or else the last one that ran."""
         self._screen = screen
         self._note = ""
@@ -78,7 +78,7 @@ class Bash:
         self.is_dead = False
         self._scratch = scratch
         self._changed = threading.Condition()
-        self._command: Command | None = None
+        self._command: ShellCommand | None = None
         self._late = ""
         self._late_cleaner = CleanText()
         scratch.mkdir(mode=0o700, exist_ok=True)
@@ -152,7 +152,7 @@ class Bash:
             note = (running.note if running else "") + self._note
             self._note = ""
             self._screen.add_line(f"$ {text}\n")
-            command = Command(text, self._capture(), is_background, note, late)
+            command = ShellCommand(text, self._capture(), is_background, note, late)
             self._pty.prepare()
             self._command = self.last = command
             os.write(self._control, render_command(file, command.mark, lent or {}).encode())
@@ -236,7 +236,7 @@ class Bash:
         return Capture(self._scratch / f"output-{secrets.token_hex(8)}")
 
     def _await(
-        self, command: Command, timeout_s: float, cancel: CancelToken, *, needs_output: bool
+        self, command: ShellCommand, timeout_s: float, cancel: CancelToken, *, needs_output: bool
     ) -> State:
         began = time.monotonic()
         deadline = began + timeout_s
@@ -260,7 +260,7 @@ class Bash:
             is_calm = is_quiet and not n_waiting
             pause_s = min(2 * pause_s, _LAST_LOOK_S) if is_calm else _FIRST_LOOK_S
 
-    def _outcome(self, command: Command, state: State) -> CommandOutcome:
+    def _outcome(self, command: ShellCommand, state: State) -> CommandOutcome:
         with self._changed:
             capture, command.capture = command.capture, self._capture()
             self._on_output = _ignore
@@ -275,7 +275,7 @@ class Bash:
         seconds = time.monotonic() - command.started
         return CommandOutcome(state, capture.finish(), self.cwd, seconds, exit_code, note, late)
 
-    def _interrupt(self, command: Command) -> None:
+    def _interrupt(self, command: ShellCommand) -> None:
         """End the command, gently at first; end the shell itself only when nothing else helps."""
         for number in _INTERRUPTS:
             reaper.send_signal({self._process.pid}, signal.SIGUSR2)
@@ -286,7 +286,7 @@ class Bash:
             self.kill(0)
             self._ends_within(command, _MARK_DEADLINE_S)
 
-    def _ends_within(self, command: Command, timeout_s: float) -> bool:
+    def _ends_within(self, command: ShellCommand, timeout_s: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: command.exit_code is not None, timeout_s)
 
@@ -353,7 +353,7 @@ class Bash:
                 self._end(command)
         return None
 
-    def _end(self, command: Command) -> None:
+    def _end(self, command: ShellCommand) -> None:
         held, command.held, command.is_marked = command.held, b"", True
         self._emit(command, command.cleaner.feed(held) + command.cleaner.flush())
         with self._changed:
@@ -373,7 +373,7 @@ class Bash:
             self._end(command)
         self._descriptors.close()
 
-    def _emit(self, command: Command, text: str) -> None:
+    def _emit(self, command: ShellCommand, text: str) -> None:
         if not text:
             return
         with self._changed:

@@ -23,7 +23,7 @@ _MOVE = re.compile(r"\*\*\* Move to: (.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class PatchHunk:
     """Replaces the lines `old` by `new`, below the lines that `headers` name."""
 
     headers: tuple[str, ...]
@@ -36,7 +36,7 @@ class Hunk:
 class Hunks:
     """Several hunks, applied all or none; each is found in the text as it is before any of them."""
 
-    hunks: tuple[Hunk, ...]
+    hunks: tuple[PatchHunk, ...]
 
     @property
     def is_anchored(self) -> bool:
@@ -119,7 +119,7 @@ def _added(body: Sequence[tuple[int, str]]) -> str:
     return "".join(f"{line[1:]}\n" for _, line in body)
 
 
-def _hunks(body: Sequence[tuple[int, str]]) -> Iterator[Hunk]:
+def _hunks(body: Sequence[tuple[int, str]]) -> Iterator[PatchHunk]:
     headers: list[str] = []
     lines: list[tuple[int, str]] = []
     for number, line in body:
@@ -138,7 +138,7 @@ def _hunks(body: Sequence[tuple[int, str]]) -> Iterator[Hunk]:
         yield _hunk(headers, lines)
 
 
-def _hunk(headers: Sequence[str], numbered: Sequence[tuple[int, str]]) -> Hunk:
+def _hunk(headers: Sequence[str], numbered: Sequence[tuple[int, str]]) -> PatchHunk:
     # Models leave out the space before an empty line.
     lines = [line or " " for _, line in _without_gap(numbered)]
     at_end = lines[-1:] == [_END_OF_FILE]
@@ -148,7 +148,7 @@ def _hunk(headers: Sequence[str], numbered: Sequence[tuple[int, str]]) -> Hunk:
         raise _wrong(numbered[0][0], f"no hunk; {_END_OF_FILE!r} only follows its last line")
     old = tuple(line[1:] for line in lines if line[0] != "+")
     new = tuple(line[1:] for line in lines if line[0] != "-")
-    return Hunk(tuple(headers), old, new, at_end)
+    return PatchHunk(tuple(headers), old, new, at_end)
 
 
 def _without_gap(body: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
@@ -163,7 +163,7 @@ def _wrong(number: int, what: str) -> ToolError:
     return ToolError(f"line {number} of the patch: {what}")
 
 
-def _place(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
+def _place(hunk: PatchHunk, lines: Sequence[str], floor: int) -> int:
     """Return the line, from 0, where the hunk begins; `floor` is where the previous hunk ends."""
     if not hunk.old:
         return _place_of_insertion(hunk, lines, floor)
@@ -189,7 +189,7 @@ def _place(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
     )
 
 
-def _place_of_insertion(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
+def _place_of_insertion(hunk: PatchHunk, lines: Sequence[str], floor: int) -> int:
     if hunk.headers:
         return _header(hunk, lines, floor) + 1
     if hunk.at_end or not lines:
@@ -200,7 +200,7 @@ def _place_of_insertion(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
     )
 
 
-def _header(hunk: Hunk, lines: Sequence[str], floor: int) -> int:
+def _header(hunk: PatchHunk, lines: Sequence[str], floor: int) -> int:
     """Return the line of the last header.
 
     The first header must be found once, or once below `floor`; each other is the next match below.
@@ -231,7 +231,7 @@ def _named(places: Sequence[int]) -> str:
     return f"lines {', '.join(str(place + 1) for place in places[:_MAX_LINES_NAMED])}{more}"
 
 
-def _edit(hunk: Hunk, start: int, plain: str, lines: Sequence[str]) -> TextEdit:
+def _edit(hunk: PatchHunk, start: int, plain: str, lines: Sequence[str]) -> TextEdit:
     """Return the edit of the lines that change; a last line without a newline stays without."""
     offsets = [0, *accumulate(len(line) + 1 for line in lines)]
     same = enumerate(zip(hunk.old, hunk.new, strict=False))

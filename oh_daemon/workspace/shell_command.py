@@ -33,7 +33,7 @@ class CommandOutcome:
 
 
 @dataclass(slots=True, eq=False)
-class Command:
+class ShellCommand:
     """A command that runs, or that ended and is not yet reported. Guarded by its shell's lock."""
 
     text: str

@@ -32,7 +32,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import StorageError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.actions import MAX_PARALLEL
-from oh_daemon.core.agent import Agent
+from oh_daemon.core.agent import AgentLoop
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.ports import Footprint, Intent, Tool, ToolContext, ToolResult, ToolSpec
@@ -67,10 +67,10 @@ def eager_threads() -> Iterator[None]:
 def test_an_agent_that_many_start_at_once_works_once():
     for _ in range(100):
         conversation = new_conversation()
-        agent = Agent(conversation, Runtime(model_for=_no_model, tools=dict[str, Tool]))
+        agent = AgentLoop(conversation, Runtime(model_for=_no_model, tools=dict[str, Tool]))
         together = threading.Barrier(4)
 
-        def start(agent: Agent = agent, together: threading.Barrier = together) -> None:
+        def start(agent: AgentLoop = agent, together: threading.Barrier = together) -> None:
             together.wait(DEADLINE_S)
             agent.start()
 
@@ -367,7 +367,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
         work.agent.close(DEADLINE_S)
         conversation.is_closing = False
         model = work.agent._runtime.model_for
-        again = Agent(conversation, Runtime(model_for=model, tools=dict))
+        again = AgentLoop(conversation, Runtime(model_for=model, tools=dict))
         again.start()
         with conversation.changed:
             resumed = conversation.resume()

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from oh_daemon.app.event_lines import Progress, render_cached
+from oh_daemon.app.event_lines import EventPrinter, render_cached
 from oh_daemon.core.bill import Bill
 
 
@@ -65,6 +65,6 @@ def test_the_end_of_a_turn_says_how_much_the_provider_had_in_its_cache() -> None
     turn = {"nSteps": 2, "status": "completed", "stopReason": "endTurn", "usage": usage}
     console = Console(record=True, width=200)
     record: Any = {"event": {"type": "turn.completed", "turn": turn}}
-    Progress(console).print(record)
+    EventPrinter(console).print(record)
     assert "1,000 tokens in (96% cached), 5 out" in console.export_text()
     assert render_cached({"inputTokens": 1000}) == ""

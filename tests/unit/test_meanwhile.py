@@ -15,7 +15,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.approvals import TrustSubject
 from oh_daemon.contract.errors import NetworkError
 from oh_daemon.contract.hooks import HookCommand, HookGroup
-from oh_daemon.core.agent import Agent
+from oh_daemon.core.agent import AgentLoop
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
@@ -142,7 +142,7 @@ class Unreachable:
 def test_a_stop_is_a_stop_though_the_network_fails_in_that_moment():
     conversation, stopped = new_conversation(), list[Future[Json]]()
     model = Unreachable(lambda: stopped.append(conversation.interrupt()))
-    agent = Agent(conversation, Runtime(model_for=lambda _: model, tools=dict))
+    agent = AgentLoop(conversation, Runtime(model_for=lambda _: model, tools=dict))
     sent = conversation.send(text("go"))
     done = conversation.turn_ended(sent["messageId"], sent["turnId"])
     agent.start()

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.workspace.patch import Hunk, Hunks, parse_patch
+from oh_daemon.workspace.patch import Hunks, PatchHunk, parse_patch
 from oh_daemon.workspace.text_changes import applied, located
 
 TEXT = """class A:
@@ -54,7 +54,7 @@ def test_each_section_says_what_becomes_of_its_file() -> None:
     )
     assert (add.op, add.path, add.text) == ("Add", "docs/new file.md", "# New\n\n*** End Patch\n")
     headers = ("class A:", "    def run(self):")
-    hunk = Hunk(headers, ("        return 1",), ("        return 3",), at_end=True)
+    hunk = PatchHunk(headers, ("        return 1",), ("        return 3",), at_end=True)
     assert change.hunks == Hunks((hunk,))
     assert (move.path, move.move_to, move.hunks) == ("old.py", "new.py", Hunks(()))
     assert (delete.op, delete.path) == ("Delete", "gone.py")

@@ -6,15 +6,15 @@ from typing import Any, get_args
 import pytest
 from rich.console import Console
 
-from oh_daemon.app.event_lines import Progress
+from oh_daemon.app.event_lines import EventPrinter
 from oh_daemon.contract.items import PauseReason, StopReason
 
 
 def printed(*records: Any) -> str:
     out = io.StringIO()
-    progress = Progress(Console(file=out, width=200))
+    printer = EventPrinter(Console(file=out, width=200))
     for record in records:
-        progress.print(record)
+        printer.print(record)
     return out.getvalue()
 
 

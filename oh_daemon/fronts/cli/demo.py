@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from oh_daemon.app.event_lines import Progress, render_usage
+from oh_daemon.app.event_lines import EventPrinter, render_usage
 from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import SettingsSources
@@ -113,10 +113,10 @@ def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Js
     content = [{"type": "text", "text": _TASK}]
     params = {"content": content, "options": {"model": model}}
     started = editor.request("conversation/start", params)["conversation"]["id"]
-    progress = Progress(console)
+    printer = EventPrinter(console)
     for message in editor.messages():
         if message.get("method") == "conversation/event":
-            progress.print(message["params"])
+            printer.print(message["params"])
             event = message["params"]["event"]
             if event["type"] in {"turn.completed", "turn.paused"}:
                 return started, event.get("turn", {"nSteps": 0})

@@ -22,7 +22,7 @@ from rich.prompt import Prompt
 
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
-from oh_daemon.app.event_lines import Progress, print_lines
+from oh_daemon.app.event_lines import EventPrinter, print_lines
 from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.live import Live
 from oh_daemon.app.models import DEMO, Models
@@ -226,7 +226,7 @@ def _send(request: Request, live: Live) -> None:
 
 def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, console: Console) -> int:
     """Show what happens until the turn ends or pauses; return the exit code."""
-    progress = Progress(console)
+    printer = EventPrinter(console)
     last_refused = False
     while True:
         entry = _next(heard, console)
@@ -238,7 +238,7 @@ def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, console: Con
         if request.as_json:
             _print_line(journal, line)
         elif is_own or event["type"] in _OF_SUB_AGENTS:
-            progress.print(record)
+            printer.print(record)
         _ask_user(live, journal, event, request, console)
         if not is_own:
             continue

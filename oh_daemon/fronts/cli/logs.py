@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oh_daemon.app.clock import SystemClock
-from oh_daemon.app.event_lines import Progress, render_cached
+from oh_daemon.app.event_lines import EventPrinter, render_cached
 from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import secret_values
@@ -39,12 +39,12 @@ _AT_WORK = frozenset({"running", "pausing", "interrupting"})
 def print_log(folder: Path, start_of_id: str, *, as_json: bool, follow: bool) -> None:
     """Print a log; with `follow`, go on as it grows until Ctrl-C."""
     place = _find(folder, start_of_id)
-    progress = Progress(Console(highlight=False))
+    printer = EventPrinter(Console(highlight=False))
     for record in _follow(place) if follow else read_log(place):
         if as_json:
             _print_json(record)
         else:
-            progress.print(record)
+            printer.print(record)
 
 
 def print_export(folder: Path, start_of_id: str, form: Format) -> None:
