@@ -110,12 +110,12 @@ class EventPrinter:
 
 def _print_line(text: Text, console: Console) -> None:
     """Print one line; on a terminal, what is wrapped keeps its indentation."""
-    plain = text.plain.lstrip("\n")
-    indent = " " * (len(plain) - len(plain.lstrip()))
-    if not (console.is_terminal and plain.strip()):
+    line_text = text.plain.lstrip("\n")
+    indent = " " * (len(line_text) - len(line_text.lstrip()))
+    if not (console.is_terminal and line_text.strip()):
         console.print(text, soft_wrap=True)
         return
-    before, body = text.divide([len(text) - len(plain) + len(indent)])
+    before, body = text.divide([len(text) - len(line_text) + len(indent)])
     for line in body.wrap(console, max(console.width - len(indent), 20)):
         line.rstrip()
         console.print(before.append(line), soft_wrap=True)
