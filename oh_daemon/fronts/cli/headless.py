@@ -96,8 +96,6 @@ def run_headless(request: Request) -> int:
     with shown("starting", console):
         live = _open(request, conversations, recipe, models)
     _announce(request, live)
-    if live.conversation.state.options_now["model"] != DEMO.name:
-        warm_up()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Under `nohup`, a terminal that closes ends nothing.
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
@@ -192,10 +190,19 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe, models
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
     if resumed is None or "model" in request.options:
         settings = conversations.shared.settings(request.workspace).settings
-        models.check(settings.model or models.require_default())
+        name = settings.model or models.require_default()
+        _warm_up_for(name)  # The check waits for it: imported by itself, litellm takes longer.
+        models.check(name)
     if resumed is None:
         return conversations.start(m.StartParams(), folders, recipe=recipe)
-    return conversations.open(resumed, folders, recipe=recipe)
+    live = conversations.open(resumed, folders, recipe=recipe)
+    _warm_up_for(live.conversation.state.options_now["model"])
+    return live
+
+
+def _warm_up_for(name: str) -> None:
+    if name != DEMO.name:
+        warm_up()
 
 
 def _announce(request: Request, live: Live) -> None:
