@@ -95,11 +95,15 @@ async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     await vscode.page.keyboard.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("I will mend it.")
     assert "not assignable" in json.dumps(vscode.llm.requests[0].body["messages"])
-    # More is offered on request. Keys select the line, because a scrolled editor keeps its lines in
-    # no particular order.
-    await vscode.page.locator(".editor-instance .view-line").first.click()
-    for key in ("Control+Home", "ArrowDown", "ArrowDown", "Shift+End"):
-        await vscode.page.keyboard.press(key)
+    # More is offered on request. VS Code asks for the bulb's sake 250 ms after each move of the
+    # cursor, and drops a slow request that it overtakes: so wait until the bulb has moved.
+    line = vscode.page.locator(".editor-instance .view-line")
+    bulb = vscode.page.locator(".lightBulbWidget")
+    await vscode.focus_editor()
+    await vscode.page.keyboard.press("Control+End")
+    await expect(bulb).to_be_hidden()
+    await line.filter(has_text="return").click(click_count=3)
+    await expect(bulb).to_be_visible()
     await vscode.page.keyboard.press("Control+.")
     offered = vscode.page.locator(".action-widget", has_text="Explain")
     await expect(offered).to_contain_text("Write a test")
