@@ -38,15 +38,16 @@ LOAD_ALL = """async () => {
   }
   return (performance.now() - started) / 1000;
 }"""
-TO_END = """() => {
+TO_END = """async () => {
   const scroller = document.querySelector(".scroller");
   scroller.scrollTop = scroller.scrollHeight;
+  // The browser clears up after the change of all that it shows.
+  await new Promise((done) => setTimeout(done, 1000));
 }"""
-MAKE_PLAIN = """async () => {
+MAKE_PLAIN = """() => {
   const log = document.querySelector(".scroller .log");
   log.replaceChildren(...[...log.querySelectorAll("[data-item]")].map(({textContent}) =>
     Object.assign(document.createElement("p"), {textContent})));
-  await new Promise((done) => setTimeout(done, 1000));
 }"""
 SCROLL_UP = """async (step) => {
   const scroller = document.querySelector(".scroller");
