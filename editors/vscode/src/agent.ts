@@ -20,6 +20,7 @@ import { FOR_COMMANDS, lendChanged, lendSecrets } from "./lent";
 import { ManagedDaemon } from "./managed";
 import type { DaemonState, Notification } from "./messages";
 import type { Approval, ClientNotifications, InputRequest, Requests } from "./protocol";
+import { Reports } from "./reports";
 import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 
 const MAX_RESTARTS = 3;
@@ -50,6 +51,7 @@ export class Agent implements Disposable {
   private readonly startedEmitter = new EventEmitter<string>();
   private readonly secretsListener: Disposable;
   private readonly managed: ManagedDaemon;
+  private readonly reports = new Reports();
   readonly onState = this.stateEmitter.event;
   readonly onNotification = this.notificationEmitter.event;
   /** Fires when the daemon asks the user for an approval or an answer, which stays in the log until it is given. */
@@ -122,7 +124,7 @@ export class Agent implements Disposable {
 
   dispose(): Promise<void> {
     const emitters = [this.stateEmitter, this.notificationEmitter, this.approvalEmitter, this.startedEmitter];
-    for (const each of [...emitters, this.secretsListener]) each.dispose();
+    for (const each of [...emitters, this.secretsListener, this.reports]) each.dispose();
     return this.stop();
   }
 
@@ -179,7 +181,9 @@ export class Agent implements Disposable {
     client.onRequest("editor/readDocument", readDocument);
     client.onRequest("editor/saveDocument", saveDocuments);
     client.onRequest("editor/openDiff", openDiff);
-    client.onRequest("editor/diagnostics", (params: { uris?: string[] }) => readDiagnostics(client, params));
+    client.onRequest("editor/diagnostics", (params: { uris?: string[] }) =>
+      readDiagnostics(client, this.reports, params),
+    );
     client.onRequest("editor/languageRequest", (params: { method: string; params: unknown }) =>
       answerLanguageRequest(client, params),
     );

@@ -26,6 +26,7 @@ import type {
   WorkspaceEdit as LspWorkspaceEdit,
 } from "vscode-languageclient/node";
 import { openDocument, toRange } from "./editor";
+import type { Reports } from "./reports";
 
 interface Place {
   textDocument: { uri: string };
@@ -52,10 +53,12 @@ export async function answerLanguageRequest(
   return { result: await answer(client, params as never) };
 }
 
-export function readDiagnostics(
+export async function readDiagnostics(
   client: LanguageClient,
+  reports: Reports,
   { uris, minSeverity = 4 }: { uris?: readonly string[]; minSeverity?: number },
-): { items: { uri: string; diagnostics: Diagnostic[] }[] } {
+): Promise<{ items: { uri: string; diagnostics: Diagnostic[] }[] }> {
+  await Promise.all((uris ?? []).map((uri) => reports.settled(Uri.parse(uri))));
   const found = uris
     ? uris.map((uri) => ({ uri, diagnostics: languages.getDiagnostics(Uri.parse(uri)) }))
     : languages.getDiagnostics().map(([uri, diagnostics]) => ({ uri: uri.toString(), diagnostics }));

@@ -52,6 +52,23 @@ async def test_the_agent_asks_the_language_extensions_of_the_window(vscode: VSCo
     assert "app.ts:2" in found
 
 
+async def test_after_an_edit_the_agent_is_told_what_it_broke(vscode: VSCode) -> None:
+    (vscode.project / "app.ts").write_text(APP)
+    view = call("edit", command="view", path="app.ts")
+    old, new = "add(a: number, b: number)", "sum(a: number, b: number)"
+    edit = call("edit", command="replace", path="app.ts", old_text=old, new_text=new)
+    vscode.script(view, edit, say("I see."))
+    await vscode.open(file="app.ts")
+    await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
+    await vscode.choose("mode", "full")
+    await vscode.say("call it sum")
+    await vscode.expect_answers("I see.")
+    told = vscode.llm.requests[-1].body["messages"][-1]["content"]
+    assert "new problems since this edit:\napp.ts:6:1 error Cannot find name 'add'" in told
+    # The problem that was there before is not repeated.
+    assert "not assignable" not in told
+
+
 async def test_the_agent_renames_by_what_the_language_extension_says(vscode: VSCode) -> None:
     (vscode.project / "app.ts").write_text(APP)
     rename = call("rename", path="app.ts", line=2, symbol="add", new_name="plus")
