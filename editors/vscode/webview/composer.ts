@@ -268,5 +268,5 @@ export class Composer {
 
 function placeholder(store: Pick<Store, "isBusy" | "isAsked"> | undefined): string {
   if (store?.isAsked) return "Answer the agent…";
-  return store?.isBusy ? "Steer the agent…" : "Ask… @ adds context, / commands";
+  return store?.isBusy ? "Steer the agent…" : "Ask… @ context, / commands";
 }
