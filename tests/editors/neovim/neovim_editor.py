@@ -43,6 +43,14 @@ client.request = function(self, method, params, on_answer, ...)
   end, ...)
 end
 """
+_FLOAT = """(function()
+  for _, win in ipairs(vim.api.nvim_list_wins()) do
+    if vim.api.nvim_win_get_config(win).relative ~= "" then
+      local buf = vim.api.nvim_win_get_buf(win)
+      return table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\\n")
+    end
+  end
+end)()"""
 _SCREEN = """
 vim.cmd("redraw!")
 local rows = {}
@@ -139,6 +147,10 @@ class Neovim:
         find = "_G.chat_text and _G.chat_text():find(..., 1, true)"
         self.chat()
         self.wait(find, text)
+
+    def wait_for_float(self) -> str:
+        """Wait for a floating window, and return its text."""
+        return str(self.wait(_FLOAT))
 
     def wait_for_event(self, name: str, *, nth: int = 1) -> Json:
         """Wait for the nth `User Oh{name}`, and return its data."""

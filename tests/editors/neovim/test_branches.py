@@ -21,17 +21,6 @@ end
 """
 
 
-# The text of the floating window, once there is one.
-_FLOAT = """(function()
-  for _, win in ipairs(vim.api.nvim_list_wins()) do
-    if vim.api.nvim_win_get_config(win).relative ~= "" then
-      local buf = vim.api.nvim_win_get_buf(win)
-      return table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), "\\n")
-    end
-  end
-end)()"""
-
-
 def cursor_on(editor: Neovim, text: str) -> None:
     """Put the cursor on the last line of the chat that shows this text."""
     editor.lua("""
@@ -185,7 +174,7 @@ def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk
     editor.wait_for_chat("Done.")
     before = editor.chat()
     editor.command("Oh! ask why?")
-    assert "the sign" in editor.wait(_FLOAT)
+    assert "the sign" in editor.wait_for_float()
     assert editor.chat() == before
 
 
@@ -198,7 +187,7 @@ def test_what_a_conversation_took_is_shown(desk: Desk) -> None:
     editor.command("Oh go")
     editor.wait_for_event("TurnFinished")
     editor.command("Oh usage")
-    heads, own, today, *_ = editor.wait(_FLOAT).splitlines()
+    heads, own, today, *_ = editor.wait_for_float().splitlines()
     assert heads.split() == ["tokens", "read", "cached", "written", "calls", "cost"]
     assert own.split()[2:] == ["2000", "75", "%", "10", "1", "$0.020"]
     assert today.split()[-1] == "$0.020"

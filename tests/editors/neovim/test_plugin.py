@@ -21,7 +21,7 @@ TAGS = set(re.findall(r"\*(\S+)\*(?=\s|$)", HELP))
 
 
 def _all(pattern: str) -> set[str]:
-    return {found for text in LUA.values() for found in re.findall(pattern, text)}
+    return {found for text in LUA.values() for found in re.findall(pattern, text, re.MULTILINE)}
 
 
 def test_nothing_is_loaded_or_started_before_the_first_command(desk: Desk) -> None:
@@ -104,8 +104,9 @@ def test_a_value_that_a_command_does_not_take_is_refused_in_plain_words(desk: De
 
 
 def test_only_values_that_fit_are_completed(desk: Desk) -> None:
-    complete = "return require('oh.command').complete(...)"
+    complete = "return vim.fn.getcompletion(..., 'cmdline')"
     editor = desk.start()
+    assert editor.lua(complete, "Oh app") == ["approval", "approve"]
     assert editor.lua(complete, "Oh approve ") == ["?", "conversation", "folder", "once"]
     assert editor.lua(complete, "'<,'>Oh! approve co") == ["conversation"]
     assert editor.lua(complete, "Oh model the ") == []
@@ -125,11 +126,13 @@ def test_enabled_as_a_language_server_it_starts_with_the_first_file(desk: Desk) 
 
 def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
     editor = desk.start()
-    names = editor.lua("return require('oh.command').complete('Oh ')")
-    wanted = {f":Oh-{name}" for name in names}
-    wanted |= {"Oh" + name for name in _all(r'tell\.event\("(\w+)"')}
-    wanted |= {f"<Plug>(oh-{name})" for name in _all(r'^  (\w+) = "Oh ')}
-    wanted |= _all(r"^  (Oh\w+) = \"")
+    names = editor.lua("return vim.fn.getcompletion('Oh ', 'cmdline')")
+    events = _all(r'(?:tell|M)\.event\("(\w+)"')
+    plugs = _all(r'^  (\w+) = "Oh ')
+    highlights = _all(r"^  (Oh\w+) = \"")
+    assert (len(names) > 30, len(events), len(plugs), len(highlights)) == (True, 12, 8, 10)
+    wanted = {f":Oh-{name}" for name in names} | {"Oh" + name for name in events} | highlights
+    wanted |= {f"<Plug>(oh-{name})" for name in plugs}
     wanted |= {
         f"oh.{name}()"
         for name in re.findall(r"^function M\.(\w+)", LUA[PLUGIN / "lua/oh/init.lua"], re.MULTILINE)
@@ -144,6 +147,33 @@ def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
     ]
     assert unknown == []
     assert [line for line in HELP.splitlines() if len(line) > 79] == []
+
+
+def test_the_help_opens_and_names_all_options_and_keys(desk: Desk) -> None:
+    doc = desk.project.parent / "plugin/doc"
+    doc.mkdir(parents=True)
+    (doc / "oh.txt").write_text(HELP, "utf-8")
+    editor = desk.start()
+    editor.set(runtimepath=f"{doc.parent},{editor.nvim.options['runtimepath']}")
+    editor.command(f"helptags {doc}")
+    editor.command("help :Oh-diff")
+    assert editor.nvim.current.line.strip() == "*:Oh-diff*"
+    has_error = "vim.treesitter.get_parser(0, 'vimdoc'):parse()[1]:root():has_error()"
+    assert editor.lua(f"return {has_error}") is False
+
+    options = editor.lua("return require('oh.config').current()")
+    keys: dict[str, dict[str, str]] = options.pop("keys")
+    groups = {"chat", "input"}
+    names = {name for name in options if name not in groups} | {"root", "trust"}
+    names |= {f"{group}.{name}" for group in groups for name in options[group]}
+    described = set(re.findall(r"^([a-z][\w.]+) {2,}\S", HELP, re.MULTILINE))
+    described |= set(re.findall(r"^(keys\.\w+) ", HELP, re.MULTILINE))
+    assert described == names | {f"keys.{place}" for place in keys}
+    for place, known in keys.items():
+        listed = re.findall(rf"^keys\.{place} +([^.]+)\.", HELP, re.MULTILINE)[0].partition(": ")[2]
+        in_words = set(re.findall(r"\w+", listed.replace("false for no key", "")))
+        assert in_words == set(known)
+        assert [key for key in known.values() if f"`{key}`" not in HELP] == []
 
 
 def test_every_method_that_the_plugin_names_is_in_the_protocol() -> None:

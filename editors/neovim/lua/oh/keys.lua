@@ -176,7 +176,7 @@ function M.show(where)
     end
   end
   table.sort(lines)
-  vim.api.nvim_echo({ { table.concat(lines, "\n") } }, false, {})
+  require("oh.tell").float(lines, "keys", "")
 end
 
 return M

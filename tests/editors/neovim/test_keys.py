@@ -1,0 +1,138 @@
+"""The keys of our own buffers, and the maps that users put on keys of their own."""
+
+from desk import Desk
+from fake_llm import call, say
+from neovim_editor import Neovim
+
+_FOCUS = "vim.api.nvim_set_current_win(require('oh.windows').window_of(...))"
+
+
+def _commands(*commands: str) -> list[dict[str, object]]:
+    return [{"command": each, "security_risk": "medium", "timeout_s": 600} for each in commands]
+
+
+def _line(editor: Neovim) -> str:
+    return editor.lua("return vim.fn.getline(vim.fn.line('.') + 2)")
+
+
+def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
+    first, again, sleep = _commands("seq 20000", "seq 20000", "echo begun; sleep 300")
+    desk.script(call("terminal", **first), say("One."), call("terminal", **again), say("Two."))
+    desk.script(call("terminal", **sleep))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh first")
+    editor.wait_for_chat("[a] allow once  [A] longer")
+    editor.lua(_FOCUS, "oh-chat")
+    editor.lua("""
+    vim.ui.select = function(items, options, choose)
+      _G.offered = vim.tbl_map(options.format_item, items)
+      choose(vim.iter(items):find(function(item) return item.scope == "conversation" end))
+    end
+    """)
+    editor.type("A")
+    editor.wait_for_event("TurnFinished")
+    assert "Allow for this conversation" in editor.lua("return _G.offered")
+    assert editor.wait_for_event("ApprovalResolved")["resolution"]["decision"] == {
+        "effect": "allow",
+        "scope": "conversation",
+    }
+    editor.wait_for_status("idle")
+    editor.command("Oh second")
+    editor.wait_for_chat("Two.")
+    assert len(editor.lua("return require('oh').conversation().approvals")) == 0
+    editor.wait_for_status("idle")
+
+    editor.type("gg]]")
+    assert (editor.nvim.current.line, _line(editor)) == ("## Oh", "✓ Run seq 20000  (6235 lines)")
+    editor.type("]]")
+    assert (editor.nvim.current.line, _line(editor)) == ("## You", "second")
+    editor.type("[[[[")
+    assert (editor.nvim.current.line, _line(editor)) == ("## You", "first")
+    editor.type("]]jjgO")
+    editor.wait("vim.fn.line('$') >= 20000")
+    editor.command("tabclose")
+    editor.type("g?")
+    assert {"a        allow what is asked; answer", "]]       next message"} <= set(
+        editor.wait_for_float().splitlines()
+    )
+
+    editor.type("i")
+    assert editor.nvim.api.get_mode()["mode"] == "i"
+    assert editor.lua("return vim.bo.filetype") == "oh-input"
+    editor.type("third<Esc><CR>")
+    editor.wait_for_chat("? Allow: Run echo begun")
+    editor.lua(_FOCUS, "oh-chat")
+    editor.type("a")
+    editor.wait_for_chat("```console\nbegun")
+    editor.type("<C-c>")
+    editor.wait_for_chat("> Interrupted.")
+    editor.type("q")
+    assert editor.windows() == ["calc.py"]
+
+
+def test_the_keys_of_the_input_stop_hide_and_explain(desk: Desk) -> None:
+    [sleep] = _commands("echo begun; sleep 300")
+    desk.script(call("terminal", **sleep))
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh")
+    editor.type("wait<C-s>")
+    editor.wait_for_chat("```console\nbegun")
+    editor.type("<Esc>")
+    editor.type("<C-c>")
+    editor.wait_for_chat("> Interrupted.")
+    editor.type("g?")
+    assert "<Down>   newer message, on the last line" in editor.wait_for_float()
+    editor.type("q")
+    assert editor.windows() == ["calc.py"]
+
+
+def test_a_message_of_several_lines_is_sent_and_recalled_as_it_was_typed(desk: Desk) -> None:
+    desk.script(say("Both."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh")
+    editor.type("the first line<CR>and the second<Esc><CR>")
+    editor.wait_for_chat("## You\n\nthe first line\nand the second\n\n## Oh\n\nBoth.")
+    assert "the first line\\nand the second" in desk.prompts()
+    assert editor.draft() == [""]
+    editor.type("i<Up>")
+    assert editor.draft() == ["the first line", "and the second"]
+
+
+def test_every_plug_map_does_what_its_command_does(desk: Desk) -> None:
+    made, rejected, sleep = _commands("touch made", "touch other", "echo begun; sleep 300")
+    create = {"command": "create", "path": "new.py", "text": "x = 1\n"}
+    desk.script(call("terminal", **made), call("terminal", **rejected), call("edit", **create))
+    desk.script(say("Done."), call("terminal", **sleep))
+    editor = desk.start()
+    editor.edit(desk.file)
+    names = ("approve", "reject", "diff", "stop", "conversations", "new")
+    for number, name in enumerate(names, start=1):
+        editor.command(f"map <F{number}> <Plug>(oh-{name})")
+    editor.command("Oh make them")
+    editor.wait_for_event("ApprovalRequested")
+    editor.type("<F1>")
+    editor.wait_for_event("ApprovalRequested", nth=2)
+    assert (desk.project / "made").exists()
+    editor.type("<F2>")
+    editor.wait_for_event("ApprovalRequested", nth=3)
+    assert not (desk.project / "other").exists()
+    editor.type("<F3>")
+    editor.wait("vim.fn.tabpagenr('$') == 2 and vim.fn.getline(1) == 'x = 1'")
+    editor.type("A")
+    editor.wait_for_chat("Done.")
+    editor.type("q")
+    editor.wait_for_status("idle")
+    editor.command("Oh sleep")
+    editor.wait_for_event("ApprovalRequested", nth=4)
+    editor.type("<F1>")
+    editor.wait_for_chat("```console\nbegun")
+    editor.type("<F4>")
+    editor.wait_for_chat("> Interrupted.")
+    editor.lua("vim.ui.select = function(items) _G.listed = items end")
+    editor.type("<F5>")
+    editor.wait("_G.listed and _G.listed[1].title == 'make them'")
+    editor.type("<F6>")
+    editor.wait("require('oh').conversation() == nil")
