@@ -199,7 +199,7 @@ export class Transcript {
   /** Draws an item; a new one is appended to `place`. */
   private drawItem(id: string, item: Shown | undefined, store: Store, place: ParentNode): void {
     const old = this.elements.get(id);
-    if (old && item && "text" in item && updateText(old, item)) return;
+    if (old && item && "text" in item && updateText(old, item)) return markBusy(old, item);
     const made = item && this.made(item, store);
     if (!made) {
       if (old) remove(old);
@@ -208,6 +208,7 @@ export class Transcript {
     }
     if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
     made.dataset.item = id;
+    markBusy(made, item);
     if (old) replace(old, made);
     else append(place, made);
     this.elements.set(id, made);
@@ -219,6 +220,11 @@ export class Transcript {
 /** False while the list of conversations is shown in the transcript's place; its scrolling does not count. */
 function isInSight(): boolean {
   return document.body.dataset.view === "chat";
+}
+
+/** A screen reader reads an item when it is complete, not each piece of it. */
+function markBusy(element: HTMLElement, item: Shown): void {
+  element.setAttribute("aria-busy", String("status" in item && item.status === "running"));
 }
 
 function append(place: ParentNode, item: HTMLElement): void {

@@ -103,6 +103,9 @@ EXPLANATION = """The rate is right now. What I changed:
 | 100.01 | 90.00 | 85.01 |
 """
 
+LINKED = "One [link](https://example.com), and [another](calc.py)."
+ADD = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
+
 
 @pytest.fixture
 def prices(vscode: VSCode) -> None:
@@ -247,6 +250,62 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     await look(vscode, "hunks", ("contrast-dark", "contrast-light"))
     await vscode.set_width(420)
     await look(vscode, "hunks")
+
+
+async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode: VSCode) -> None:
+    gate = threading.Event()
+    vscode.script(say(LINKED), call("ask", question="Which **port**?", choices=["80", "90"]))
+    vscode.script(say("Good."), call("edit", command="view", path="calc.py"), ADD, say("Fixed."))
+    vscode.script(held(calls(say("Working."), call("think", thought="hm")), gate), say("Steered."))
+    await vscode.hold(("first", "One link, and another."))
+    await look(vscode, "links", tuple(THEMES))
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await expect(vscode.panel.locator(".row-title")).to_have_text(["first"])
+    await look(vscode, "list", tuple(THEMES))
+    row = vscode.panel.locator(".row")
+    for key in ("F2", "Delete"):
+        await row.press(key)
+        assert await violations(vscode) == []
+        await vscode.page.keyboard.press("Escape")
+    await row.click()
+    await expect(vscode.input).to_be_visible()
+    await vscode.input.press_sequentially("@calc")
+    await expect(vscode.panel.locator(".completion li").first).to_be_visible()
+    assert await violations(vscode) == []
+    await vscode.input.press("Enter")
+    await vscode.say("serve it")
+    question = vscode.panel.get_by_role("group", name="Question of the agent")
+    await expect(question).to_be_visible()
+    await look(vscode, "question", tuple(THEMES))
+    await question.get_by_role("button", name="90").click()
+    await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
+    await vscode.choose("mode", "full")
+    await vscode.say("fix it")
+    await vscode.panel.locator(".file").get_by_role("button", name="calc.py", exact=True).click()
+    await expect(vscode.panel.locator(".changes .one-hunk")).to_have_count(1)
+    await look(vscode, "review", tuple(THEMES))
+    await vscode.say("go on")
+    await expect(vscode.panel.locator(".agent").last).to_have_text("Working.")
+    for text, key in (("later", "Alt+Enter"), ("now", "Enter")):
+        await vscode.say(text, key=key)
+    await expect(vscode.panel.locator(".queued")).to_have_text(["now", "later"])
+    await look(vscode, "queue", tuple(THEMES))
+    gate.set()
+
+
+async def test_a_screen_reader_reads_an_answer_when_it_is_complete(vscode: VSCode) -> None:
+    gate = threading.Event()
+    thought = reason("Rules first.", say("Half of it. The rest.", n_chunks=2))
+    vscode.script(held(thought, gate, after=2))
+    await vscode.open()
+    await vscode.say("tell me")
+    answer = vscode.panel.get_by_role("log").get_by_role("article", name="Agent")
+    await expect(answer).to_contain_text("Half of")
+    await expect(answer).to_have_attribute("aria-busy", "true")
+    gate.set()
+    await vscode.expect_answers("Half of it. The rest.")
+    await expect(answer).to_have_attribute("aria-busy", "false")
+    await expect(vscode.panel.locator(".log [aria-busy=true]")).to_have_count(0)
 
 
 async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> None:
