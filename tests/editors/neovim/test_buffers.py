@@ -73,6 +73,46 @@ def test_buffers_are_edited_saved_and_reloaded_with_care(desk: Desk) -> None:
     assert buffer.options["buflisted"] is False
 
 
+def test_a_file_that_is_not_open_is_edited_on_disk_and_stays_closed(desk: Desk) -> None:
+    notes = desk.project / "notes.txt"
+    notes.write_text("old\n", "utf-8")
+    change = {"command": "replace", "path": "notes.txt", "old_text": "old", "new_text": "new"}
+    desk.script(
+        call("edit", command="view", path="notes.txt"), call("edit", **change), say("Done.")
+    )
+    editor = desk.start(settings={"mode": "autoEdit"})
+    editor.edit(desk.file)
+    editor.command(f"badd {notes}")
+    editor.command("Oh change the notes")
+    editor.wait_for_event("TurnFinished")
+    assert notes.read_text("utf-8") == "new\n"
+    files = editor.lua("""
+    return vim.iter(vim.fn.getbufinfo()):map(function(info)
+      local is_file = vim.bo[info.bufnr].buftype == ""
+      return is_file and { vim.fs.basename(info.name), info.loaded, info.changed } or nil
+    end):totable()
+    """)
+    assert sorted(files) == [["calc.py", 1, 0], ["notes.txt", 0, 0]]
+
+
+def test_the_agent_does_not_see_buffers_that_are_disabled(desk: Desk) -> None:
+    editor = desk.start()
+    editor.command("autocmd BufNewFile private.py let b:oh_disable = v:true")
+    editor.edit(desk.file)
+    editor.command("Oh toggle | wincmd t | stopinsert")
+    editor.wait("(require('oh').status_table() or {}).status == 'ready'")
+    is_seen = "return #vim.lsp.get_clients({ name = 'oh', bufnr = 0 }) == 1"
+    assert editor.lua(is_seen)
+    for name, global_value, seen in (
+        ("private.py", False, False),
+        ("one.py", True, False),
+        ("two.py", False, True),
+    ):
+        editor.nvim.vars["oh_disable"] = global_value
+        editor.edit(desk.project / name)
+        assert editor.lua(is_seen) is seen, name
+
+
 def test_an_edit_waits_for_the_command_that_the_user_is_typing(desk: Desk) -> None:
     editor = desk.start()
     buffer = editor.edit(desk.file)

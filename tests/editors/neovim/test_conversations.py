@@ -68,6 +68,27 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
     ]
 
 
+def test_trust_policy_and_model_are_set_before_the_first_message(desk: Desk) -> None:
+    desk.script(call("terminal", command="touch made", security_risk="medium"), say("Made."))
+    editor = desk.start(trust=None)
+    editor.edit(desk.file)
+    editor.command("Oh trust full")
+    editor.wait(
+        "vim.api.nvim_exec2('messages', { output = true }).output:find(..., 1, true)",
+        f"{desk.project}: full",
+    )
+    editor.command("Oh approval askNever")
+    editor.command("Oh model openai/other")
+    editor.command("Oh make it")
+    editor.wait_for_chat("Made.")
+    assert (desk.project / "made").exists()
+    assert desk.llm.requests[-1].body["model"] == "other"
+    names = editor.lua("return vim.tbl_map(function(e) return e.name end, _G.events)")
+    assert "OhApprovalRequested" not in names
+    editor.command("Oh log")
+    assert editor.nvim.current.buffer.name == editor.lua("return vim.lsp.log.get_filename()")
+
+
 def test_messages_that_wait_are_put_first_taken_back_or_sent_now(desk: Desk) -> None:
     gate = threading.Event()
     desk.script(held(say("Begun."), gate, after=0), say("As you say."), say("And later."))
@@ -172,6 +193,16 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     end)
     """)
     assert folds == 33, "the output is folded below its line"
+    assert (
+        editor.lua("""
+    local win = require("oh.windows").window_of("oh-chat")
+    local is_markdown = vim.treesitter.highlighter.active[vim.api.nvim_win_get_buf(win)] ~= nil
+    return is_markdown and vim.api.nvim_win_call(win, function()
+      return vim.fn.foldclosedend(vim.fn.search("Thought", "bw")) - vim.fn.line(".")
+    end)
+    """)
+        == 1
+    ), "the thought is folded too"
     editor.quit()
 
     editor = desk.start(environ={"TZ": "IST-5:30"})

@@ -1,12 +1,14 @@
 """Ends and failures: `:qa`, a daemon that cannot start, a first run without a key."""
 
+import re
 import sys
 import threading
+from importlib.metadata import version
 
 import psutil
 from desk import Desk
 from fake_llm import Step, call, held, say
-from neovim_editor import DAEMON
+from neovim_editor import DAEMON, Neovim
 
 
 def test_quitting_leaves_no_process(desk: Desk) -> None:
@@ -30,11 +32,13 @@ def test_a_daemon_that_cannot_start_says_why_and_what_to_do(desk: Desk) -> None:
     editor.try_command("Oh hello")
     assert '"no-such-daemon" is not there; install oh-daemon' in editor.messages()
     assert editor.windows() == ["calc.py"]
+    assert 'ERROR "no-such-daemon" is not executable' in _health(editor)
     editor.options(cmd=["false"])
     editor.command("Oh hello")
     editor.wait_for_event("Exit")
     assert "the daemon ended (exit code 1); `:Oh restart`" in editor.messages()
     assert editor.lua("return require('oh').status()") == "oh: stopped"
+    assert f"WARNING {desk.project}: stopped" in _health(editor)
     followed = editor.lua("return vim.api.nvim_get_autocmds({ event = 'CursorMoved' })")
     assert [a for a in followed if a.get("desc", "").startswith("oh: ")] == []
 
@@ -138,7 +142,23 @@ def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
     assert "> no model is set" in welcome, "also where the message would have been"
     assert "> `:Oh model demo` looks around without a key." in welcome
     assert "Write what you want done below." in welcome
+    assert "no model can be used" in _health(editor)
+
+
+def test_what_runs_is_in_the_report_of_the_health_check(desk: Desk) -> None:
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh")
+    editor.wait_for_event("Started")
+    editor.command("wincmd t | stopinsert")
+    report = _health(editor)
+    assert f"{desk.project}: oh-daemon {version('oh-daemon')}, protocol 1.0, process " in report
+    assert "OK model: openai/fake" in report
+
+
+def _health(editor: Neovim) -> str:
+    """Return what `:checkhealth oh` says, without its signs."""
     editor.command("checkhealth oh")
     report = "\n".join(editor.nvim.current.buffer[:])
-    assert "no model can be used" in report
-    assert "protocol 1.0" in report
+    editor.command("close")
+    return re.sub("[✅⚠️❌] ?", "", report)

@@ -19,7 +19,7 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     editor = desk.start()
     buffer = editor.edit(desk.file)
     editor.command("Oh mode autoEdit")
-    editor.type("Go# ünsaved 🙂<Esc>gg")
+    editor.type("Go# ünsaved 🙂<Esc>3G^i🙂; ü; <Esc>gg")
     before = buffer[:]
 
     editor.lua("""
@@ -34,7 +34,7 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     chat = editor.chat()
     assert "## You\n\nfix add()\n\n## Oh\n\nLet me look." in chat
     assert "✓ Edit calc.py  +1 -1" in chat
-    assert "-    return a - b\n+    return a + b" in chat
+    assert "-    🙂; ü; return a - b\n+    🙂; ü; return a + b" in chat
     assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
     assert editor.nvim.current.buffer == buffer, "the cursor stays where it was"
 
@@ -48,7 +48,7 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     for name in ("Started", "StateChanged", "TurnStarted", "Event"):
         editor.wait_for_event(name)
 
-    assert buffer[2] == "    return a + b"
+    assert buffer[2] == "    🙂; ü; return a + b"
     assert buffer[:] == [line.replace("a - b", "a + b") for line in before]
     assert desk.file.read_text("utf-8") == CODE, "what the user has not saved stays unsaved"
     assert "# ünsaved 🙂" in desk.prompts()

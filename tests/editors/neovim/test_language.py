@@ -57,6 +57,37 @@ def test_the_agent_learns_what_the_language_servers_of_the_user_know(desk: Desk)
     assert editor.lua("return vim.fn.bufloaded('calc.py')") == 0
 
 
+def test_symbols_are_found_and_renamed_where_the_users_server_says(desk: Desk) -> None:
+    place = {"path": "calc.py", "symbol": "add"}
+    desk.script(
+        call("lookup", operation="definition", line=6, **place),
+        call("lookup", operation="symbols", path="calc.py"),
+        call("lookup", operation="symbols", query="ad"),
+        call("rename", new_name="plus", line=6, **place),
+        say("Renamed."),
+    )
+    editor = _with_server(desk)
+    buffer = editor.edit(desk.file)
+    buffer[5] = 'x = "😀😀"; print(add(2, 3))'
+    before = buffer[:]
+    editor.wait("#vim.lsp.get_clients({ name = 'toy', bufnr = 0 }) == 1")
+    editor.command("Oh call it plus")
+    editor.wait_for_event("ApprovalRequested")
+    definition, outline, found = (
+        message["content"]
+        for message in desk.llm.requests[-1].body["messages"]
+        if message["role"] == "tool"
+    )
+    assert "calc.py:1: def add(a, b):" in definition
+    assert "function add" in outline
+    assert "calc.py:1" in found
+    editor.command("Oh approve")
+    editor.wait_for_event("TurnFinished")
+    assert (buffer[0], buffer[5]) == ("def plus(a, b):", 'x = "😀😀"; print(plus(2, 3))')
+    editor.command("undo")
+    assert buffer[:] == before
+
+
 def test_diagnostics_are_those_of_the_text_after_the_edit(desk: Desk) -> None:
     desk.script(
         call("edit", command="view", path="calc.py"),

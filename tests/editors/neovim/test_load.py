@@ -1,8 +1,10 @@
 """Long conversations: all of a long log is shown, and a fast stream arrives whole."""
 
+import threading
+
 import psutil
 from desk import Desk
-from fake_llm import call, chunks, say
+from fake_llm import call, chunks, held, say
 from long_log import grow
 
 N_EVENTS = 20_000
@@ -48,3 +50,30 @@ def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Des
     return vim.api.nvim_win_call(win, function() return vim.fn.line(".") == vim.fn.line("$") end)
     """
     assert editor.lua(at_end)
+
+
+def test_deltas_that_come_within_a_frame_are_drawn_once(desk: Desk) -> None:
+    gate = threading.Event()
+    desk.script(held(say("Begun. Ended.", n_chunks=2), gate))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh write")
+    editor.wait_for_chat("Begun")
+    editor.lua("""
+    local conversation = require("oh").conversation()
+    local written = conversation.entries[#conversation.entries].item.id
+    _G.n_drawn = 0
+    vim.api.nvim_buf_attach(require("oh.chat").of(conversation).buf, false, {
+      on_lines = function() _G.n_drawn = _G.n_drawn + 1 end,
+    })
+    local on_delta = vim.lsp.get_clients({ name = "oh" })[1].handlers["conversation/delta"]
+    for n = 1, 100 do
+      local delta = { itemId = written, channel = "text", offset = n, text = " word " .. n }
+      on_delta(nil, vim.tbl_extend("error", delta, { conversationId = conversation.id }))
+    end
+    """)
+    editor.wait_for_chat("word 1 word 2")
+    editor.wait_for_chat("word 100")
+    assert editor.lua("return _G.n_drawn") == 1
+    gate.set()
+    editor.wait_for_event("TurnFinished")

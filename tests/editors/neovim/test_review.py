@@ -127,7 +127,7 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     assert after[1] == _lines(l0="not saved", l3="agent 3", l20="agent 20")
 
     # One change is left out of the edit and taken in again, then the other one is left out.
-    editor.type("r")
+    editor.type("]c[cr")
     assert editor.lua(_TAB)[2][1] == _lines(l0="not saved", l20="agent 20")
     assert "1 of 2 changes left out" in editor.lua(_TAB)[2][0]
     editor.wait_for_chat("[d] see it side by side (1 of 2 changes left out)")
@@ -138,7 +138,7 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     editor.lua("vim.ui.input = function(_, answer) answer('no other file, please') end")
     editor.type("[f")
     editor.wait("vim.fn.getline(1) == 'x = 1'")
-    editor.type("r")
+    editor.type("R")
     editor.wait_for_event("TurnFinished")
     _wait_for_list(editor, "● notes.txt +1 -1 to review")
     editor.wait_for_chat("✓ Edit notes.txt  1 of 2 left out · +1 -1 · unsaved")

@@ -114,7 +114,9 @@ def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> No
     editor.command("wincmd L")
     alone = editor.lua(heights)
     editor.command("botright copen | cclose")
-    editor.lua("vim.wait(50, function() return false end)")
+    # What the plugin does after the window has closed is done before this.
+    editor.lua("vim.schedule(function() _G.is_done = true end)")
+    editor.wait("_G.is_done")
     assert (editor.lua(heights), editor.nvim.options["cmdheight"]) == (alone, 1)
 
 

@@ -1,6 +1,6 @@
 """The user's own language server for `*.py`, started by Neovim; it does what the tests need.
 
-It counts columns in UTF-16, knows every `def`, and calls `oops` an error.
+It counts columns in UTF-16, knows every `def` of the open documents, and calls `oops` an error.
 """
 
 import re
@@ -47,22 +47,58 @@ def on_change(params: lsp.DidChangeTextDocumentParams) -> None:
     _publish(params.text_document.uri)
 
 
+def _places(pattern: str) -> list[tuple[str, lsp.Location]]:
+    """Return each match in the open documents, as Neovim opened them: its text and its place."""
+    return [
+        (match[0], lsp.Location(uri, _range(document.source, match)))
+        for uri, document in sorted(server.workspace.text_documents.items())
+        for match in re.finditer(pattern, document.source)
+    ]
+
+
+def _word(params: lsp.TextDocumentPositionParams) -> str:
+    text = server.workspace.text_documents[params.text_document.uri].source
+    return _word_at(text, params.position)
+
+
 @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
 def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
-    """Return every place in the open documents, as Neovim opened them."""
-    documents = server.workspace.text_documents
-    word = _word_at(documents[params.text_document.uri].source, params.position)
+    return [place for _, place in _places(rf"\b{_word(params)}\b")]
+
+
+@server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+def definition(params: lsp.DefinitionParams) -> list[lsp.Location]:
+    return [place for _, place in _places(rf"(?<=def ){_word(params)}\b")]
+
+
+@server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+def document_symbols(params: lsp.DocumentSymbolParams) -> list[lsp.SymbolInformation]:
+    return [each for each in _functions() if each.location.uri == params.text_document.uri]
+
+
+@server.feature(lsp.WORKSPACE_SYMBOL)
+def workspace_symbols(params: lsp.WorkspaceSymbolParams) -> list[lsp.SymbolInformation]:
+    return [each for each in _functions() if params.query in each.name]
+
+
+def _functions() -> list[lsp.SymbolInformation]:
     return [
-        lsp.Location(uri, _range(document.source, match))
-        for uri, document in sorted(documents.items())
-        for match in re.finditer(rf"\b{word}\b", document.source)
+        lsp.SymbolInformation(place, name, lsp.SymbolKind.Function)
+        for name, place in _places(r"(?<=def )\w+")
     ]
+
+
+@server.feature(lsp.TEXT_DOCUMENT_RENAME)
+def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit:
+    changes: dict[str, list[lsp.TextEdit]] = {}
+    for _, place in _places(rf"\b{_word(params)}\b"):
+        changes.setdefault(place.uri, []).append(lsp.TextEdit(place.range, params.new_name))
+    return lsp.WorkspaceEdit(changes)
 
 
 @server.feature(lsp.TEXT_DOCUMENT_HOVER)
 def hover(params: lsp.HoverParams) -> lsp.Hover:
-    text = server.workspace.text_documents[params.text_document.uri].source
-    return lsp.Hover(f"`{_word_at(text, params.position)}`, a name")
+    return lsp.Hover(f"`{_word(params)}`, a name")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,11 @@ async def test_a_task_streams_runs_and_edits_the_dirty_document_in_one_undo_step
     )
     before = (vscode.project / "calc.py").read_text()
     await vscode.open(file="calc.py")
-    await vscode.type_in_editor("# \U0001f600 mine\n")
+    await vscode.type_in_editor("# mine\n")
+    for key in ("Control+Home", "ArrowDown", "Home"):
+        await vscode.page.keyboard.press(key)
+    await vscode.page.keyboard.insert_text("\U0001f600; ")
+    await vscode.expect_editor("\U0001f600; return a - b")
     await vscode.tab("calc.py").and_(vscode.page.locator(".dirty")).wait_for()
 
     await vscode.choose("mode", "full")
@@ -45,12 +49,12 @@ async def test_a_task_streams_runs_and_edits_the_dirty_document_in_one_undo_step
     await expect(vscode.commands.locator(".output")).to_have_text("one\ntwo")
     await expect(vscode.panel.locator(".card .add")).to_contain_text("return a + b")
     await expect(vscode.panel.locator(".agent pre")).to_have_text("add(1, 2)")
-    await vscode.expect_editor("return a + b")
+    await vscode.expect_editor("\U0001f600; return a + b")
     assert (vscode.project / "calc.py").read_text() == before
 
     await vscode.focus_editor()
     await vscode.page.keyboard.press("Control+z")
-    await vscode.expect_editor("return a - b")
+    await vscode.expect_editor("\U0001f600; return a - b")
     await vscode.expect_editor("mine")
 
 
