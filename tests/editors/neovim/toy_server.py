@@ -56,19 +56,20 @@ def _places(pattern: str) -> list[tuple[str, lsp.Location]]:
     ]
 
 
-def _word(params: lsp.TextDocumentPositionParams) -> str:
-    text = server.workspace.text_documents[params.text_document.uri].source
-    return _word_at(text, params.position)
+def _word(document: lsp.TextDocumentIdentifier, position: lsp.Position) -> str:
+    return _word_at(server.workspace.text_documents[document.uri].source, position)
 
 
 @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
 def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
-    return [place for _, place in _places(rf"\b{_word(params)}\b")]
+    return [place for _, place in _places(rf"\b{_word(params.text_document, params.position)}\b")]
 
 
 @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
 def definition(params: lsp.DefinitionParams) -> list[lsp.Location]:
-    return [place for _, place in _places(rf"(?<=def ){_word(params)}\b")]
+    return [
+        place for _, place in _places(rf"(?<=def ){_word(params.text_document, params.position)}\b")
+    ]
 
 
 @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
@@ -91,14 +92,14 @@ def _functions() -> list[lsp.SymbolInformation]:
 @server.feature(lsp.TEXT_DOCUMENT_RENAME)
 def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit:
     changes: dict[str, list[lsp.TextEdit]] = {}
-    for _, place in _places(rf"\b{_word(params)}\b"):
+    for _, place in _places(rf"\b{_word(params.text_document, params.position)}\b"):
         changes.setdefault(place.uri, []).append(lsp.TextEdit(place.range, params.new_name))
     return lsp.WorkspaceEdit(changes)
 
 
 @server.feature(lsp.TEXT_DOCUMENT_HOVER)
 def hover(params: lsp.HoverParams) -> lsp.Hover:
-    return lsp.Hover(f"`{_word(params)}`, a name")
+    return lsp.Hover(f"`{_word(params.text_document, params.position)}`, a name")
 
 
 if __name__ == "__main__":
