@@ -204,6 +204,32 @@ def test_an_edit_of_lines_that_the_user_changed_since_is_refused_and_says_why(de
     assert (buffer[0], buffer[5]) == ("def add(a, b):  # typed", "print(add(2, 3))")
 
 
+def test_a_buffer_that_the_daemon_lost_track_of_is_read_again(desk: Desk) -> None:
+    desk.script(
+        call("edit", command="view", path="calc.py"), call("edit", **FIX), say("There it is.")
+    )
+    editor = desk.start(settings={"mode": "autoEdit"})
+    buffer = editor.edit(desk.file)
+    buffer[0] = "def add(a, b):  # 😀 not saved"
+    buffer.options["fileformat"] = "dos"
+    before = buffer[:]
+    editor.command("Oh toggle | wincmd t | stopinsert")
+    editor.wait("(require('oh').status_table() or {}).status == 'ready'")
+    editor.lua("""
+    vim.lsp.get_clients({ name = "oh" })[1]:notify("textDocument/didChange", {
+      textDocument = { uri = vim.uri_from_bufnr(0), version = 1000 },
+      contentChanges = { { range = "a change that makes no sense", text = "" } },
+    })
+    """)
+    editor.command("Oh fix add()")
+    editor.wait_for_event("TurnFinished")
+    assert "# 😀 not saved" in desk.prompts()
+    assert buffer[:] == [line.replace("a - b", "a + b") for line in before]
+    assert desk.file.read_text("utf-8") == CODE
+    editor.command("undo")
+    assert buffer[:] == before
+
+
 def test_a_selection_becomes_a_mention_and_is_sent_as_the_editor_shows_it(desk: Desk) -> None:
     desk.script(say("It subtracts."))
     editor = desk.start()

@@ -241,6 +241,7 @@ function Daemon:client_config(options)
     client = { name = "Neovim", version = tostring(vim.version()), kind = "panel" },
     features = {
       applyEdit2 = true,
+      readDocument = true,
       saveDocument = true,
       approvalRequests = true,
       inputRequests = true,
@@ -324,6 +325,7 @@ function Daemon:handlers()
     ["approval/request"] = decide_nothing,
     ["input/request"] = decide_nothing,
     ["editor/applyEdit"] = by(editor.apply_edit),
+    ["editor/readDocument"] = by(editor.read_document),
     ["editor/saveDocument"] = by(editor.save_documents),
     ["editor/diagnostics"] = by(language.diagnostics),
     ["editor/languageRequest"] = by(language.request),

@@ -155,6 +155,27 @@ function M.buffer_of(daemon, uri)
   end
 end
 
+local LINE_ENDS = { unix = "\n", dos = "\r\n", mac = "\r" }
+
+--- `editor/readDocument`: what a buffer contains now.
+---@param daemon oh.Daemon
+---@param params oh.protocol.ReadDocumentParams
+---@return oh.protocol.ReadDocumentResult? answer
+---@return lsp.ResponseError? err
+function M.read_document(daemon, params)
+  local buf = M.buffer_of(daemon, params.uri)
+  if not buf then
+    local code = vim.lsp.protocol.ErrorCodes.RequestFailed
+    return nil, vim.lsp.rpc_response_error(code, params.uri .. " is not open")
+  end
+  local line_end = LINE_ENDS[vim.bo[buf].fileformat]
+  local text = table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), line_end)
+  return {
+    text = vim.bo[buf].endofline and text .. line_end or text,
+    version = vim.lsp.util.buf_versions[buf],
+  }
+end
+
 ---@param buf integer
 ---@param edits lsp.TextEdit[]
 ---@param encoding string
