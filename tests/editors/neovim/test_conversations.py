@@ -234,6 +234,16 @@ def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk)
     bar = "require('oh.status').bar(require('oh').conversation())"
     assert "Greetings, 100 %%" in editor.lua(f"return {bar}")
 
+    editor.command("Oh new")
+    editor.command("Oh conversations farewell")
+    editor.wait(
+        "vim.api.nvim_exec2('messages', { output = true }).output:find(..., 1, true)",
+        'no conversation has "farewell" in its title',
+    )
+    editor.lua(_CHOOSE_FIRST)
+    editor.command("Oh conversations greet")
+    editor.wait_for_chat("Hello.")
+
     editor.command("Oh archive")
     editor.wait("require('oh').conversation() == nil")
     assert "Write what you want done below." in editor.screen()

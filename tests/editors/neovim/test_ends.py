@@ -101,8 +101,9 @@ def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None
     editor.wait_for_chat("(the daemon ended while it wrote this answer, which is lost)")
     assert "Half of" not in editor.chat()
     gate.set()
-    editor.command("Oh resume")
+    editor.command("Oh! resume but be brief")
     editor.wait_for_chat("All of it.")
+    assert "but be brief" in desk.prompts()
 
 
 def test_a_message_that_no_daemon_takes_is_a_draft_again(desk: Desk) -> None:

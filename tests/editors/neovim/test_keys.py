@@ -15,6 +15,11 @@ def _line(editor: Neovim) -> str:
     return editor.lua("return vim.fn.getline(vim.fn.line('.') + 2)")
 
 
+def _press_ctrl_c(editor: Neovim) -> None:
+    """Press it as a typed key: as input it would interrupt a Neovim that is just busy."""
+    editor.lua("vim.api.nvim_feedkeys(vim.keycode('<C-c>'), 'mt', false)")
+
+
 def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     first, again, sleep = _commands("seq 20000", "seq 20000", "echo begun; sleep 300")
     desk.script(call("terminal", **first), say("One."), call("terminal", **again), say("Two."))
@@ -65,7 +70,7 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     editor.lua(_FOCUS, "oh-chat")
     editor.type("a")
     editor.wait_for_chat("```console\nbegun")
-    editor.type("<C-c>")
+    _press_ctrl_c(editor)
     editor.wait_for_chat("> Interrupted.")
     editor.type("q")
     assert editor.windows() == ["calc.py"]
@@ -80,7 +85,8 @@ def test_the_keys_of_the_input_stop_hide_and_explain(desk: Desk) -> None:
     editor.type("wait<C-s>")
     editor.wait_for_chat("```console\nbegun")
     editor.type("<Esc>")
-    editor.type("<C-c>")
+    editor.wait("vim.fn.mode() == 'n'")
+    _press_ctrl_c(editor)
     editor.wait_for_chat("> Interrupted.")
     editor.type("g?")
     assert "<Down>   newer message, on the last line" in editor.wait_for_float()
@@ -136,3 +142,17 @@ def test_every_plug_map_does_what_its_command_does(desk: Desk) -> None:
     editor.wait("_G.listed and _G.listed[1].title == 'make them'")
     editor.type("<F6>")
     editor.wait("require('oh').conversation() == nil")
+
+
+def test_other_keys_are_used_and_named_and_keys_that_are_off_are_not_mapped(desk: Desk) -> None:
+    [made] = _commands("touch made")
+    desk.script(call("terminal", **made), say("Made."))
+    editor = desk.start(keys={"chat": {"approve": "<F9>", "hide": False}})
+    editor.edit(desk.file)
+    editor.command("Oh make it")
+    editor.wait_for_chat("[<F9>] allow once")
+    editor.lua(_FOCUS, "oh-chat")
+    assert editor.lua("return { vim.fn.mapcheck('a', 'n'), vim.fn.mapcheck('q', 'n') }") == ["", ""]
+    editor.type("<F9>")
+    editor.wait_for_chat("Made.")
+    assert (desk.project / "made").exists()

@@ -136,7 +136,8 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     assert buffer[:] == _lines(l0="not saved", l3="agent 3")
     assert path.read_text("utf-8") == "\n".join(LINES) + "\n"
     editor.lua("vim.ui.input = function(_, answer) answer('no other file, please') end")
-    editor.type("[f")
+    # The tab shows the other file by itself if both have come into the list at once.
+    editor.lua("if vim.fn.getline(1) ~= 'x = 1' then vim.api.nvim_input('[f') end")
     editor.wait("vim.fn.getline(1) == 'x = 1'")
     editor.type("R")
     editor.wait_for_event("TurnFinished")

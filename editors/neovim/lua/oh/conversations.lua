@@ -13,6 +13,9 @@ function M.pick(daemon, query, is_archived)
   local params = { limit = 100, query = query ~= "" and query or nil, archived = is_archived }
   daemon:request("conversation/list", params, function(result)
     local none = is_archived and "no conversation was put away" or "no conversation here yet"
+    if query ~= "" then
+      none = ("no conversation has %q in its title"):format(query)
+    end
     require("oh.prompt").choose(result.conversations, none, {
       prompt = "Conversation",
       kind = "oh_conversation",
