@@ -85,6 +85,7 @@ export class Agent implements Disposable {
   }
 
   async restart(): Promise<void> {
+    this.enter({ kind: "starting" });
     await this.stop();
     this.restarts = [];
     await this.start();

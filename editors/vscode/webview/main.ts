@@ -34,6 +34,9 @@ let failure: ErrorInfo | undefined;
 /** The first message of a new conversation, until that is open. */
 let sending: readonly Part[] | undefined;
 let isFrameAsked = false;
+let onStarted = () => {};
+/** Settles when the daemon runs, and opens the conversation again, or when it has failed. */
+let started = starting();
 
 const memory = new Memory();
 const current = new Current((conversationId) => void open(conversationId));
@@ -178,7 +181,14 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
   }
 }
 
+function starting(): Promise<void> {
+  return new Promise((resolve) => {
+    onStarted = resolve;
+  });
+}
+
 function onDaemon(state: DaemonState): void {
+  if (state.kind === "starting" && daemon.kind !== "starting") started = starting();
   daemon = state;
   if (daemon.kind === "running") {
     // Errors from an earlier daemon say nothing about this one.
@@ -187,6 +197,7 @@ function onDaemon(state: DaemonState): void {
     else pickers.load().catch(report);
     elsewhere.load().then(draw).catch(report);
   }
+  if (daemon.kind !== "starting") onStarted();
   draw();
 }
 
@@ -274,7 +285,8 @@ async function loadEarlier(): Promise<void> {
 async function send(content: Part[], delivery: Delivery): Promise<void> {
   failure = undefined;
   const clientRequestId = crypto.randomUUID();
-  // The message goes to the conversation that the user asked for last.
+  // The message goes to the conversation that the user asked for last, which a daemon that starts must open first.
+  await started;
   await current.settled;
   const { store } = current;
   if (store) {
