@@ -110,7 +110,7 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
     assert list(offered(diagnostics=[problem], triggerKind=2)) == ["Fix with agent"]
     assert list(offered(diagnostics=[problem], only=["refactor"])) == []
     assert client.error("textDocument/codeAction", {"range": 1}).code == -32602
-    world.script(say("Because."), say("Fixed."))
+    world.script(say("Because."), say("Fixed."), say("Tested."))
     fix = offered(diagnostics=[problem])["Fix with agent"]["command"]
     explain = offered()["Explain"]
     started = client.request("workspace/executeCommand", explain)
@@ -125,6 +125,11 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
     assert "'😀'" in first
     assert "Fix the problem given" in second
     assert "no sum" in second
+    client.request("workspace/executeCommand", offered()["Write a test"])
+    world.turn(client, nth=3)
+    third = world.llm.requests[-1].body["messages"][-1]["content"]
+    assert "Write tests for the code given" in third
+    assert "'😀'" in third
     error = client.error(
         "workspace/executeCommand",
         {

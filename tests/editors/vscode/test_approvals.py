@@ -27,14 +27,17 @@ PATCH = """*** Begin Patch
 +made
 *** End Patch"""
 WATCH_BUTTONS = """() => {
-  window.wasInert = new Promise((resolve) => {
+  let since;
+  window.inertMs = new Promise((resolve) => {
     new MutationObserver(() => {
       const button = document.querySelector(".approval button[data-option]");
-      if (button) resolve(button.disabled);
-    }).observe(document.body, {subtree: true, childList: true});
+      if (!button) return;
+      since ??= performance.now();
+      if (!button.disabled) resolve(performance.now() - since);
+    }).observe(document.body, {subtree: true, childList: true, attributes: true});
   });
 }"""
-"""Notes whether the buttons are inert at the moment they are drawn."""
+"""Notes for how long the buttons are inert after they are drawn."""
 
 
 async def test_a_command_is_shown_exactly_is_inert_at_first_and_runs_when_allowed(
@@ -47,17 +50,17 @@ async def test_a_command_is_shown_exactly_is_inert_at_first_and_runs_when_allowe
     await expect(vscode.approval.get_by_role("textbox", name="Command")).to_have_value("touch made")
     await expect(vscode.approval.locator(".risk")).to_have_text("medium risk")
     await expect(vscode.approval.locator(".why")).not_to_be_empty()
-    assert await vscode.frame().evaluate("() => window.wasInert")
+    assert await vscode.frame().evaluate("() => window.inertMs") > 390
     await expect(
         vscode.page.get_by_role("button", name="An action waits for your approval.")
     ).to_be_visible()
-    await expect(
-        vscode.page.locator(".activitybar .badge-content", has_text="1").first
-    ).to_be_attached()
+    badge = vscode.page.locator(".activitybar .badge-content", has_text="1")
+    await expect(badge.first).to_be_attached()
     assert not (vscode.project / "made").exists()
     await vscode.answer("allow-once")
     await expect(vscode.panel.locator(".agent")).to_have_text("Made.")
     await expect(vscode.approval).to_have_count(0)
+    await expect(badge).to_have_count(0)
     assert (vscode.project / "made").exists()
 
 
@@ -101,6 +104,22 @@ async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSC
     await vscode.page.get_by_role("button", name="Allow Once").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
     assert "a + b" in (vscode.project / "calc.py").read_text()
+
+
+async def test_an_edit_is_rejected_from_the_diff_editor_and_by_key(vscode: VSCode) -> None:
+    vscode.script(VIEW, EDIT, say("Then not."), EDIT, say("I see."))
+    await vscode.open(file="calc.py")
+    await vscode.say("fix")
+    await vscode.approval.get_by_role("button", name="Open diff").click()
+    await expect(vscode.page.locator(".monaco-diff-editor").first).to_be_visible()
+    await vscode.page.get_by_role("button", name="Reject (Ctrl+Alt+Backspace)").click()
+    await vscode.expect_answers("Then not.")
+    await expect(vscode.page.locator(".monaco-diff-editor")).to_have_count(0)
+    await vscode.say("really?")
+    await expect(vscode.approval.locator('[data-option="reject"]')).to_be_enabled()
+    await vscode.page.keyboard.press("Control+Alt+Backspace")
+    await vscode.expect_answers("Then not.", "I see.")
+    assert "a - b" in (vscode.project / "calc.py").read_text()
 
 
 async def test_a_diff_that_is_cut_is_not_opened_by_half(vscode: VSCode) -> None:

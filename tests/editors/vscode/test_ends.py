@@ -101,6 +101,9 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     await vscode.open()
     await vscode.say("tell me")
     await expect(vscode.panel.locator(".agent")).to_have_text("Half of it.")
+    await vscode.input.press_sequentially("@calc")
+    await expect(vscode.panel.locator(".completion .label")).to_have_text("calc.py")
+    await vscode.input.press("Enter")
     await vscode.input.fill("a draft before the reload")
     await vscode.expect_kept("a draft before the reload")
     daemon = vscode.server.daemon()
@@ -108,6 +111,7 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     # The daemon's end holds the turn; until then, it would still hear the end of the answer.
     await expect_ended(daemon)
     await expect(vscode.input).to_have_value("a draft before the reload")
+    await expect(vscode.panel.locator(".attached .chip")).to_have_text("calc.py")
     await expect(vscode.panel.locator(".user")).to_have_text(["tell me"])
     gate.set()
     await vscode.panel.get_by_role("button", name="Resume").click()

@@ -90,3 +90,7 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     await vscode.expect_editor("line 11")
     await vscode.expect_editor("my line two")
     await vscode.expect_editor("mine")
+    # A file that only the agent wrote goes as a whole.
+    await vscode.panel.get_by_role("button", name="Revert new.txt").click()
+    await expect(file_row(vscode, "new.txt")).to_have_attribute("data-state", "reverted")
+    assert not (vscode.project / "made/new.txt").exists()

@@ -11,6 +11,7 @@ from window import VSCode
 pytestmark = pytest.mark.one_window
 
 N_EVENTS = 20_000
+IS_PAINTED = "(element) => element.checkVisibility({contentVisibilityAuto: true})"
 
 
 def grow_and_damage(log: Path, n_events: int) -> None:
@@ -35,6 +36,9 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await expect(vscode.panel.locator(".notice")).to_contain_text("are not an event; left out")
     await expect(vscode.commands).to_have_count(200)
     await expect(vscode.commands.last).to_be_in_viewport()
+    # The browser neither lays out nor paints what is far from sight.
+    assert not await vscode.commands.first.evaluate(IS_PAINTED)
+    assert await vscode.commands.last.evaluate(IS_PAINTED)
     await vscode.panel.get_by_role("button", name="Show earlier messages").click()
     await expect(vscode.commands).to_have_count(400)
     in_order = "(all) => all.map((each) => Number(each.dataset.item.slice('item-'.length)))"

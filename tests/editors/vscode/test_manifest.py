@@ -33,6 +33,15 @@ def test_the_extension_names_only_methods_that_exist() -> None:
     assert set(re.findall(METHOD, sources)) <= known
 
 
+def test_the_extension_itself_talks_to_nobody_but_the_daemon() -> None:
+    """And the panel's content policy forbids the panel to."""
+    sources = "".join(p.read_text() for p in EXTENSION.glob("[sw]*/*.ts"))
+    words = (
+        r"fetch\(|WebSocket|XMLHttpRequest|sendBeacon|EventSource|elemetry|node:(?:https?|net|tls)"
+    )
+    assert re.findall(words, sources) == []
+
+
 def test_the_package_holds_the_daemon_and_is_small_without_it() -> None:
     if not (EXTENSION / "oh.vsix").exists():
         pytest.skip("needs what `make vsix` makes")

@@ -111,6 +111,29 @@ async def test_pause_holds_the_turn_and_resume_goes_on(vscode: VSCode) -> None:
     await expect(vscode.panel.locator(".agent")).to_have_text(["Step one.", "Step two."])
 
 
+async def test_commands_of_the_editor_hold_a_turn_and_the_status_bar_says_so(
+    vscode: VSCode,
+) -> None:
+    gate = threading.Event()
+    vscode.script(held(calls(say("Step one."), call("think", thought="hm")), gate))
+    vscode.script(call("terminal", command="sleep 300"))
+    await vscode.open()
+    await vscode.choose("mode", "full")
+    await vscode.say("go")
+    await expect(vscode.panel.locator(".agent")).to_contain_text("Step one")
+    status = vscode.page.locator(".statusbar")
+    await expect(status.get_by_role("button", name="The agent works.")).to_be_visible()
+    await vscode.run_command("oh: Pause After This Step")
+    await vscode.expect_status("Pausing after this step")
+    gate.set()
+    await expect(status.get_by_role("button", name="A turn is on hold.")).to_be_visible()
+    await vscode.run_command("oh: Resume")
+    await expect(vscode.commands).to_have_attribute("data-status", "running")
+    await vscode.run_command("oh: Stop the Turn")
+    await expect(vscode.commands).to_have_attribute("data-status", re.compile("cancelled|failed"))
+    await expect(status.get_by_role("button", name="Open the agent panel.")).to_be_visible()
+
+
 async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode: VSCode) -> None:
     gate = threading.Event()
     vscode.script(
