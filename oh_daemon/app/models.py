@@ -90,7 +90,8 @@ class Models:
     def check(self, name: str) -> None:
         """Raise `ModelError` if the name cannot be the name of a model; no endpoint is asked.
 
-        It needs litellm, so the first use in a process takes seconds.
+        Only for a process of our own: it loads litellm as `warm_up` does, so the first use takes
+        seconds.
         """
         self.model_for(name)  # It finds routers that lead back to themselves.
         router = self._settings().routers.get(name)
@@ -214,7 +215,9 @@ def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
 def check_provider(settings: LLMSettings) -> None:
     """Raise `ModelError` unless litellm knows which provider has the model."""
     from oh_daemon.model.client import provider_of  # noqa: PLC0415 - keeps `initialize` quick.
+    from oh_daemon.model.litellm_import import warm_up  # noqa: PLC0415 - likewise.
 
+    warm_up()  # Imported by this thread, litellm takes half as long again.
     provider_of(settings)
 
 

@@ -190,9 +190,7 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe, models
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
     if resumed is None or "model" in request.options:
         settings = conversations.shared.settings(request.workspace).settings
-        name = settings.model or models.require_default()
-        _warm_up_for(name)  # The check waits for it: imported by itself, litellm takes longer.
-        models.check(name)
+        models.check(settings.model or models.require_default())
     if resumed is None:
         return conversations.start(m.StartParams(), folders, recipe=recipe)
     live = conversations.open(resumed, folders, recipe=recipe)
