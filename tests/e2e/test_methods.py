@@ -113,6 +113,39 @@ def test_settings_are_checked_before_they_are_kept(world: World) -> None:
     assert "loosen" in str(client.request("config/validate", loose)["problems"])
 
 
+def test_settings_are_asked_from_a_client_that_can_be_asked_and_may_be_taken_back(
+    world: World,
+) -> None:
+    given: list[Json] = [{"maxSteps": 7, "approval": "askNever"}]
+    asked: list[Json] = []
+
+    def answer(params: Json) -> list[Json]:
+        asked.append(params)
+        return given
+
+    client = world.raw()
+    client.answer("workspace/configuration", answer)
+    client.initialize(
+        [world.project], params={"capabilities": {"workspace": {"configuration": True}}}
+    )
+
+    def wait_for_steps_and_approval(n_steps: int, approval: str) -> None:
+        deadline, found = time.monotonic() + WITHIN_S, ()
+        while found != (n_steps, approval):
+            assert time.monotonic() < deadline, found
+            value = client.request("config/read")["value"]
+            found = (value["maxSteps"], value["approval"])
+
+    wait_for_steps_and_approval(7, "askNever")
+    assert asked == [{"items": [{"section": "ohDaemon"}]}]
+    given[0] = {"maxSteps": 8}
+    client.notify("workspace/didChangeConfiguration", {"settings": None})
+    wait_for_steps_and_approval(8, "askRisky")
+    given[0] = {}
+    client.notify("workspace/didChangeConfiguration", {"settings": None})
+    wait_for_steps_and_approval(100, "askRisky")
+
+
 def test_a_long_output_is_read_in_pieces(world: World) -> None:
     world.script(call("terminal", command="seq 1 30000"), say("Done."))
     client = world.daemon()

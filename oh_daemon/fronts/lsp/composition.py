@@ -158,8 +158,9 @@ def _configuration(
 
     def on_answer(answer: ClientAnswer) -> None:
         found: Any = answer.result
-        if isinstance(found, list) and found and (settings := _object(found[0])):  # pyright: ignore[reportUnknownArgumentType] - any JSON.
-            sources.client = {**facts.settings, **settings}
+        # `{}` takes all settings back; `null` says that the client cannot tell.
+        if isinstance(found, list) and found and isinstance(found[0], dict):
+            sources.client = {**facts.settings, **_object(found[0])}  # pyright: ignore[reportUnknownArgumentType] - any JSON.
 
     def on_change(params: Json) -> None:
         """Take the settings that an old client pushes with the notification; ask any other."""
