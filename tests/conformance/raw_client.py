@@ -58,6 +58,8 @@ class RawClient:
         self.capabilities: Json = {}
         """The capabilities in the daemon's answer to `initialize`."""
         self.messages: list[Json] = []
+        self.event_bodies: list[bytes] = []
+        """The frames of all conversation/event so far, as they came."""
         self.ordering = OrderingChecker()
         self._problems: list[str] = []
         self._expected: Counter[str] = Counter()
@@ -180,6 +182,7 @@ class RawClient:
         """
         with self._changed:
             self.messages.clear()
+            self.event_bodies.clear()
             self._handlers.clear()
             for key, n_expected in list(self._expected.items()):
                 if len(self._answers[key]) == n_expected:
@@ -356,8 +359,12 @@ class RawClient:
             return None
         length = int(header.split(b":")[1])
         body = stream.read(length)
-        # A killed process may leave half a frame at the end.
-        return json.loads(body, parse_constant=self._on_constant) if len(body) == length else None
+        if len(body) < length:
+            return None  # A killed process may leave half a frame at the end.
+        message = json.loads(body, parse_constant=self._on_constant)
+        if message.get("method") == "conversation/event":
+            self.event_bodies.append(body)
+        return message
 
     def _on_constant(self, name: str) -> None:
         self._problems.append(f"{name} is not JSON")

@@ -181,6 +181,23 @@ def test_wrong_usage_is_one_line_with_the_way_out(
     assert logs(world) == []
 
 
+def test_a_run_works_in_the_folder_that_it_is_told(world: World) -> None:
+    other = world.home / "other"
+    other.mkdir()
+    elsewhere = ("--workspace", str(other))
+    ran = task(
+        world,
+        call("terminal", command="touch made"),
+        say("Done."),
+        args=("--ask", "never", *elsewhere),
+    )
+    assert (ran.code, str(other) in ran.err.splitlines()[0]) == (0, True)
+    assert ((other / "made").exists(), logs(world)) == (True, [])
+    [log] = other.glob(".openhands/conversations/*/events.jsonl")
+    assert log.parent.name[:12] in run(world, "list", *elsewhere).out
+    assert "$ touch made" in run(world, "log", log.parent.name, *elsewhere).out
+
+
 def test_a_failed_turn_exits_1(world: World) -> None:
     ran = task(world, error(400, "no such parameter"))
     assert ran.code == 1
@@ -319,6 +336,11 @@ def test_resume_goes_on_with_a_conversation_and_autoresume_with_the_newest(world
     users = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "user"]
     assert users == ["Do it", "More", "Yet more"]
     assert [r.body["model"] for r in world.llm.requests] == ["fake", "fake", "fake", "other"]
+    world.script(say("Fresh."), say("Newest."))
+    run(world, "run", "Another")
+    assert "Newest." in run(world, "run", "Go on", "--autoresume").out
+    users = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "user"]
+    assert users == ["Another", "Go on"]
 
 
 def test_rollback_takes_back_the_last_message_with_its_files_around_what_changed_since(

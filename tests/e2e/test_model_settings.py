@@ -70,6 +70,19 @@ def test_a_providers_own_variable_for_the_address_counts_when_no_setting_names_o
     assert world.llm.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.parametrize("setting", ["timeoutS", "firstTokenTimeoutS"])
+def test_a_call_that_takes_longer_than_the_settings_allow_ends_its_request(
+    world: World, setting: str
+) -> None:
+    world.script(hang())
+    client = world.daemon(settings={"llm": {setting: 1, "maxAttempts": 1}})
+    world.start(client)
+    message = client.wait_for_event("error.raised")["event"]["error"]["message"]
+    assert "1 s" in message
+    assert client.wait_for_event("turn.paused")
+    assert world.llm.requests[0].closed.wait(60)
+
+
 def test_an_image_of_a_message_is_in_the_request_and_in_every_one_after_it(world: World) -> None:
     world.script(call("think", thought="a cat"), say("A cat."))
     client = world.daemon()

@@ -382,10 +382,12 @@ def test_requests_wait_until_a_conversation_is_closed_with_its_turn(world: World
 
 
 def test_what_is_known_of_a_model_is_said_once_to_the_client(world: World) -> None:
-    world.script(say("One."), say("Two."))
+    wanted = '<tool_call>{"name": "think", "arguments": {"thought": "hm"}}</tool_call>'
+    world.script(say(wanted), say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client, options={"model": "openai/ollama/codellama"})
-    world.turn(client)
+    assert world.turn(client)["finalText"] == "One."
+    assert [item["tool"] for item in items(client, "toolCall")] == ["think"]
     world.send(client, conversation, "again")
     world.turn(client, nth=2)
     [notice] = items(client, "notice")
