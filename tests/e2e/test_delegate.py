@@ -330,6 +330,19 @@ def _is_end_of(record: Json, kind: str) -> bool:
     return event["type"] == "item.completed" and event["item"]["kind"] == kind
 
 
+def test_a_sub_agent_has_none_of_its_own(world: World) -> None:
+    again = [delegate(task("two")), say("I did it myself.")]
+    script(world, go=[delegate(task("one")), say("Done.")], one=again, two=[say("Too deep.")])
+    client = world.daemon()
+    wait_for_end(client, world.start(client))
+    assert content_of(result_of(client, nth=2)).endswith("I did it myself.")
+    assert len(items(client, "subagent")) == 1
+    child = next(r.body for r in world.llm.requests if first_user_text(r.body).startswith("one"))
+    offered = {each["function"]["name"] for each in child["tools"]}
+    assert "terminal" in offered
+    assert offered.isdisjoint({"delegate", "ask"})
+
+
 def test_a_sub_agent_that_fails_or_reaches_a_limit_says_so(world: World) -> None:
     priced(world)
     script(

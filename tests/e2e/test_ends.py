@@ -213,3 +213,20 @@ def test_a_turn_stops_at_its_limit_of_steps_and_resume_goes_on(world: World) -> 
     assert wait_for_status(client, "paused")["event"]["reason"] == "budget"
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client, nth=2)["finalText"] == "Done."
+
+
+def test_an_agent_that_goes_back_and_forth_is_stopped_and_a_message_frees_it(world: World) -> None:
+    a, b = (call("terminal", command=f"echo {word}") for word in "ab")
+    world.script(*[a, b] * 3, say("Something else."))
+    client = world.daemon()
+    conversation = world.start(client)
+    assert world.turn(client)["stopReason"] == "stuck"
+    paused = wait_for_status(client, "paused")["event"]
+    assert paused["reason"] == "stuck"
+    found = client.wait_for_event("stuck.detected")["event"]
+    assert (found["pattern"], found["outcome"]) == ("alternatingCalls", "stopped")
+    assert len(world.llm.requests) == 6
+    world.send(client, conversation, "try another way")
+    client.wait_for_event(
+        lambda p: p["event"].get("turn", {}).get("finalText") == "Something else."
+    )
