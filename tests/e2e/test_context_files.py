@@ -35,6 +35,26 @@ def test_the_files_of_the_open_folder_are_in_the_prompt_each_text_once(world: Wo
     assert created["agent"]["contextFiles"] == ["AGENTS.md", ".cursorrules"]
 
 
+def test_every_name_that_is_documented_is_read_once(world: World) -> None:
+    names = [
+        "AGENTS.md",
+        "CLAUDE.md",
+        "GEMINI.md",
+        ".cursorrules",
+        ".openhands/microagents/repo.md",
+    ]
+    (world.project / ".openhands/microagents").mkdir(parents=True)
+    for number, name in enumerate(names):
+        (world.project / name).write_text(f"Rule number {number}.\n")
+    world.script(say("Yes."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    counts = [prompt(world).count(f"Rule number {number}.") for number in range(len(names))]
+    assert counts == [1] * len(names)
+    assert world.records_of(conversation)[0]["event"]["agent"]["contextFiles"] == names
+
+
 def test_the_editors_unsaved_text_counts(world: World) -> None:
     rules = world.project / "AGENTS.md"
     rules.write_text("Use tabs.\n")

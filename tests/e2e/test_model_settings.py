@@ -128,6 +128,51 @@ def test_a_profile_is_offered_chosen_for_one_turn_and_falls_back_in_the_open(wor
     assert client.request("conversation/list")["conversations"][0]["model"] == "auto"
 
 
+def test_a_conversation_goes_to_a_model_without_function_calling_and_back(world: World) -> None:
+    echo = {"name": "terminal", "arguments": {"command": "echo in-text"}}
+    world.script(
+        call("terminal", command="echo native"),
+        say("One."),
+        say(f"<tool_call>\n{json.dumps(echo)}\n</tool_call>"),
+        say("Two."),
+        say("Three."),
+    )
+    plain = {"model": "openai/plain", "llm": {"nativeToolCalling": False}}
+    client = world.daemon(settings={"profiles": {"plain": plain}})
+    conversation = world.start(client, "Begin")
+    world.turn(client)
+    overrides = {"options": {"model": "plain"}}
+    world.send(client, conversation, "In text", overrides=overrides)
+    assert world.turn(client, nth=2)["finalText"] == "Two."
+    world.send(client, conversation, "And back")
+    assert world.turn(client, nth=3)["finalText"] == "Three."
+    bodies = [request.body for request in world.llm.requests]
+    assert ["tools" in body for body in bodies] == [True, True, False, False, True]
+    assert not any("tool_calls" in m or m["role"] == "tool" for m in bodies[3]["messages"])
+    in_text = json.dumps(bodies[3]["messages"])
+    assert all(f'<tool_result of=\\"terminal\\">\\n{w}' in in_text for w in ("native", "in-text"))
+    made = [c["id"] for m in bodies[4]["messages"] for c in m.get("tool_calls", ())]
+    answered = [m["tool_call_id"] for m in bodies[4]["messages"] if m["role"] == "tool"]
+    assert made == answered
+    assert len(set(made)) == 2
+
+
+def test_a_request_that_does_not_fit_is_condensed_and_the_log_keeps_everything(
+    world: World,
+) -> None:
+    too_long = error(400, "This model's maximum context length is 1000 tokens")
+    looks = [call("terminal", command=f"echo line-{n}") for n in range(6)]
+    world.script(*looks, too_long, say("Six lines were echoed."), say("Done."))
+    client = world.daemon(settings={"condenser": "summarize"})
+    conversation = world.start(client, "Echo six lines")
+    assert world.turn(client)["finalText"] == "Done."
+    told = json.dumps(world.llm.requests[-1].body["messages"])
+    assert "Six lines were echoed." in told
+    assert "echo line-0" not in told
+    assert "echo line-0" in world.log_of(conversation).read_text()
+    assert not [e for e in client.events if e["event"]["type"] == "retry.scheduled"]
+
+
 def test_a_message_with_overrides_that_would_join_another_turn_is_refused(world: World) -> None:
     world.script(hang())
     client = world.daemon()
