@@ -112,6 +112,7 @@ async def test_an_edit_is_rejected_from_the_diff_editor_and_by_key(vscode: VSCod
     await vscode.say("fix")
     await vscode.approval.get_by_role("button", name="Open diff").click()
     await expect(vscode.page.locator(".monaco-diff-editor").first).to_be_visible()
+    await expect(vscode.approval.locator('[data-option="reject"]')).to_be_enabled()
     await vscode.page.get_by_role("button", name="Reject (Ctrl+Alt+Backspace)").click()
     await vscode.expect_answers("Then not.")
     await expect(vscode.page.locator(".monaco-diff-editor")).to_have_count(0)
