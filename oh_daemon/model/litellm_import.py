@@ -26,10 +26,12 @@ _LOADING = threading.Lock()
 _NO_ENDLESS_LOOP_CHECK = 1 << 60
 
 
+@cache
 def warm_up() -> None:
     """Import litellm (1.7 s) in the background, so that the first call does not wait for it.
 
-    Only for a process of our own: the garbage collector then passes over all that exists so far.
+    Further calls do nothing. Only for a process of our own: the garbage collector then passes over
+    all that exists so far.
     """
     threading.Thread(target=_load_for_good, name="litellm-import", daemon=True).start()
 

@@ -194,13 +194,9 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe, models
     if resumed is None:
         return conversations.start(m.StartParams(), folders, recipe=recipe)
     live = conversations.open(resumed, folders, recipe=recipe)
-    _warm_up_for(live.conversation.state.options_now["model"])
-    return live
-
-
-def _warm_up_for(name: str) -> None:
-    if name != DEMO.name:
+    if live.conversation.state.options_now["model"] != DEMO.name:
         warm_up()
+    return live
 
 
 def _announce(request: Request, live: Live) -> None:

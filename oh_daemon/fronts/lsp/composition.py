@@ -6,7 +6,6 @@ This module imports everything slow, so it is loaded only after `initialize` is 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -115,12 +114,10 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
     handlers: dict[str, Handler] = {}
     for module in modules:
         handlers |= module.HANDLERS
-    is_warm = threading.Event()
 
     def bound(name: str, params_type: Any, handler: Handler) -> Method:
         def call(params: Json, context: RequestContext) -> Any:
-            if name in _WARM and not is_warm.is_set():
-                is_warm.set()
+            if name in _WARM:
                 context.after_answer(_warm_up)
             return handler(daemon, params_type.model_validate(params), context)
 

@@ -34,6 +34,11 @@ class Desk:
         """Return what the model was told last, as text."""
         return str(self.llm.requests[-1].body["messages"])
 
+    def tool_results(self) -> list[str]:
+        """Return what the tools answered so far, as the model was told last."""
+        messages = self.llm.requests[-1].body["messages"]
+        return [message["content"] for message in messages if message["role"] == "tool"]
+
 
 @contextmanager
 def desk_in(folder: Path) -> Generator[Desk]:

@@ -186,6 +186,16 @@ class Neovim:
     def messages(self) -> str:
         return self.lua("return vim.api.nvim_exec2('messages', { output = true }).output")
 
+    def wait_for_message(self, text: str) -> None:
+        """Wait until Neovim has shown this text as a message."""
+        self.wait(
+            "vim.api.nvim_exec2('messages', { output = true }).output:find(..., 1, true)", text
+        )
+
+    def focus(self, filetype: str) -> None:
+        """Go to one of our windows, for instance that of `oh-chat`."""
+        self.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of(...))", filetype)
+
     def screen(self) -> str:
         """Return the screen as text."""
         return self.lua(_SCREEN)

@@ -98,7 +98,7 @@ def test_the_user_goes_back_to_before_a_message_and_the_files_too(desk: Desk) ->
     assert notes.read_text("utf-8") == "mine\nagent\n"
     editor.lua(_CHOOSE_WANTED, "files too")
     editor.command("Oh rollback")
-    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('files go back')")
+    editor.wait_for_message("files go back")
     assert "Hello." in editor.chat()
     editor.wait("not _G.chat_text():find('Mended.', 1, true)")
     assert desk.file.read_text("utf-8") == was
@@ -139,7 +139,7 @@ def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(d
     editor.lua("_G.wanted = { ... }", "Edit calc.py  1 file", "Take it back")
     editor.lua("vim.cmd('messages clear')")
     editor.command("Oh checkpoints")
-    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('files go back')")
+    editor.wait_for_message("files go back")
     assert desk.file.read_text("utf-8") == was
     assert other.read_text("utf-8") == "x = 'mine'\n"
     assert "Mended." in editor.chat(), "the conversation goes on"
@@ -213,8 +213,7 @@ def test_mcp_servers_are_looked_at_turned_off_and_on(desk: Desk) -> None:
     editor.edit(desk.file)
     editor.command("Oh hello")
     editor.wait_for_event("TurnFinished")
-    said = "vim.api.nvim_exec2('messages', { output = true }).output:find(..., 1, true)"
     for action, status in (("Turn it off", "disabled"), ("Turn it on", "starting")):
         editor.lua(_CHOOSE_WANTED, "shop", action)
         editor.command("Oh servers")
-        editor.wait(said, f"shop  · {status}")
+        editor.wait_for_message(f"shop  · {status}")

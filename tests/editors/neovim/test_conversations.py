@@ -73,10 +73,7 @@ def test_trust_policy_and_model_are_set_before_the_first_message(desk: Desk) -> 
     editor = desk.start(trust=None)
     editor.edit(desk.file)
     editor.command("Oh trust full")
-    editor.wait(
-        "vim.api.nvim_exec2('messages', { output = true }).output:find(..., 1, true)",
-        f"{desk.project}: full",
-    )
+    editor.wait_for_message(f"{desk.project}: full")
     editor.command("Oh approval askNever")
     editor.command("Oh model openai/other")
     editor.command("Oh make it")
@@ -236,10 +233,7 @@ def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk)
 
     editor.command("Oh new")
     editor.command("Oh conversations farewell")
-    editor.wait(
-        "vim.api.nvim_exec2('messages', { output = true }).output:find(..., 1, true)",
-        'no conversation has "farewell" in its title',
-    )
+    editor.wait_for_message('no conversation has "farewell" in its title')
     editor.lua(_CHOOSE_FIRST)
     editor.command("Oh conversations greet")
     editor.wait_for_chat("Hello.")
@@ -248,7 +242,7 @@ def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk)
     editor.wait("require('oh').conversation() == nil")
     assert "Write what you want done below." in editor.screen()
     editor.command("Oh conversations")
-    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('no conversation')")
+    editor.wait_for_message("no conversation")
     editor.lua(_CHOOSE_FIRST)
     editor.command("Oh archived")
     editor.wait_for_chat("Hello.")
@@ -283,7 +277,7 @@ def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None
     second.command("Oh approve")
     assert "another window runs this conversation; answer there" in second.messages()
     second.command("Oh and quickly")
-    second.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('be watched')")
+    second.wait_for_message("be watched")
     assert second.draft() == ["and quickly "], "what cannot be sent is not lost"
     assert not (desk.project / "made").exists()
 

@@ -137,7 +137,7 @@ def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
     editor = desk.start(environ=environ)
     editor.edit(desk.file)
     editor.command("Oh hello")
-    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('oh: ')")
+    editor.wait_for_message("oh: ")
     assert "ANTHROPIC_API_KEY" in editor.messages()
     welcome = " ".join(line.partition("│")[2].strip() for line in editor.screen().splitlines())
     assert "> no model is set" in welcome, "also where the message would have been"

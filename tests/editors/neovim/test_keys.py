@@ -4,8 +4,6 @@ from desk import Desk
 from fake_llm import call, say
 from neovim_editor import Neovim
 
-_FOCUS = "vim.api.nvim_set_current_win(require('oh.windows').window_of(...))"
-
 
 def _commands(*commands: str) -> list[dict[str, object]]:
     return [{"command": each, "security_risk": "medium", "timeout_s": 600} for each in commands]
@@ -28,7 +26,7 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     editor.edit(desk.file)
     editor.command("Oh first")
     editor.wait_for_chat("[a] allow once  [A] longer")
-    editor.lua(_FOCUS, "oh-chat")
+    editor.focus("oh-chat")
     editor.lua("""
     vim.ui.select = function(items, options, choose)
       _G.offered = vim.tbl_map(options.format_item, items)
@@ -67,7 +65,7 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     assert editor.lua("return vim.bo.filetype") == "oh-input"
     editor.type("third<Esc><CR>")
     editor.wait_for_chat("? Allow: Run echo begun")
-    editor.lua(_FOCUS, "oh-chat")
+    editor.focus("oh-chat")
     editor.type("a")
     editor.wait_for_chat("```console\nbegun")
     _press_ctrl_c(editor)
@@ -151,7 +149,7 @@ def test_other_keys_are_used_and_named_and_keys_that_are_off_are_not_mapped(desk
     editor.edit(desk.file)
     editor.command("Oh make it")
     editor.wait_for_chat("[<F9>] allow once")
-    editor.lua(_FOCUS, "oh-chat")
+    editor.focus("oh-chat")
     assert editor.lua("return { vim.fn.mapcheck('a', 'n'), vim.fn.mapcheck('q', 'n') }") == ["", ""]
     editor.type("<F9>")
     editor.wait_for_chat("Made.")

@@ -44,11 +44,7 @@ def test_the_agent_learns_what_the_language_servers_of_the_user_know(desk: Desk)
     editor.wait("#vim.diagnostic.get(0) == 1")
     editor.command("Oh what is wrong?")
     editor.wait_for_event("TurnFinished")
-    problems, references, hover, hover_closed = (
-        message["content"]
-        for message in desk.llm.requests[-1].body["messages"]
-        if message["role"] == "tool"
-    )
+    problems, references, hover, hover_closed = desk.tool_results()
     assert "uses.py:2:27 error 'oops' is not defined" in problems
     assert "uses.py:2: " in references
     assert "y = add(2, 3)" in references
@@ -73,11 +69,7 @@ def test_symbols_are_found_and_renamed_where_the_users_server_says(desk: Desk) -
     editor.wait("#vim.lsp.get_clients({ name = 'toy', bufnr = 0 }) == 1")
     editor.command("Oh call it plus")
     editor.wait_for_event("ApprovalRequested")
-    definition, outline, found = (
-        message["content"]
-        for message in desk.llm.requests[-1].body["messages"]
-        if message["role"] == "tool"
-    )
+    definition, outline, found = desk.tool_results()
     assert "calc.py:1: def add(a, b):" in definition
     assert "function add" in outline
     assert "calc.py:1" in found

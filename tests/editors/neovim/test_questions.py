@@ -26,7 +26,7 @@ def test_questions_are_shown_in_the_chat_and_answered_there(desk: Desk) -> None:
     assert editor.nvim.current.buffer.name.endswith("calc.py"), "the cursor stays where it was"
     assert editor.lua("return require('oh').status()").endswith(", a question")
     editor.lua(_CHOOSE.format(2))
-    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    editor.focus("oh-chat")
     editor.type("a")
     editor.wait_for_event("InputRequested", nth=2)
     assert "blue" in desk.prompts()
@@ -73,7 +73,7 @@ def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk
     editor.edit(desk.file)
     editor.command("Oh serve it")
     editor.wait_for_chat("? Which color?")
-    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    editor.focus("oh-chat")
     kind, is_closed = "vim.fn.getcmdtype() == ...", "vim.fn.mode() == 'n'"
     editor.type("a")
     editor.wait(kind, "-")

@@ -87,7 +87,7 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     _wait_for_list(editor, "● notes.txt +1 -1 to review", "● other.py +1 -0 to review")
     buffer[22] = "the user knows better"
     editor.type("]cr")
-    editor.wait("vim.api.nvim_exec2('messages', { output = true }).output:find('stays as it is')")
+    editor.wait_for_message("stays as it is")
     assert "notes.txt stays as it is: the same lines were changed since" in editor.messages()
     assert buffer[22] == "the user knows better"
 
@@ -117,7 +117,7 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     buffer[0] = "not saved"
     editor.command("Oh rename two lines")
     editor.wait_for_chat("[d] see it side by side")
-    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    editor.focus("oh-chat")
     editor.type("d")
     _wait_for_list(editor, "? notes.txt +2 -2 to allow")
     files, before, after = editor.lua(_TAB)

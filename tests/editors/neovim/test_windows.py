@@ -34,7 +34,7 @@ def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
 
     # A file that is opened from the chat does not take over its window, and the last window can
     # still be left.
-    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-chat'))")
+    editor.focus("oh-chat")
     assert not editor.lua("return (pcall(vim.cmd.edit, 'calc.py'))")
     editor.command("only")
     editor.command("Oh toggle")
@@ -110,7 +110,7 @@ def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> No
 
     # In a column of its own, the input is as high as the other windows, and Neovim's command line
     # keeps its height.
-    editor.lua("vim.api.nvim_set_current_win(require('oh.windows').window_of('oh-input'))")
+    editor.focus("oh-input")
     editor.command("wincmd L")
     alone = editor.lua(heights)
     editor.command("botright copen | cclose")
