@@ -55,7 +55,7 @@ async def test_a_key_answers_only_what_the_panel_shows(vscode: VSCode) -> None:
     await expect(elsewhere).to_contain_text("“make it” waits for you")
 
     await vscode.page.keyboard.press("Control+Alt+Enter")
-    await expect(vscode.approval.locator('[data-option="allow-once"]')).to_be_enabled()
+    await vscode.expect_answerable()
     await expect(elsewhere).to_be_hidden()
     assert not (vscode.project / "made").exists()
     await vscode.page.keyboard.press("Control+Alt+Enter")

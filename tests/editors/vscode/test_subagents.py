@@ -28,7 +28,7 @@ async def test_a_sub_agent_asks_in_its_parent_and_its_work_is_a_click_away(vscod
     await expect(card.locator(".doing")).to_contain_text("touch made")
     # No other card repeats what this one says.
     await expect(vscode.panel.locator(".card")).to_have_count(1)
-    await expect(vscode.approval.locator('[data-option="allow-once"]')).to_be_enabled()
+    await vscode.expect_answerable()
     await vscode.page.keyboard.press("Control+Alt+Enter")
     await expect(vscode.panel.locator(".agent").last).to_have_text("All done.")
     await expect(card.locator(".doing")).to_have_text("done")

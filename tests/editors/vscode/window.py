@@ -188,6 +188,10 @@ class VSCode:
         """Click an answer, once the buttons take clicks."""
         await self.approval.locator(f'[data-option="{option}"]').click()
 
+    async def expect_answerable(self) -> None:
+        """Wait until the question counts an answer; before that, keys and titles do nothing."""
+        await expect(self.approval.locator('[data-option="reject"]')).to_be_enabled()
+
     async def hold(self, *conversations: tuple[str, str]) -> None:
         """Hold conversations, each a message and the answer to it; the last one stays open."""
         await self.open()
