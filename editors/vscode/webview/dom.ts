@@ -35,6 +35,7 @@ const ICONS = {
   back: "M9.8 3.5 5.2 8l4.6 4.5",
   file: "M4 2h5l3 3v9H4zM9 2v3h3",
   chevron: "M6 3.5 10.5 8 6 12.5",
+  up: "M3.5 10.5 8 6l4.5 4.5",
   undo: "M6.2 3.2 3 6.4l3.2 3.2M3.2 6.4h6a3.3 3.3 0 0 1 0 6.6H7",
   down: "M8 3v10M3.8 8.8 8 13l4.2-4.2",
   selection: "M3 4h10M3 8h6M3 12h10",

@@ -19,7 +19,7 @@ export class Meter {
       "aria-expanded": "false",
       "aria-controls": "usage",
       title: "What this conversation took",
-      onclick: () => this.toggle(),
+      onclick: () => this.show(this.details.hidden !== false),
     },
     this.bar,
     this.words,
@@ -47,7 +47,7 @@ export class Meter {
     this.element = h("div.usage-box", {}, this.details, this.button);
     this.element.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
     this.element.addEventListener("focusout", ({ relatedTarget }) => {
-      if (relatedTarget instanceof Node && !this.element.contains(relatedTarget)) this.details.hidden = true;
+      if (relatedTarget instanceof Node && !this.element.contains(relatedTarget)) this.show(false);
     });
   }
 
@@ -66,12 +66,13 @@ export class Meter {
     this.fill.style.width = `${Math.round(100 * part)}%`;
   }
 
-  private toggle(): void {
-    this.details.hidden = !this.details.hidden;
-    this.button.setAttribute("aria-expanded", String(!this.details.hidden));
+  private show(isShown: boolean): void {
+    this.details.hidden = !isShown;
+    this.button.setAttribute("aria-expanded", String(isShown));
+    if (!isShown) return;
     this.more = [];
     this.drawDetails();
-    if (!this.details.hidden) this.readMore().catch(report);
+    this.readMore().catch(report);
   }
 
   private async readMore(): Promise<void> {
@@ -88,7 +89,7 @@ export class Meter {
   }
 
   private close(then?: () => void): void {
-    if (!this.details.hidden) this.toggle();
+    this.show(false);
     this.button.focus();
     then?.();
   }

@@ -3,7 +3,7 @@
 import { changeWithout, type LeftOut, type Proposal, type Row, rowsOf } from "../src/proposal";
 import type { FileChange } from "../src/protocol";
 import { formatCount } from "../src/words";
-import { CONTEXT_LINES, diffLines, fileDiff, fileName, hunkCard } from "./diff";
+import { CONTEXT_LINES, counts, diffLines, fileDiff, fileName, hunkCard } from "./diff";
 import { h } from "./dom";
 import { run } from "./host";
 
@@ -39,7 +39,13 @@ export function proposalView(approvalId: string, proposal: Proposal, onChoose: (
       toggle.textContent = isOut ? "Take" : "Leave out";
       toggle.setAttribute("aria-label", `${toggle.textContent} ${title}`);
     }
-    for (const change of proposal.changes) tell("host/changeProposal", change);
+    proposal.changes.forEach((change, n) => {
+      const out = proposal.hunks.filter(({ uri }, hunk) => uri === change.uri && leftOut.includes(hunk));
+      const nOut = (side: "oldLines" | "newLines") => out.reduce((sum, hunk) => sum + hunk[side], 0);
+      const left = counts(change.added - nOut("newLines"), change.removed - nOut("oldLines"));
+      files[n]?.querySelector(".counts")?.replaceWith(left);
+      tell("host/changeProposal", change);
+    });
   };
   return { element: h("div.proposal", {}, ...files), show };
 }

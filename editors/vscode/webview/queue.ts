@@ -1,4 +1,4 @@
-/** Messages that wait for the next step or the next turn. Each can be changed, sent now, or removed. */
+/** Messages that wait for the next step or the next turn. Each can be changed, moved up, sent now, or removed. */
 
 import type { Part, QueuedMessage } from "../src/protocol";
 import { textOf } from "./cards";
@@ -16,14 +16,26 @@ export class QueueBox {
     this.shown = key;
     // In the order in which they reach the agent.
     const inOrder = [...queue].sort((a, b) => Number(a.delivery === "queue") - Number(b.delivery === "queue"));
-    this.element.replaceChildren(...inOrder.map((message) => this.row(conversationId, message)));
+    const focused = this.element.contains(document.activeElement) ? document.activeElement?.ariaLabel : undefined;
+    this.element.replaceChildren(
+      ...inOrder.map((message, n) => {
+        const before = inOrder[n - 1];
+        const place = before?.delivery === "queue" ? queue.indexOf(before) : undefined;
+        return this.row(conversationId, message, place);
+      }),
+    );
+    if (focused === undefined) return;
+    const buttons = [...this.element.querySelectorAll("button")];
+    (buttons.find(({ ariaLabel }) => ariaLabel === focused) ?? buttons[0])?.focus();
   }
 
-  private row(conversationId: string, message: QueuedMessage): HTMLElement {
+  /** `earlier` is the position in the queue of the message before this one, if the two can change places. */
+  private row(conversationId: string, message: QueuedMessage, earlier: number | undefined): HTMLElement {
     const { messageId, content, delivery } = message;
     const text = textOf(content) || "attachments";
     const isNext = delivery === "queue";
     const act = (op: "remove" | "sendNow") => () => run("conversation/queue", { conversationId, op, messageId });
+    const move = (position: number) => run("conversation/queue", { conversationId, op: "move", messageId, position });
     const button = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${text}`, onclick }, icon(name));
     const item: HTMLElement = h(
@@ -36,6 +48,7 @@ export class QueueBox {
       ),
       h("span.queued", { title: text }, text),
       button("pencil", "Edit", () => this.edit(item, conversationId, message)),
+      earlier !== undefined && button("up", "Move up", () => move(earlier)),
       isNext && button("send", "Send now", act("sendNow")),
       button("cross", "Remove", act("remove")),
     );

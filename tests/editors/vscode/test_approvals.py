@@ -153,6 +153,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await expect(change(vscode, "Take change 3 of 3")).to_be_focused()
     await expect(vscode.approval.get_by_role("heading")).to_have_text("Make 2 of 3 changes?")
     await expect(allow).to_have_text("Allow 2 of 3 changes")
+    await expect(vscode.approval.locator(".counts")).to_have_text("+2 −2")
     # An answer that lasts applies only to a whole edit.
     await expect(vscode.approval.locator('[data-option="allow-conversation"]')).to_be_hidden()
 

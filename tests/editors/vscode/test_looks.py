@@ -195,6 +195,7 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     )  # fmt: skip
     gate.clear()
     await vscode.say("Who else uses it?")
+    await expect(vscode.panel.locator(".usage")).to_have_attribute("aria-expanded", "false")
     await vscode.panel.locator(".subagent").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("Tw")
     assert await violations(vscode) == []

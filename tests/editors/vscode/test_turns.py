@@ -78,7 +78,7 @@ async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn
 ) -> None:
     gate = threading.Event()
     first = held(calls(say("Working on it."), call("think", thought="hm")), gate)
-    vscode.script(first, say("Steered."), say("Second turn."))
+    vscode.script(first, say("Steered."), say("Second turn."), say("Third turn."))
     await vscode.open()
     await vscode.say("one")
     await expect(vscode.panel.locator(".agent")).to_contain_text("Working")
@@ -87,12 +87,20 @@ async def test_messages_while_the_agent_works_steer_it_or_wait_for_the_next_turn
     await vscode.say("but in French")
     # The daemon must have it too before the answer ends, and the turn with it.
     await expect(vscode.panel.locator(".queued")).to_have_text(["but in French", "two, please"])
+    await vscode.say("three", key="Alt+Enter")
+    await vscode.panel.get_by_role("button", name="Move up: three").press("Enter")
+    await expect(vscode.panel.locator(".queued")).to_have_text(
+        ["but in French", "three", "two, please"]
+    )
+    # Three can go no further up, since what steers comes first; the focus stays in the queue.
+    await expect(vscode.panel.get_by_role("button", name="Move up")).to_have_count(1)
+    await expect(vscode.panel.locator(".queue-box button:focus")).to_have_count(1)
     gate.set()
     await expect(vscode.panel.locator(".agent")).to_have_text(
-        ["Working on it.", "Steered.", "Second turn."]
+        ["Working on it.", "Steered.", "Second turn.", "Third turn."]
     )
     users = await vscode.panel.locator(".user").all_text_contents()
-    assert users == ["one", "but in French", "two, please"]
+    assert users == ["one", "but in French", "three", "two, please"]
 
 
 async def test_pause_holds_the_turn_and_resume_goes_on(vscode: VSCode) -> None:
