@@ -276,6 +276,9 @@ def test_a_model_that_does_not_answer_exits_5(world: World, steps: list[Step], s
     ran = task(world, *steps)
     assert ran.code == 5
     assert said in ran.out
+    if len(steps) == 4:
+        paused = run(world, "condense", id_of(world))
+        assert (paused.code, "`oh-daemon run --resume` continues" in paused.err) == (2, True)
 
 
 def test_an_address_that_is_none_exits_2_before_the_providers_own_is_asked(world: World) -> None:
@@ -325,17 +328,25 @@ def test_an_interrupt_ends_the_turn_and_exits_130(world: World, number: signal.S
 
 
 def test_resume_goes_on_with_a_conversation_and_autoresume_with_the_newest(world: World) -> None:
-    assert task(world, error(400, "not today")).code == 1
+    seen = [call("terminal", command=f"echo {n}") for n in range(6)]
+    assert task(world, *seen, error(400, "not today")).code == 1
     conversation = id_of(world)
-    world.script(say("Resumed."), say("Again."), say("And again."))
+    world.script(say("Resumed."), say("To count."), say("Six lines."), say("And again."))
     assert "Resumed." in run(world, "run", "--resume", conversation[:8]).out
-    assert "Again." in run(world, "run", "More", "--autoresume").out
+    # A question beside the work, and a summary of the work so far.
+    ran = run(world, "ask", conversation[:8], "Why six?")
+    assert (ran.code, ran.out, ran.err) == (0, "To count.\n", "")
+    ran = run(world, "condense", conversation[:8], "Keep the last number.")
+    assert (ran.code, "Older steps are summarized: about " in ran.out) == (0, True)
     third = run(world, "run", "Yet more", "--resume", conversation, "--model", "openai/other")
     assert "And again." in third.out
     assert id_of(world) == conversation
-    users = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "user"]
-    assert users == ["Do it", "More", "Yet more"]
-    assert [r.body["model"] for r in world.llm.requests] == ["fake", "fake", "fake", "other"]
+    asked, condensed, last = world.llm.requests[-3:]
+    assert "Why six?" in asked.body["messages"][-1]["content"]
+    assert "Keep the last number." in str(condensed.body["messages"])
+    users = [m["content"] for m in last.body["messages"] if m["role"] == "user"]
+    assert ("Six lines." in users.pop(1), users) == (True, ["Do it", "Yet more"])
+    assert [r.body["model"] for r in world.llm.requests] == ["fake"] * 10 + ["other"]
     world.script(say("Fresh."), say("Newest."))
     run(world, "run", "Another")
     assert "Newest." in run(world, "run", "Go on", "--autoresume").out
@@ -593,8 +604,11 @@ def test_doctor_exits_1_when_a_log_cannot_be_written(world: World) -> None:
 
 def test_help_is_plain_and_names_every_command(world: World) -> None:
     ran = run(world, "--help")
-    for name in ("run", "demo", "log", "list", "usage", "doctor"):
-        assert re.search(rf"^  {name} ", ran.out, re.MULTILINE)
+    shown = re.findall(r"^  ([a-z]+)  ", ran.out, re.MULTILINE)
+    assert shown == [
+        *("run", "demo", "log", "list", "usage", "ask", "condense", "export", "fork"),
+        *("rollback", "mcp", "doctor"),
+    ]
     assert ran.out.count("...") == 1, "no description is cut"
     assert "api-key" not in run(world, "run", "-h").out
     assert re.fullmatch(r"oh-daemon \d+\.\d+\.\d+\n", run(world, "--version").out)

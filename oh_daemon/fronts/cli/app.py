@@ -34,6 +34,7 @@ Folder = Annotated[
         help="The project folder.",
     ),
 ]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines and nothing else.")]
 Secrets = Annotated[
     list[str] | None,
@@ -185,7 +186,7 @@ def demo(
 
 @app.command("log")
 def show_log(
-    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
+    conversation: Id,
     workspace: Folder = Path(),
     as_json: AsJson = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
@@ -223,9 +224,35 @@ def show_usage(
     print_usage(workspace, since, as_json=as_json)
 
 
+@app.command("ask")
+def ask_aside(
+    conversation: Id,
+    question: Annotated[str, typer.Argument(help="What you want to know.")],
+    workspace: Folder = Path(),
+) -> None:
+    """Ask about a conversation; it goes on as if nobody had asked."""
+    from oh_daemon.fronts.cli.ask import print_answer  # noqa: PLC0415
+
+    print_answer(workspace, conversation, question)
+
+
+@app.command("condense")
+def condense_conversation(
+    conversation: Id,
+    keep: Annotated[str, typer.Argument(help="What the summary must keep.")] = "",
+    workspace: Folder = Path(),
+    as_json: AsJson = False,
+) -> int:
+    """Replace older steps of a long conversation with a summary."""
+    from oh_daemon.fronts.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
+
+    request = Request(keep, workspace, {}, resume=conversation, condenses=True, as_json=as_json)
+    return run_headless(request)
+
+
 @app.command("export")
 def export_conversation(
-    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
+    conversation: Id,
     workspace: Folder = Path(),
     form: Annotated[
         Literal["jsonl", "markdown", "html"], typer.Option("--format", help="Output format.")
@@ -239,7 +266,7 @@ def export_conversation(
 
 @app.command("fork")
 def fork_conversation(
-    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
+    conversation: Id,
     workspace: Folder = Path(),
     at: Annotated[
         str | None, typer.Option(metavar="ITEM", help="Copy up to this item; default: all.")
@@ -254,7 +281,7 @@ def fork_conversation(
 
 @app.command("rollback")
 def roll_back(
-    conversation: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
+    conversation: Id,
     workspace: Folder = Path(),
     to: Annotated[
         str | None, typer.Option(metavar="ITEM", help="Go back to this message instead.")

@@ -1,4 +1,6 @@
-"""`oh-daemon run`: one task, no editor; progress for people, or the log's own lines for programs.
+"""`oh-daemon run` and `condense`: one turn without an editor, until it ends.
+
+They show progress to people, or the log's own lines to programs.
 
 stdout carries what happens in the conversation, as pure JSONL with `--json`. What the command has
 to say about itself goes to stderr.
@@ -32,7 +34,7 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
 from oh_daemon.contract import plain
 from oh_daemon.contract.content import TextPart
-from oh_daemon.contract.errors import InvalidParamsError, StorageError
+from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError, StorageError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.settings import LIMITS
 from oh_daemon.core.approval import whole_text
@@ -55,7 +57,7 @@ _LIMITS = frozenset({"maxSteps", *LIMITS})
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The command line of `run`."""
+    """The command line of `run` or `condense`."""
 
     task: str
     workspace: Path
@@ -63,6 +65,8 @@ class Request:
     settings_file: Path | None = None
     resume: str | None = None
     autoresume: bool = False
+    condenses: bool = False
+    """Condense the conversation that is resumed; the task says what to keep."""
     tool_choice: Literal["auto", "required"] = "auto"
     result_schema: Path | None = None
     as_json: bool = False
@@ -101,7 +105,7 @@ def run_headless(request: Request) -> int:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda _number, _frame: _interrupt(live))
     try:
-        _send(request, live)
+        _begin(request, live)
         return _watch(live, watcher.heard, request, console)
     finally:
         conversations.close_all(1.0)
@@ -218,8 +222,12 @@ def _changed_options(request: Request) -> dict[str, str]:
     return dict(request.options)
 
 
-def _send(request: Request, live: Live) -> None:
-    if request.task.strip():
+def _begin(request: Request, live: Live) -> None:
+    if request.condenses:
+        if live.conversation.state.turn is not None:
+            raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
+        live.conversation.condense(request.task or None)
+    elif request.task.strip():
         live.conversation.send((TextPart(text=request.task),))
     else:
         live.conversation.resume()

@@ -6,25 +6,19 @@ since then stay as they are and are named.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.export_words import text_of
-from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.live import Live
-from oh_daemon.app.places import Places
 from oh_daemon.app.rollback import rollback
-from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import plain
 from oh_daemon.contract.branches import RollbackParams, RollbackResult
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.delivery import MAX_TITLE
 from oh_daemon.core.plain_text import clipped, display_escaped
-from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.fronts.cli.at_rest import at_rest
 from oh_daemon.workspace.paths import path_from_uri
 
 DONE, LEFT_SOME = 0, 1
@@ -34,13 +28,7 @@ def run_rollback(
     folder: Path, start_of_id: str, to_item: str | None, *, keep_files: bool, is_dry: bool
 ) -> int:
     """Take back the last message, or `to_item`, and all after it; return the exit code."""
-    places = Places.of_user(os.environ)
-    sources = SettingsSources(os.environ, places.settings_file)
-    shared, _ = share_for_user(sources, places, {folder: True})
-    conversations = Conversations(replace(shared, client_name="oh-daemon rollback"))
-    try:
-        ids = [summary["id"] for summary in conversations.listed([folder])]
-        live = conversations.open(find_id(ids, start_of_id, folder), [folder], at_work=False)
+    with at_rest(folder, start_of_id, "oh-daemon rollback") as live:
         message = _message(live, to_item)
         params = RollbackParams(
             conversation_id=live.id,
@@ -49,8 +37,6 @@ def run_rollback(
             dry_run=is_dry,
         )
         result = rollback(live, params)
-    finally:
-        conversations.close_all(1.0)
     for line in _told(result, message, folder, is_dry=is_dry):
         sys.stdout.write(f"{display_escaped(line)}\n")
     return LEFT_SOME if result.conflicts else DONE
