@@ -25,6 +25,7 @@ EDITABLE = {"command": "command", "fileChange": "hunks"}
 """By subject kind, the part that the user may change; the tool's argument has the same name."""
 
 PLAN_RULE = "mode plan is read-only"
+_ASK_ALWAYS = "approval askAlways"
 Effect = Literal["allow", "ask", "reject"]
 
 
@@ -82,6 +83,8 @@ def decide(
     touches_nothing = not intent.footprint.writes and intent.footprint.paths == frozenset()
     is_low = RISK_ORDER[risk] < RISK_ORDER["medium"]
     edits_freely = mode == "autoEdit" and spec.kind == "edit" and risk == "medium"
+    is_raised = RISK_ORDER[risk] > RISK_ORDER[intent.risk]
+    reasons = (f"the model rates it {risk}", *intent.reasons) if is_raised else intent.reasons
     floor = intent.outside_floor
     ruled = ruling or Ruling("ask", "")
     may_pass = ruled.effect == "allow" and (ruled.covers_high or risk in {"low", "medium"})
@@ -94,15 +97,16 @@ def decide(
         (touches_nothing, "allow", "touches nothing"),
         (never_asks, "allow", "mode full" if mode == "full" else "approval askNever"),
         (may_pass, "allow", ruled.rule),
-        (approval == "askAlways", "ask", "approval askAlways"),
+        (approval == "askAlways", "ask", _ASK_ALWAYS),
         (is_low, "allow", "low risk"),
         (edits_freely, "allow", "mode autoEdit"),
     )
     for applies, effect, rule in rules:
         if applies:
-            reasons = (rule, *intent.reasons) if rule == ruled.rule else intent.reasons
-            return Verdict(effect, rule, risk, reasons)
-    return Verdict("ask", f"{risk} risk", risk, intent.reasons)
+            # Of these rules, an approval would not say otherwise that they ask.
+            told = (rule, *reasons) if rule in {ruled.rule, _ASK_ALWAYS} else reasons
+            return Verdict(effect, rule, risk, told)
+    return Verdict("ask", f"{risk} risk", risk, reasons)
 
 
 def highest_risk(risk: Risk, self_rating: Risk | None) -> Risk:

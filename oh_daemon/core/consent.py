@@ -109,6 +109,10 @@ class Consent:
             if not isinstance(hooked, Intent):
                 return hooked
         for gate in self._policy.gates(tool.spec, intent):
+            if gate.refusal is not None:
+                refused = Verdict("reject", gate.refusal, intent.risk, intent.reasons)
+                self._log_decision(item, refused, digest)
+                return Rejection(gate.refusal)
             passed = self._pass_gate(item, gate, answers, intent)
             if not isinstance(passed, Intent):
                 return passed
@@ -158,8 +162,6 @@ class Consent:
     def _pass_gate(
         self, item: plain.ToolItem, gate: Gate, answers: _Answers, intent: Intent
     ) -> Intent | Rejection | None:
-        if gate.refusal is not None:
-            return Rejection(gate.refusal)
         digest = digest_of(gate.subject)
         decision = answers.decisions.get(digest)
         if decision is None and self._is_granted(_key_of(gate.subject)):

@@ -39,6 +39,17 @@ def resolutions(client: RawClient) -> list[Json]:
     return [e["event"] for e in client.events if e["event"]["type"] == "approval.resolved"]
 
 
+def decisions(client: RawClient) -> list[tuple[str, str]]:
+    """Return how the actions were decided, in order: by a rule, or by asking with a reason."""
+    found: list[tuple[str, str]] = []
+    for event in (e["event"] for e in client.events):
+        if event["type"] == "action.decided":
+            found.append((event["effect"], event["rule"]))
+        elif event["type"] == "approval.requested":
+            found.append(("ask", event["approval"].get("reason", "")))
+    return found
+
+
 def test_a_risky_command_waits_for_the_exact_answer_and_runs_once(world: World) -> None:
     world.script(touch("made"), say("Done."))
     client = world.daemon()
@@ -335,6 +346,50 @@ def test_an_interrupt_cancels_the_question_and_tells_the_client(world: World) ->
     assert not (world.project / "made").exists()
 
 
+# How each mode and policy decides: what only reads, a change of medium risk, one of high risk, an
+# edit, an edit of a protected file, and what only the model rates high; "a" runs, "?" asks, "-" is
+# rejected.
+DECIDED = {
+    ("plan", "askAlways"): "?----?",
+    ("plan", "askRisky"): "a----?",
+    ("plan", "askNever"): "a----a",
+    ("ask", "askAlways"): "??????",
+    ("ask", "askRisky"): "a?????",
+    ("ask", "askNever"): "aaaa-a",
+    ("autoEdit", "askAlways"): "??????",
+    ("autoEdit", "askRisky"): "a??a??",
+    ("autoEdit", "askNever"): "aaaa-a",
+    ("full", "askAlways"): "aaaa-a",
+    ("full", "askRisky"): "aaaa-a",
+    ("full", "askNever"): "aaaa-a",
+}
+SIGNS = {"allow": "a", "ask": "?", "reject": "-"}
+
+
+def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World) -> None:
+    client = world.daemon()
+    conversation = client.request("conversation/start")["conversation"]["id"]
+    decided: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for n, (mode, approval) in enumerate(DECIDED):
+        client.forget()
+        for option, value in (("mode", mode), ("approval", approval)):
+            chosen = {"conversationId": conversation, "optionId": option, "value": value}
+            client.request("conversation/setOption", chosen)
+        client.answer("approval/request", lambda _asked: {"optionId": "reject"})
+        commands = [call("terminal", command=c) for c in ("ls", "touch made", "python3 -c pass")]
+        paths = f"{n}.txt", f".vscode/{n}.json"
+        edits = [call("edit", command="create", path=path, text="x") for path in paths]
+        rated_high = call("terminal", command="ls", security_risk="high")
+        world.script(calls(*commands, *edits, rated_high), say("Done."))
+        world.send(client, conversation, "go")
+        world.turn(client)
+        decided[mode, approval] = decisions(client)
+    signs = {each: "".join(SIGNS[how] for how, _ in found) for each, found in decided.items()}
+    assert signs == DECIDED
+    assert decided["ask", "askAlways"][0][1] == "approval askAlways; ls only reads"
+    assert decided["ask", "askRisky"][-1][1] == "the model rates it high; ls only reads"
+
+
 @pytest.mark.parametrize(
     ("options", "trusted"), [({"approval": "askAlways"}, None), ({"mode": "plan"}, True)]
 )
@@ -462,6 +517,8 @@ def test_trust_is_set_kept_and_lowered_by_method_and_withheld_by_the_editor(
     world.start(client)
     assert world.turn(client)["finalText"] == "Refused."
     assert "does not trust" in content_of(items(client, "command")[0])
+    [(effect, rule)] = decisions(client)
+    assert (effect, "does not trust" in rule) == ("reject", True)
     folder = {"folder": world.project.as_uri(), "trusted": "none"}
     folders = client.request("workspace/setTrust", folder)["folders"]
     assert {"folder": str(world.project), "trusted": "none"} in folders
