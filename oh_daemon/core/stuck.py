@@ -1,7 +1,8 @@
 """Detects an agent that goes in circles, by patterns in the items since the user's last message.
 
 Pure. A condensation keeps all items, so it hides no circle. A stop leaves a notice, and later
-searches end at it, so that `resume` gives the agent another chance.
+searches end at it, so that `resume` gives the agent another chance. A window that overflows again
+and again is no circle here: `agent` makes room three times at most, then the turn fails.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
 """Turns and daemons end in the middle of something; what can be done right afterwards."""
 
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Any
 
 import psutil
 import pytest
-from fake_llm import call, hang, held, say
+from fake_llm import call, error, hang, held, say
 from faults.leftovers import wait_until_gone
 from raw_client import RawClient
-from world import World, items, text, wait_for_status
+from world import NO_SETTINGS, World, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon
 
@@ -215,18 +217,53 @@ def test_a_turn_stops_at_its_limit_of_steps_and_resume_goes_on(world: World) -> 
     assert world.turn(client, nth=2)["finalText"] == "Done."
 
 
-def test_an_agent_that_goes_back_and_forth_is_stopped_and_a_message_frees_it(world: World) -> None:
-    a, b = (call("terminal", command=f"echo {word}") for word in "ab")
-    world.script(*[a, b] * 3, say("Something else."))
-    client = world.daemon()
+A, B = (call("terminal", command=f"echo {word}") for word in "ab")
+LOST = [call("edit", command="replace", path="no", old_text=n, new_text="x") for n in "1234"]
+CIRCLES = {
+    "alternatingCalls": [A, B] * 3,
+    "identicalCalls": [A] * 4,
+    "sameError": LOST,
+    "monologue": [say("I think.")] * 3,
+}
+
+
+@pytest.mark.parametrize("pattern", CIRCLES)
+def test_an_agent_that_goes_in_circles_is_stopped_and_the_user_frees_it(
+    world: World, pattern: str
+) -> None:
+    steps = CIRCLES[pattern]
+    # An answer without a call ends the turn, unless a hook wants the agent to go on.
+    goes_on = {"type": "command", "command": "echo Act. >&2; exit 2"}
+    settings = {"hooks": {"Stop": [{"hooks": [goes_on]}]}} if pattern == "monologue" else {}
+    world.script(*steps, call("finish", message="Something else."))
+    client = world.daemon(settings={"titles": False, **settings})
     conversation = world.start(client)
     assert world.turn(client)["stopReason"] == "stuck"
-    paused = wait_for_status(client, "paused")["event"]
-    assert paused["reason"] == "stuck"
-    found = client.wait_for_event("stuck.detected")["event"]
-    assert (found["pattern"], found["outcome"]) == ("alternatingCalls", "stopped")
+    assert wait_for_status(client, "paused")["event"]["reason"] == "stuck"
+    found = [e["event"] for e in client.events if e["event"]["type"] == "stuck.detected"]
+    nudged = [(pattern, "nudged")] if pattern == "sameError" else []
+    assert [(f["pattern"], f["outcome"]) for f in found] == [*nudged, (pattern, "stopped")]
+    assert len(world.llm.requests) == len(steps)
+    client.notify("workspace/didChangeConfiguration", {"settings": {"ohDaemon": NO_SETTINGS}})
+    if pattern == "identicalCalls":
+        client.request("conversation/resume", {"conversationId": conversation})
+    else:
+        world.send(client, conversation, "try another way")
+    assert world.turn(client, nth=2)["finalText"] == "Something else."
+    told = json.dumps(world.llm.requests[-1].body["messages"])
+    assert told.count(items(client, "notice")[-1]["note"]) == len(found)
+
+
+def test_what_never_fits_into_the_window_ends_the_turn_and_a_message_goes_on(world: World) -> None:
+    too_long = error(400, "This model's maximum context length is 1000 tokens")
+    steps = chain([A, B, A], repeat(too_long))
+    world.llm.play(lambda _: next(steps))
+    client = world.daemon()
+    conversation = world.start(client)
+    turn = world.turn(client)
+    assert (turn["status"], turn["error"]["kind"]) == ("failed", "contextWindowExceeded")
+    # Three answers, what does not fit, a summary, and what does not fit after it either.
     assert len(world.llm.requests) == 6
-    world.send(client, conversation, "try another way")
-    client.wait_for_event(
-        lambda p: p["event"].get("turn", {}).get("finalText") == "Something else."
-    )
+    world.llm.play([say("It fits now.")])
+    world.send(client, conversation, "go on")
+    assert world.turn(client, nth=2)["finalText"] == "It fits now."

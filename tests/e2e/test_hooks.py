@@ -85,6 +85,33 @@ def test_a_denied_call_asks_nobody_and_a_rewritten_one_is_what_is_asked(world: W
     assert Path(payload["transcript_path"]).is_file()
 
 
+def test_a_hook_asks_once_what_would_run_and_one_of_the_project_allows_nothing(
+    world: World,
+) -> None:
+    unsure = answer(permissionDecision="ask", permissionDecisionReason="who knows")
+    ask = script(
+        world, "ask", f"echo x >> '{world.home}/count'\ngrep -q ls $0.told || exit\n{unsure}"
+    )
+    allow = script(world, "allow", answer(permissionDecision="allow"))
+    (world.project / ".claude").mkdir()
+    theirs = {"hooks": {"PreToolUse": hook(allow)}}
+    (world.project / ".claude/settings.json").write_text(json.dumps(theirs))
+    world.script(call("terminal", command="ls"), call("terminal", command="touch it"), say("Done."))
+    client = world.daemon(settings={"hooks": {"PreToolUse": hook(ask, "Bash")}})
+    world.start(client, **ASK)
+    reasons = ("hook: who knows; ls only reads", "touch creates, changes or deletes files")
+    for nth, (reason, n_scopes) in enumerate(zip(reasons, (1, 3), strict=True), 1):
+        approval = client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
+        scopes = {each["scope"] for each in approval["options"] if each["effect"] == "allow"}
+        assert (approval["reason"], len(scopes)) == (reason, n_scopes)
+        known = {"approvalId": approval["id"], "digest": approval["digest"]}
+        client.request("approval/respond", {**known, "optionId": "allow-once"})
+    world.turn(client)
+    assert [item["status"] for item in items(client, "command")] == ["completed"] * 2
+    assert told(world, "allow")["tool_input"]["command"] == "touch it"
+    assert (world.home / "count").read_text() == "x\nx\n"
+
+
 def test_half_a_character_that_a_hook_writes_into_a_call_breaks_no_turn(world: World) -> None:
     written = {"command": "create", "file_path": "\ud800.txt", "content": "x"}
     hooks = [

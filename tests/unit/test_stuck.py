@@ -1,21 +1,12 @@
-"""When an agent counts as going in circles: patterns over plain items, then a whole agent."""
+"""When an agent counts as going in circles: patterns over plain items."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from core_world import at_work, tool, types
-from fake_llm import call, say
 
-from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.stuck import find_stuck
-
-# litellm's own use of pydantic causes these warnings.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
 
 USER: Any = {"kind": "userMessage", "content": []}
 TALK: Any = {"kind": "agentMessage", "text": "I think."}
@@ -125,37 +116,3 @@ def test_a_nudge_counts_once_the_model_has_answered_it():
     assert again is not None
     assert again.stops
     assert find_stuck(in_answers([*told, called("b"), failed()])) is None
-
-
-def _refuse(words: str) -> str:
-    raise ToolError(f"there is no {words}")
-
-
-REFUSE = tool("refuse", _refuse, words={"type": "string"})
-ECHO = tool("echo", lambda words: words, words={"type": "string"})
-
-
-def test_a_repeated_call_stops_the_turn_and_resume_goes_on():
-    with at_work([*[call("echo", words="a")] * 4, say("Done.")], ECHO) as work:
-        turn = work.run()
-        state = work.conversation.state
-        assert (turn["stopReason"], turn["nSteps"]) == ("stuck", 4)
-        assert (state.status, state.status_reason) == ("paused", "stuck")
-        detected = work.heard.event("stuck.detected")
-        assert (detected["pattern"], detected["outcome"]) == ("identicalCalls", "stopped")
-        with work.conversation.changed:
-            resumed = work.conversation.resume()
-            ended = work.conversation.turn_ended("", resumed["turnId"])
-        assert ended.result(120).get("finalText") == "Done."
-        told = work.llm.requests[-1].body["messages"][-1]["content"]
-        assert "the same call four times" in told
-
-
-def test_the_same_error_is_told_once_and_then_stops_the_turn():
-    script = [call("refuse", words="x", security_risk="low")] * 4
-    with at_work([*script, say("Sorry.")], REFUSE) as work:
-        assert work.run()["stopReason"] == "stuck"
-        told = work.llm.requests[3].body["messages"][-1]["content"]
-        assert "ended with the same error" in told
-        assert types(work.conversation).count("stuck.detected") == 2
-        assert work.run("Say what is wrong.")["finalText"] == "Sorry."
