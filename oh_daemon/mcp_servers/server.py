@@ -32,7 +32,9 @@ _LIST_CHANGED = "notifications/tools/list_changed"
 _CONNECTION_CLOSED = -32_000
 """The code with which the mcp package reports a dead server whose client object looks alive."""
 
-_SIGN_IN = "it wants you to sign in; mcp/authenticate begins that"
+_SIGN_IN = (
+    "it wants you to sign in: in your editor's list of MCP servers, or with `oh-daemon mcp login`"
+)
 
 T = TypeVar("T")
 
@@ -87,6 +89,11 @@ class Server:
             async with asyncio.timeout(self.settings.start_timeout_s):
                 return await asyncio.shield(page)
         return None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it neither connects nor waits for the user to sign in."""
+        return self.info.status != "starting" and not self._sign_in.is_under_way
 
     def _begin(self) -> None:
         self._seen = {}
@@ -162,11 +169,11 @@ class Server:
             await asyncio.sleep(2**n_restart * _BACKOFF_S)
             error = await self._session()
         logger.warning("MCP server %s: %s", self.name, error)
+        self._sign_in.end()
         if self._sign_in.is_needed:
             self._say("authRequired", f"{error}; {_SIGN_IN}")
         else:
             self._say("failed", error)
-        self._sign_in.end()
 
     async def _session(self) -> str:
         """Hold one connection from start to end, and return why it ended."""
@@ -189,8 +196,8 @@ class Server:
                 logger.info("MCP server %s runs with %d tools", self.name, len(self.offered))
                 self._client, self._has_run = client, True
                 self.has_resources = client.server_capabilities.resources is not None
-                self._say("running")
                 self._sign_in.end()
+                self._say("running")
                 listening = asyncio.create_task(self._listen(client))
                 try:
                     await self._ended.wait()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oh_daemon.contract.approvals import ToolSubject
-from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.contract.errors import InvalidParamsError, UserError
 from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import (
@@ -112,7 +112,23 @@ class McpServers:
         server = self._named(name)
         if server.settings.url is None:
             raise InvalidParamsError.at("server", "only a server with a `url` can be signed in to")
-        return self.run_on_loop(server.authenticate(), CancelToken())
+        url = self.run_on_loop(server.authenticate(), CancelToken())
+        # The server chose this address: it is opened only if it is a web page.
+        return url if url and url.startswith(("https://", "http://")) else None
+
+    def sign_in(self, name: str, show: Callable[[str], object]) -> McpServerInfo:
+        """Let the user sign in on the page that `show` gets, and wait until that is over.
+
+        Raises `UserError` if the server does not run then.
+        """
+        if url := self.authenticate(name):
+            show(url)
+        server = self._named(name)
+        with self._changed:
+            self._changed.wait_for(lambda: server.is_settled)
+        if server.info.status != "running":
+            raise UserError(f"the MCP server {name!r} is left out: {server.info.error}")
+        return server.info
 
     def _named(self, name: str) -> Server:
         self.begin()

@@ -55,9 +55,14 @@ class SignIn:
         return self._page
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether the user may still sign in."""
+        return self._page is not None
+
+    @property
     def patience_s(self) -> float:
         """How many seconds longer than usual the next connection may take."""
-        return 0.0 if self._page is None else PATIENCE_S
+        return PATIENCE_S if self.is_under_way else 0.0
 
     def end(self) -> None:
         """Stop waiting for the user: the connection is established or given up."""
@@ -211,7 +216,7 @@ class _Browser:
         query = {name: values[0] for name, values in parse_qs(target.query).items()}
         is_ours = (method, target.path) == ("GET", "/callback") and self._state is not None
         if is_ours and query.get("state") == self._state:
-            status, says = b"200 OK", b"That is all: go back to your editor."
+            status, says = b"200 OK", b"That is all: go back to where you came from."
             if not self._answer.done():
                 self._answer.set_result(query)
         else:

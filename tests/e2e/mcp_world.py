@@ -4,10 +4,12 @@ import random
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import mcp_auth_server
 import mcp_server
 from raw_client import RawClient
 from world import World
@@ -70,3 +72,18 @@ def serving(
             yield port
         finally:
             process.kill()
+
+
+@contextmanager
+def vault(answer: str = "agrees", transport: str = "http") -> Generator[Json]:
+    """Run the server `vault`, which wants its users to sign in, and yield its settings."""
+    program = mcp_auth_server.__file__
+    with serving(transport, None, answer, program=program) as port:
+        path = mcp_auth_server.PATHS[transport]
+        yield {"url": f"http://127.0.0.1:{port}{path}", "transport": transport}
+
+
+def browse(url: str) -> str:
+    """Follow the page like a browser, which is redirected to the daemon; return what that shows."""
+    with urllib.request.urlopen(url, timeout=60) as page:
+        return page.read().decode()

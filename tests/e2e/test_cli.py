@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,9 +17,11 @@ import mcp_server
 import pytest
 from command_line import SCRIPT, Ran, end, environment, start
 from fake_llm import Step, call, error, hang, held, reply, say, with_usage
+from mcp_world import vault
 from world import World
 
 Json = dict[str, Any]
+BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1])"
 LOGIN, HTML = b"<html><body>Log in</body></html>", {"content-type": "text/html"}
 
 
@@ -65,13 +68,22 @@ def test_json_prints_the_lines_of_the_log_and_nothing_else(world: World) -> None
     assert ran.code == 0
 
 
-def test_the_users_mcp_servers_are_there(world: World) -> None:
-    settings = {"mcpServers": {"shop": mcp_server.settings()}}
-    (world.home / "settings.json").write_text(json.dumps(settings))
-    ran = task(world, call("shop__price", item="tea"), say("Done."), args=("--json",))
+def test_the_users_mcp_servers_are_there_also_those_to_sign_in_to(world: World) -> None:
+    with vault() as far:
+        settings = {"mcpServers": {"shop": mcp_server.settings(), "vault": far}}
+        (world.home / "settings.json").write_text(json.dumps(settings))
+        world.variables["BROWSER"] = f"{sys.executable} -c '{BROWSER}' %s"
+        ran = run(world, "mcp", "login", "vault")
+        assert (ran.code, ran.out.splitlines()[0]) == (0, "Sign in with a browser on this machine:")
+        assert ran.out.endswith("\n'vault' is connected, with 2 tools\n")
+        calls = call("shop__price", item="tea"), call("vault__open_vault")
+        ran = task(world, *calls, say("Done."), args=("--json", "--ask", "never"))
     done = [e["event"]["item"] for e in events(ran) if e["event"]["type"] == "item.completed"]
-    assert "tea costs 3 coins" in str([item for item in done if item["kind"] == "toolCall"])
+    price, opened = (str(item["content"]) for item in done if item["kind"] == "toolCall")
+    assert ("tea costs 3 coins" in price, "gold" in opened) == (True, True)
     assert ran.code == 0
+    ran = run(world, "mcp", "login", "volt")
+    assert (ran.code, "no MCP server 'volt' in the settings; known: shop, " in ran.err) == (2, True)
 
 
 def test_progress_is_readable_and_the_warnings_come_first(world: World) -> None:
@@ -607,7 +619,7 @@ def test_help_is_plain_and_names_every_command(world: World) -> None:
     shown = re.findall(r"^  ([a-z]+)  ", ran.out, re.MULTILINE)
     assert shown == [
         *("run", "demo", "log", "list", "usage", "ask", "condense", "export", "fork"),
-        *("rollback", "mcp", "doctor"),
+        *("rollback", "doctor", "mcp"),
     ]
     assert ran.out.count("...") == 1, "no description is cut"
     assert "api-key" not in run(world, "run", "-h").out

@@ -15,6 +15,7 @@ from typing import Any, cast, get_args
 import mcp_server
 import pytest
 from fake_llm import FakeLLM, call, error, hang, say
+from mcp_world import browse, vault
 from pydantic import BaseModel, SecretStr, ValidationError
 
 import oh_daemon
@@ -24,6 +25,7 @@ from oh_daemon.contract.errors import (
     InvalidParamsError,
     InvalidStateError,
     StorageError,
+    UserError,
 )
 from oh_daemon.contract.items import ConversationState
 from oh_daemon.contract.mcp import McpServerSettings
@@ -198,6 +200,25 @@ def test_tools_of_mcp_servers_are_offered_beside_the_named_ones(fake: FakeLLM, l
     assert {"think", "shop__order"} <= set(offered)
     assert "finish" not in offered
     assert results(fake) == ["tea costs 3 coins"]
+
+
+def test_the_user_signs_in_to_an_mcp_server_where_the_program_shows_the_page(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    fake.add(call("vault__open_vault"), say("ok"))
+    with vault() as far:
+        settings = McpServerSettings.model_validate(far)
+        agent = Agent(llm=llm, mcp_servers={"vault": settings}, mcp_tokens=tmp_path / "tokens")
+        with Conversation(agent) as conversation:
+            conversation.sign_in("vault", browse)
+        with Conversation(agent) as conversation:
+            conversation.run("go")
+    assert results(fake) == ["gold"]
+    with vault("denies") as far:
+        settings = McpServerSettings.model_validate(far)
+        agent = Agent(llm=llm, mcp_servers={"vault": settings})
+        with Conversation(agent) as conversation, pytest.raises(UserError, match="access_denied"):
+            conversation.sign_in("vault", browse)
 
 
 def test_both_spellings_of_a_tools_schema_are_taken() -> None:

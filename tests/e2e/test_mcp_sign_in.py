@@ -2,40 +2,21 @@
 
 import json
 import stat
-import urllib.request
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlsplit
 
-import mcp_auth_server
 import pytest
 from fake_llm import call, say
-from mcp_world import Json, daemon, serving, stand, told
+from mcp_world import browse, daemon, serving, stand, told, vault
 from raw_client import RawClient
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
 
 
-@contextmanager
-def vault(answer: str = "agrees", transport: str = "http") -> Generator[Json]:
-    """Run the server `vault`, and yield its settings."""
-    program = mcp_auth_server.__file__
-    with serving(transport, None, answer, program=program) as port:
-        path = mcp_auth_server.PATHS[transport]
-        yield {"url": f"http://127.0.0.1:{port}{path}", "transport": transport}
-
-
 def begin(client: RawClient) -> str:
     return client.request("mcp/authenticate", {"server": "vault"})["url"]
-
-
-def browse(url: str) -> str:
-    """Follow the page like a browser, which is redirected to the daemon; return what that shows."""
-    with urllib.request.urlopen(url, timeout=60) as page:
-        return page.read().decode()
 
 
 def kept(world: World) -> list[Path]:
@@ -50,11 +31,11 @@ def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) ->
         client = daemon(world, status="authRequired", vault=settings)
         conversation = world.start(client)
         world.turn(client)
-        assert "mcp/authenticate begins that" in stand(client, "vault")["error"]
+        assert "with `oh-daemon mcp login`" in stand(client, "vault")["error"]
         [notice] = items(client, "notice")
         assert notice["title"] == "The MCP server 'vault' is left out"
 
-        assert "go back to your editor" in browse(begin(client))
+        assert "go back to where you came from" in browse(begin(client))
         told(client, lambda server: server["status"] == "running")
         world.script(call("vault__open_vault"), say("Gold."))
         world.send(client, conversation, "And now?")
@@ -96,7 +77,7 @@ def test_a_call_with_a_revoked_token_ends_at_once(world: World, transport: str) 
         told(client, lambda server: server["status"] == "running")
         world.start(client)
         assert world.turn(client)["finalText"] == "Closed."
-        assert "mcp/authenticate begins that" in content_of(items(client, "toolCall")[1])
+        assert "with `oh-daemon mcp login`" in content_of(items(client, "toolCall")[1])
         assert stand(client, "vault")["status"] == "authRequired"
 
 

@@ -23,6 +23,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+mcp = typer.Typer(rich_markup_mode=None)
+app.add_typer(mcp, name="mcp")
 Folder = Annotated[
     Path,
     typer.Option(
@@ -299,12 +301,27 @@ def roll_back(
     return run_rollback(workspace, conversation, to, keep_files=keep_files, is_dry=dry_run)
 
 
-@app.command("mcp")
-def serve_tools(workspace: Folder = Path()) -> int:
-    """Serve the file tools to other agents over MCP. If shared, with the editor's buffers."""
+@mcp.callback(invoke_without_command=True)
+def serve_tools(context: typer.Context, workspace: Folder = Path()) -> int:
+    """Serve file tools over MCP, or sign in to an MCP server.
+
+    Without a command: serve other agents. If shared, with the editor's buffers.
+    """
+    if context.invoked_subcommand is not None:
+        return 0
     from oh_daemon.fronts.cli.mcp import serve_mcp  # noqa: PLC0415
 
     return serve_mcp(workspace)
+
+
+@mcp.command("login")
+def sign_in(
+    server: Annotated[str, typer.Argument(help="Its name in the setting `mcpServers`.")],
+) -> None:
+    """Sign in to an MCP server of your settings with the browser."""
+    from oh_daemon.fronts.cli import mcp as servers  # noqa: PLC0415
+
+    servers.sign_in(server)
 
 
 @app.command()

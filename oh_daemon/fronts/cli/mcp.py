@@ -1,4 +1,4 @@
-"""`oh-daemon mcp`: our tools for other agents, over stdio.
+"""`oh-daemon mcp`: our tools for other agents, over stdio; `mcp login`: signing in to a server.
 
 If an editor's daemon shares its tools, this is a pipe to that daemon; else it works on the disk.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
 import threading
+import webbrowser
 from pathlib import Path
 
+from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.places import Places
 from oh_daemon.app.served_tools import ServedTools
@@ -18,6 +21,7 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.app.tool_socket import knock
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.fronts.lsp.stdio import claim_stdio
 from oh_daemon.mcp_servers.serving import serve_descriptors
 from oh_daemon.model.io_loop import run_on_loop
@@ -44,6 +48,33 @@ def serve_mcp(folder: Path) -> int:
         shared.spawner.close()
         shared.commit.close()
     return 0
+
+
+def sign_in(name: str) -> None:
+    """Sign the user in to a server of the settings. Raises `UserError`."""
+    places = Places.of_user(os.environ)
+    sources = SettingsSources(os.environ, places.settings_file)
+    shared, _models = share_for_user(sources, places, {})
+    settings = shared.settings(None).settings
+    log_quietly_to(places.log_file, settings.log_level, shared.masker)
+    if name not in settings.mcp_servers:
+        known = ", ".join(sorted(settings.mcp_servers)) or "none"
+        raise InvalidParamsError(f"no MCP server {name!r} in the settings; known: {known}")
+    # None of the others is started for this.
+    servers = shared.mcp.beside(lambda: {name: settings.mcp_servers[name]}, Path.cwd())
+    try:
+        info = servers.sign_in(name, _show)
+    finally:
+        servers.close()
+        shared.spawner.close()
+        shared.commit.close()
+    sys.stdout.write(f"{name!r} is connected, with {len(info.tools)} tools\n")
+
+
+def _show(url: str) -> None:
+    sys.stdout.write(f"Sign in with a browser on this machine:\n{display_escaped(url)}\n")
+    sys.stdout.flush()
+    webbrowser.open(url)
 
 
 def _require_client() -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from inspect import getdoc
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import (
@@ -41,7 +43,11 @@ from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.ports import ApprovalPolicy, RiskAnalyzer, ToolSpec
 from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.library.callbacks import plain
+from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.offer import tool_name
+from oh_daemon.mcp_servers.servers import McpServers
+from oh_daemon.model.io_loop import run_on_loop
+from oh_daemon.store.kept_files import KeptFiles
 from oh_daemon.tools.function import FunctionTool
 
 _OWN = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
@@ -224,6 +230,9 @@ class Agent(_Loadable):
     """JSON Schema of the value that `finish` must give beside its message; the turn's `result`."""
     mcp_servers: Mapping[str, McpServerSettings] = Field(default_factory=dict[str, Any])
     """As in the setting `mcpServers`. Their tools are offered regardless of `tools`."""
+    mcp_tokens: Path | None = None
+    """A folder, readable by its owner only, for the tokens that `Conversation.sign_in` brings. With
+    None, they end with the conversation."""
     condenser: Condenser = "pipeline"
     """What to do when the conversation fills the model's window: see the setting `condenser`."""
     memory: Path | None = None
@@ -282,6 +291,15 @@ def recipe_of(agent: Agent) -> Recipe:
         result_schema=agent.result_schema,
         options={"model": agent.llm.model, "approval": agent.approval},
     )
+
+
+def servers_of(agent: Agent, around: Surroundings) -> McpServers:
+    """Return the agent's MCP servers, for which a step waits, since a program relies on them."""
+    if agent.mcp_tokens is not None:
+        around = replace(around, keep=KeptFiles(agent.mcp_tokens))
+    servers = McpServers(run_on_loop, lambda: agent.mcp_servers, around)
+    servers.wait_s = TIMEOUT_MAX
+    return servers
 
 
 def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -> Models:

@@ -7,7 +7,7 @@ conversations share only what the program shares. Each calls its callbacks in or
 from __future__ import annotations
 
 import os
-import threading
+import webbrowser
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -34,19 +34,17 @@ from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Delivery, Usage
-from oh_daemon.contract.settings import Merged, Settings
+from oh_daemon.contract.settings import Merged
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.library.agent import Agent, models_of, recipe_of, settings_of
+from oh_daemon.fronts.library.agent import Agent, models_of, recipe_of, servers_of, settings_of
 from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, plain
 from oh_daemon.fronts.library.workspace import Workspace
 from oh_daemon.mcp_servers.connections import Surroundings
-from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.workspace.spawner import Spawner
 
 T = TypeVar("T")
@@ -114,7 +112,7 @@ class Conversation:
         surroundings = Surroundings(spawner, environment, masker, [*folders, Path.cwd()][0])
         self._shared = Shared(
             settings=lambda _folder: Merged(settings, {}, ()),
-            mcp=_mcp_servers(settings, surroundings),
+            mcp=servers_of(agent, surroundings),
             spawner=spawner,
             model_for=models_of(agent, settings, masker.add).model_for,
             default_model=lambda: agent.llm.model,
@@ -237,6 +235,14 @@ class Conversation:
             return self._live.agent.ask(question, CancelToken()).text
         except Cancelled:
             raise InvalidStateError("the conversation was closed before the answer came") from None
+
+    def sign_in(self, server: str, show: Callable[[str], object] = webbrowser.open) -> None:
+        """Let the user sign in to an MCP server on the page that `show` gets; wait for that.
+
+        An earlier sign-in is forgotten. Raises `UserError` if the server does not run then.
+        """
+        self._live.conversation.require_open()
+        self._shared.mcp.sign_in(server, show)
 
     def pause(self) -> None:
         """Pause the turn after its current step; does not wait. Raises `InvalidStateError`."""
@@ -383,10 +389,3 @@ def _awaited(ended: Future[T], timeout_s: float | None) -> T:
         return ended.result(timeout_s)
     except TimeoutError:
         raise TimeoutError(f"the turn has not ended within {timeout_s} s") from None
-
-
-def _mcp_servers(settings: Settings, surroundings: Surroundings) -> McpServers:
-    """A program relies on its servers' tools, so a step waits until no server is starting."""
-    servers = McpServers(run_on_loop, lambda: settings.mcp_servers, surroundings)
-    servers.wait_s = threading.TIMEOUT_MAX
-    return servers

@@ -40,8 +40,7 @@ def authenticate(
 ) -> m.McpAuthenticateResult:
     mcp = daemon.shared.mcp
     url = mcp.authenticate(params.server)
-    # The server chose this address: open it only if it is a web page.
-    opened = bool(url and url.startswith(("https://", "http://")) and mcp.open_page(url))
+    opened = bool(url and mcp.open_page(url))
     return m.McpAuthenticateResult(url=url, opened=opened, servers=mcp.infos())
 
 
