@@ -24,7 +24,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.recovery import closing_events, stopping_events, withdrawn
+from oh_daemon.core.recovery import dropped, stopping_events
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.core.timeline import begin_of_item, begin_of_message, standing
 from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
@@ -202,4 +202,4 @@ def _ending(conversation: Conversation) -> Sequence[Contract]:
     state, now = conversation.state, conversation.clock.now()
     if state.turn is not None:
         return stopping_events(state, now, is_closing=False)
-    return [*withdrawn(state), *closing_events(state, now, "interrupted")]
+    return dropped(state, now)

@@ -32,7 +32,7 @@ from oh_daemon.core.commands import written_out
 from oh_daemon.core.delivery import BUSY, DELIVERED, may_resume, plan_delivery, title_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Clock, EventLog, Json
-from oh_daemon.core.recovery import answering_events, closing_events, superseding_events
+from oh_daemon.core.recovery import answering_events, closing_events, dropped, superseding_events
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 
@@ -244,6 +244,8 @@ class Conversation(Journal):
                 for message in list(self.state.queue):
                     self.remove_queued(message["messageId"])
             if self.state.turn is None:
+                if left := dropped(self.state, self.clock.now()):
+                    self.append(*left, self.status_event("idle"))
                 done: Future[Json] = Future()
                 done.set_result({"status": self.state.status})
                 return done

@@ -143,6 +143,11 @@ def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contrac
     return [*withdrawn(state), *closing, _interrupted(state, now), _status(state, "idle")]
 
 
+def dropped(state: State, now: str) -> list[Contract]:
+    """Return what ends the actions that outlived their turn: they waited when the daemon ended."""
+    return [*withdrawn(state), *closing_events(state, now, "interrupted")]
+
+
 def restart_events(state: State, now: str, found: Found = _NOTHING) -> list[Contract]:
     """Return what opening a log appends after the daemon died in the middle of a turn."""
     if state.status in AT_REST and not state.open_items:

@@ -182,7 +182,8 @@ class OrderingChecker:
     def _on_reported_end(self, known: _Conversation, result: Json) -> None:
         turn_id = result.get("turnId")
         is_running = turn_id in known.started_turns and turn_id not in known.ended_turns
-        if is_running and result.get("status") != "interrupting":
+        is_over = (result.get("turn") or {}).get("status") != "paused"
+        if is_running and is_over and result.get("status") != "interrupting":
             self._violation("O3", f"the end of {turn_id} is answered before it is told")
 
     def _on_subscribed(self, known: _Conversation, result: Json) -> None:
@@ -193,6 +194,8 @@ class OrderingChecker:
         known.epoch = (result.get("conversation") or {}).get("epoch", known.epoch)
         known.status = None
         pending: list[Json] = result.get("pending", [])
+        # Without a subscription, the client may have missed that the others were resolved.
+        known.asked = dict.fromkeys(known.asked, "")
         known.asked.update({each["id"]: each["itemId"] for each in pending})
 
     def _violation(self, rule: str, text: str) -> None:

@@ -95,7 +95,12 @@ def test_what_is_in_order_passes() -> None:
         event(13, "notice", turn=None, epoch="f"),
         WAIT,
         event(14, "turn.started", turn="u", epoch="f"),
-        event(15, "turn.completed", turn="u", epoch="f"),
-        answered(turnId="u"),
+        event(15, "input.requested", turn="u", epoch="f", input={"id": "b", "itemId": "j"}),
+        event(16, "turn.paused", turn="u", epoch="f"),
+        answered(turnId="u", turn={"status": "paused"}),
+        asked("conversation/open"),
+        answered(lastSeq=18, conversation={"epoch": "f"}),
+        event(19, "item.completed", turn="u", epoch="f", item={"id": "j"}),
+        event(20, "turn.completed", turn="u", epoch="f"),
     ]
     assert check(traffic) == set()

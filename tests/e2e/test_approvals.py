@@ -277,6 +277,23 @@ def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
     assert (world.project / "made").exists()
 
 
+def test_an_interrupt_cancels_what_outlived_the_daemon(world: World) -> None:
+    world.script(touch("made"), say("Done."))
+    first = world.daemon()
+    named = {"conversationId": world.start(first, **ASK)}
+    approval = asked(first)
+    first.kill()
+    second = world.daemon(features={"approvalRequests": False}, client={"kind": "panel"})
+    assert second.request("conversation/open", named)["pending"] == [approval]
+    assert second.request("conversation/interrupt", named) == {"status": "idle"}
+    assert second.request("conversation/interrupt", named) == {"status": "idle"}
+    assert [r["by"] for r in resolutions(second)] == ["interrupted"]
+    assert [item["status"] for item in items(second, "command")] == ["cancelled"]
+    second.request("conversation/resume", named)
+    assert world.turn(second)["finalText"] == "Done."
+    assert not (world.project / "made").exists()
+
+
 def test_an_edit_that_is_allowed_after_a_restart_is_made(world: World) -> None:
     (world.project / "a.txt").write_text("one\n")
     change = {"command": "replace", "path": "a.txt", "old_text": "one", "new_text": "two"}

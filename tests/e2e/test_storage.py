@@ -81,7 +81,7 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
 def test_a_slow_disk_holds_up_the_answers_that_promise_something_and_no_others(
     world: World,
 ) -> None:
-    slow = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=1000000")
+    slow = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=200000")
     client = world.raw(prefix=("strace", "-f", "-qq", "-o", "/dev/null", *slow))
     client.initialize([world.project], **block(world))
     started = client.request("conversation/start")["conversation"]
@@ -91,6 +91,14 @@ def test_a_slow_disk_holds_up_the_answers_that_promise_something_and_no_others(
     client.result_of(promised)
     answers = [message.get("id") for message in client.messages]
     assert answers.index(other) < answers.index(promised)
+    named = {"conversationId": started["id"]}
+    for method in ("subscribe", "open", "interrupt", "close"):
+        # Its events are held back until it is answered, and so is what tells of them.
+        promised = client.send_request("conversation/sendMessage", message)
+        client.request(f"conversation/{method}", named)
+        told = client.events[-1]["seq"]
+        assert (told, method) == (world.records_of(started["id"])[-1]["seq"], method)
+        assert client.n_answers(promised)
 
 
 def test_a_folder_that_cannot_be_written_starts_no_conversation(world: World) -> None:

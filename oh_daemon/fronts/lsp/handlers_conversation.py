@@ -91,7 +91,7 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
     return daemon.serial.run(conversation_id, make, begun)
 
 
-def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestContext) -> Any:
+def close(daemon: Daemon, live: Live, params: m.CloseParams, context: RequestContext) -> Any:
     status = describe(live.conversation).status
     if params.if_running == "error" and status in BUSY:
         raise ConversationBusyError(
@@ -110,7 +110,7 @@ def close(daemon: Daemon, live: Live, params: m.CloseParams, _context: RequestCo
         daemon.publisher.unsubscribe(live.conversation)
         return {}
 
-    return daemon.serial.run(live.id, work)
+    return daemon.serial.run(live.id, work, lambda done: context.in_turn(live.id, done))
 
 
 def _leave(
@@ -173,7 +173,7 @@ def send_message(
             result = send(content)
             ended = conversation.turn_ended(result["messageId"], result.get("turnId"))
         context.cancel.on_cancel(conversation.interrupt)
-        return then(ended, lambda turn: _finished(turn, result, context))
+        return then(ended, lambda turn: context.in_turn(live.id, _finished(turn, result, context)))
 
     if params.wait == "accepted":
         context.hold(live.id)
@@ -226,7 +226,7 @@ def condense(_daemon: Daemon, live: Live, params: m.CondenseParams, cause: MakeC
 
 @on_open
 def interrupt(
-    _daemon: Daemon, live: Live, params: m.InterruptParams, _context: RequestContext
+    _daemon: Daemon, live: Live, params: m.InterruptParams, context: RequestContext
 ) -> Any:
     conversation = live.conversation
     with conversation.changed:
@@ -241,7 +241,8 @@ def interrupt(
         except TimeoutError:
             return {"turnId": turn_id, "status": "interrupting"}
 
-    return ended if ended.done() else on_own_thread("late-answer", answer)
+    answered = ended if ended.done() else on_own_thread("late-answer", answer)
+    return then(answered, lambda result: context.in_turn(live.id, result))
 
 
 @on_open
@@ -299,11 +300,12 @@ def set_option(
 @on_journal
 def subscribe(
     daemon: Daemon, journal: Journal, _params: m.SubscribeParams, context: RequestContext
-) -> m.SubscribeResult:
+) -> Future[m.SubscribeResult]:
     with journal.changed:
-        context.hold(journal.id)
+        last_seq = m.SubscribeResult(last_seq=journal.state.seq)
+        answer = context.in_turn(journal.id, last_seq)
         daemon.publisher.subscribe(journal)
-        return m.SubscribeResult(last_seq=journal.state.seq)
+        return answer
 
 
 def unsubscribe(daemon: Daemon, params: m.SubscribeParams, _context: RequestContext) -> m.Empty:

@@ -42,11 +42,10 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
     conversations, publisher = daemon.conversations, daemon.publisher
     daemon.client_tools.take(conversation_id, params.client_tools)
 
-    def opened(found: Live | Followed) -> bytes:
+    def opened(found: Live | Followed) -> Future[bytes]:
         journal = found.conversation if isinstance(found, Live) else found
         asking = [journal, *sub_agents_of(conversations, conversation_id)]
         with journal.changed:
-            context.hold(conversation_id)
             result = {
                 "conversation": describe(journal),
                 "options": conversations.options_of(journal),
@@ -55,9 +54,10 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
                 "queue": journal.state.queue,
                 "repaired": found.repaired,
             }
-            publisher.subscribe(journal)
             # Encode now, under the lock: the state's own dicts change later.
-            return encode(result)
+            answer = context.in_turn(conversation_id, encode(result))
+            publisher.subscribe(journal)
+            return answer
 
     def over(followed: Followed) -> None:
         daemon.serial.run(conversation_id, lambda: closed_elsewhere(followed))

@@ -79,7 +79,7 @@ class Outbox:
         self._next_flush_at = 0.0
         self._gaps: dict[str, tuple[int, int]] = {}
         self._holders: Counter[str] = Counter()
-        self._held: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
+        self._held: defaultdict[str, deque[Callable[[], None]]] = defaultdict(deque)
         self._is_stalled = False
         self._is_closing = False
         self._is_gone = False
@@ -139,6 +139,16 @@ class Outbox:
             self._holders[conversation_id] += 1
         return lambda: self._release(conversation_id)
 
+    def hold_in_order(self, conversation_id: str, begin: Callable[[], None]) -> Callable[[], None]:
+        """Like `hold`, but after the events so far, those that are held as well; `begin` then."""
+
+        def hold() -> None:
+            self._holders[conversation_id] += 1
+            begin()
+
+        self.in_order(conversation_id, hold)
+        return lambda: self._release(conversation_id)
+
     def wait_for_room(self) -> None:
         """Wait while the client is too far behind to be given more answers."""
         with self._changed:
@@ -147,8 +157,10 @@ class Outbox:
     def close(self, deadline_s: float) -> bool:
         """Send what is queued, then stop; return false when the client did not take it in time."""
         with self._changed:
-            for conversation_id in list(self._held):
-                self._send_held(conversation_id)
+            while self._held:
+                self._holders.clear()
+                for conversation_id in list(self._held):
+                    self._send_held(conversation_id)
             self._flush_deltas(list(self._pending))
             self._is_closing = True
             self._changed.notify_all()
@@ -162,9 +174,13 @@ class Outbox:
                 self._send_held(conversation_id)
 
     def _send_held(self, conversation_id: str) -> None:
-        del self._holders[conversation_id]
-        for send in self._held.pop(conversation_id, ()):
-            send()
+        held = self._held[conversation_id]
+        while held and not self._holders[conversation_id]:
+            held.popleft()()
+        if not held:
+            self._held.pop(conversation_id, None)
+        if not self._holders[conversation_id]:
+            del self._holders[conversation_id]
 
     def _put(self, body: bytes) -> None:
         with self._changed:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeGuard, cast
 
 from oh_daemon.contract import errors as e
@@ -59,6 +60,17 @@ class RequestContext:
     def hold(self, conversation_id: str) -> None:
         """Hold this conversation's events back from now on until the answer is queued (rule O3)."""
         self.after_answer(self._outbox.hold(conversation_id))
+
+    def in_turn(self, conversation_id: str, result: Any) -> Future[Any]:
+        """Answer `result` between the events of this conversation so far and all later ones.
+
+        It also waits for the answers that hold events back. Call it with the conversation locked
+        when `result` says which events the client has.
+        """
+        done: Future[Any] = Future()
+        begin = partial(done.set_result, result)
+        self.after_answer(self._outbox.hold_in_order(conversation_id, begin))
+        return done
 
     def after_answer(self, callback: Callable[[], None]) -> None:
         """Call back as soon as the answer is queued, on the thread that queued it."""

@@ -1,0 +1,93 @@
+"""Clients do not wait: whatever they ask of conversations in any order, the rules of order hold."""
+
+import os
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from fake_llm import FakeLLM, Step, call, calls, chunks, error, hang, say
+from raw_client import RawClient
+from world import World, text
+
+pytestmark = pytest.mark.one_daemon
+
+Json = dict[str, Any]
+STEPS = (
+    *(hang(), hang(chunks(3)), error(500), say("Hello there.", n_chunks=4)),
+    *(call("terminal", command=command) for command in ("sleep 0.05", "echo hi", "sleep 30")),
+    calls(call("think", thought="a"), call("todo", entries=[]), call("terminal", command="true")),
+    *(call("ask", question="What?"), call("finish", message="Done.")),
+)
+APPROVALS = ("askNever", "askAlways", "askRisky")
+OFFERED: dict[str, tuple[Json, ...]] = {
+    "sendMessage": tuple(
+        {"content": text("More."), "delivery": delivery, **more}
+        for delivery in ("auto", "queue", "steer", "interrupt")
+        for more in ({}, {"run": False}, {"wait": "completed"}, {"clientMessageId": "m"})
+    ),
+    "pause": ({"when": "now"}, {"when": "step"}),
+    "queue": ({"op": "list"},),
+    "setOption": tuple({"optionId": "approval", "value": value} for value in APPROVALS),
+    "open": ({"replay": "items"}, {"replay": "events"}, {}),
+    "close": tuple({"ifRunning": how} for how in ("error", "interrupt", "pause")),
+    "events": ({"limit": 5},),
+    **{name: ({},) for name in ("resume", "interrupt", "condense", "subscribe", "read")},
+}
+
+
+def answer_all(client: RawClient, conversation: str, chance: random.Random) -> None:
+    """Answer each approval and question that was ever asked, also those that are decided."""
+    for params in client.events:
+        event = params["event"]
+        if params["conversationId"] == conversation and event["type"] == "approval.requested":
+            named = {"approvalId": event["approval"]["id"], "digest": event["approval"]["digest"]}
+            option = chance.choice(["allow-once", "reject"])
+            client.send_request("approval/respond", {**named, "optionId": option})
+        if params["conversationId"] == conversation and event["type"] == "input.requested":
+            named = {"inputId": event["input"]["id"], "content": "That."}
+            client.send_request("input/respond", {**named, "action": "accept"})
+
+
+@pytest.mark.parametrize("n_rounds", [8, pytest.param(300, marks=pytest.mark.full)])
+def test_requests_in_any_order_break_no_rule_and_leave_nothing_open(
+    world: World, n_rounds: int
+) -> None:
+    chance = random.Random(int(os.environ["OH_TEST_SEED"]))
+    steps = random.Random(chance.random())
+
+    def step(_request: Json) -> Step:
+        return steps.choice(STEPS)
+
+    world.llm = world.stack.enter_context(FakeLLM(step))
+    world.common = None
+    client = world.daemon(client={"name": "test", "kind": "panel"}, features={})
+    for _ in range(n_rounds):
+        both = [world.start(client, options={"approval": chance.choice(APPROVALS)}) for _ in "ab"]
+        for _ in range(chance.randrange(5, 40)):
+            conversation = chance.choice(both)
+            if chance.random() < 1 / 8:
+                answer_all(client, conversation, chance)
+            method = chance.choice(list(OFFERED))
+            params = {"conversationId": conversation, **chance.choice(OFFERED[method])}
+            request = client.send_request(f"conversation/{method}", params)
+            if chance.random() < 1 / 3 and "wait" not in params:
+                client.answer_to(request)
+            if chance.random() < 1 / 16:
+                client.notify("$/cancelRequest", {"id": request})
+        for conversation in both:
+            named = {"conversationId": conversation}
+            client.send_request("conversation/open", named)
+            client.request("conversation/interrupt", {**named, "clearQueue": True})
+            client.request("conversation/close", {**named, "ifRunning": "interrupt"})
+            records = world.records_of(conversation)
+            assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+            n_of = Counter(record["event"]["type"] for record in records)
+            assert n_of["turn.started"] == n_of["turn.completed"]
+            ended = {r["itemId"] for r in records if r["event"]["type"] == "item.completed"}
+            begun = {r["itemId"] for r in records if r["event"]["type"] == "item.started"}
+            assert begun <= ended
+        broken = [m for m in client.messages if m.get("error", {}).get("code") == -32603]
+        assert broken == []
+        # This checks that everything is answered, and in order.
+        client.settle()
