@@ -50,6 +50,12 @@ def test_a_branch_goes_its_own_way_and_the_original_stays(world: World) -> None:
         info["id"]: "B",
         named["conversationId"]: "first",
     }
+    whole = [item["id"] for item in shown(client, named["conversationId"])]
+    for n, at in enumerate(whole):
+        branch = client.request("conversation/fork", {**named, "atItemId": at})["conversation"][
+            "id"
+        ]
+        assert [item["id"] for item in shown(client, branch)] == whole[: n + 1]
     assert client.error("conversation/fork", {**named, "atItemId": "none"}).code == -32602
     ephemeral = client.request("conversation/start", {"ephemeral": True})["conversation"]["id"]
     assert client.error("conversation/fork", {"conversationId": ephemeral}).code == -31006
@@ -113,6 +119,13 @@ def git(world: World, *words: str) -> str:
     return ran.stdout
 
 
+def of_git(world: World) -> dict[Path, bytes]:
+    """Return every file of the repository itself: index, HEAD, references, objects, settings."""
+    return {
+        path: path.read_bytes() for path in (world.project / ".git").rglob("*") if path.is_file()
+    }
+
+
 def texts(world: World) -> dict[str, bytes]:
     """Return every file of the project, without git's and ours."""
     paths = (path for path in world.project.rglob("*") if path.is_file())
@@ -151,7 +164,7 @@ def test_a_rollback_takes_back_commands_and_edits_and_leaves_git_alone(world: Wo
     before = committed(world)
     (world.project / "staged").write_text("by the user\n")
     git(world, "add", "staged")
-    index = (world.project / ".git/index").read_bytes()
+    repository = of_git(world)
     world.script(
         say("Hello."),
         call("terminal", command=COMMAND),
@@ -179,7 +192,7 @@ def test_a_rollback_takes_back_commands_and_edits_and_leaves_git_alone(world: Wo
     assert texts(world) == {**before, **ours}
     assert not os.access(world.project / "run.sh", os.X_OK) or os.geteuid() == 0
     assert (world.project / "run.sh").stat().st_mode & 0o111 == 0
-    assert (world.project / ".git/index").read_bytes() == index
+    assert of_git(world) == repository
     rolled_back = client.wait_for_event("conversation.rolledBack")["event"]
     assert (rolled_back["toItemId"], rolled_back["files"]) == (second, "restore")
 
@@ -273,8 +286,10 @@ def test_a_checkpoint_is_restored_in_the_open_buffer_and_the_agent_is_told(world
     assert buffer.text == edited
     edit, command = client.request("checkpoint/list", named)["checkpoints"]
     params = {**named, "checkpointId": edit["id"]}
+    preview = client.request("checkpoint/restore", {**params, "dryRun": True})
+    assert (buffer.text, (world.project / "x").exists()) == (edited, True)
     done = client.request("checkpoint/restore", params)
-    assert len(done["restored"]) == 2
+    assert (done, len(done["restored"])) == (preview, 2)
     assert buffer.text == "1\n2\n3\n4\n5\nsix, typed\n"
     assert buffer.undo[-1] == edited
     assert not (world.project / "x").exists()

@@ -255,9 +255,12 @@ def test_a_conversation_that_is_mentioned_is_read_by_the_model(world: World) -> 
     start = f"Is that right?\n\n<conversation uri='oh-log:/{first}'>"
     assert sent == f"{start}\n{words}\n</conversation>"
     client.request("conversation/close", {"conversationId": first})
-    again = {"conversationId": second, "content": [{**link, "text": "forged"}]}
+    message = {"type": "resource", "uri": link["uri"], "text": "It is 8 now."}
+    again = {"conversationId": second, "content": [message, {**link, "text": "forged"}]}
     client.request("conversation/sendMessage", again)
     world.turn(client, nth=3)
+    told = world.llm.requests[3].body["messages"][-1]["content"]
+    assert told.startswith(f"<message uri='oh-log:/{first}'>\nIt is 8 now.\n</message>")
     assert "forged" not in str(world.llm.requests[3].body)
     lost = {"conversationId": second, "content": [{**link, "uri": "oh-log:/nope"}]}
     refused = client.error("conversation/sendMessage", lost)
