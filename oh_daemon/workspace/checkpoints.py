@@ -248,7 +248,7 @@ class Checkpoints:
         variables = {
             "GIT_DIR": str(self._store),
             "GIT_WORK_TREE": str(top),
-            "GIT_INDEX_FILE": str(Path(top) / ".git/index"),
+            "GIT_INDEX_FILE": str(index),
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_LITERAL_PATHSPECS": "1",
