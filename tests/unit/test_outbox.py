@@ -147,8 +147,9 @@ def test_a_stalled_client_gets_every_answer_and_is_told_the_gap_of_each_conversa
     for conversation_id in ("c", "d", "c", "c"):
         wire.event("lost", conversation_id)
     wire.outbox.notify("conversation/changed", b"{}")
+    wire.outbox.notify("$/progress", b"{}")
     wire.outbox.response(1, b"{}")
-    expected = ["one", 1, ("gap", "c", 2, 5), ("gap", "d", 3, 3)]
+    expected = ["one", "$/progress", 1, ("gap", "c", 2, 5), ("gap", "d", 3, 3)]
     assert [sent for sent in wire.rest() if sent != 0] == expected
 
 

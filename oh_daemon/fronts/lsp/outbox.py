@@ -106,9 +106,9 @@ class Outbox:
         self._put(_notification(b"$/cancelRequest", b'{"id":%d}' % request_id))
 
     def notify(self, method: str, params: bytes) -> None:
-        """Send what the client can ask for again; it is dropped while the client is stalled."""
+        """Send it. Ours can be asked for again, so they are dropped while the client is stalled."""
         with self._changed:
-            if not self._is_stalled and not (self.speaks_only_lsp and method in _OWN):
+            if method not in _OWN or not (self._is_stalled or self.speaks_only_lsp):
                 self._enqueue(_notification(method.encode(), params))
 
     def event(self, conversation_id: str, seq: int, params: bytes) -> None:
