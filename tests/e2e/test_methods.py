@@ -1,5 +1,6 @@
 """Every public method has an end-to-end test; those without a file of their own are here."""
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -11,19 +12,34 @@ from language_server import FEATURES
 from raw_client import WITHIN_S, RawClient
 from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
 
-from oh_daemon.contract.protocol import COMMANDS, METHODS
+from oh_daemon.contract.protocol import (
+    CLIENT_NOTIFICATIONS,
+    CLIENT_REQUESTS,
+    COMMANDS,
+    LIMITS,
+    NOTIFICATIONS,
+    REQUESTS,
+)
 
 pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 
 
-def test_no_public_method_is_without_an_end_to_end_test() -> None:
+def test_every_public_method_is_used_with_success_by_a_test() -> None:
+    """A `request` that passes was answered with a result; a list of what is refused is no use."""
     sources = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
-    methods = [method.name for method in METHODS]
-    standard = ["workspace/executeCommand", "$/cancelRequest", "$/progress"]
-    wanted = [*methods, *COMMANDS, *standard]
-    assert [name for name in wanted if f'"{name}"' not in sources] == []
+    sent = [method.name for method in CLIENT_NOTIFICATIONS]
+    uses = {
+        ".request(": [*(method.name for method in REQUESTS), "workspace/executeCommand"],
+        ".notify(": [*sent, "$/cancelRequest", "window/workDoneProgress/cancel"],
+        ".answer(": [method.name for method in CLIENT_REQUESTS],
+        "run(": COMMANDS,
+    }
+    calls = {use: re.findall(rf'{re.escape(use)}\s*"([^"]+)"', sources) for use in uses}
+    told = re.findall(r'(?:notifications\(|== )"([^"]+)"', sources)
+    assert [name for use, names in uses.items() for name in names if name not in calls[use]] == []
+    assert {"$/progress", *(method.name for method in NOTIFICATIONS)} <= set(told)
 
 
 def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: World) -> None:
@@ -426,15 +442,29 @@ def test_bad_params_are_refused_by_name_with_the_way_out(world: World) -> None:
     assert client.request("daemon/status")["conversations"] == []
 
 
-def test_a_message_with_too_large_a_text_is_refused(world: World) -> None:
+def test_the_limits_that_are_announced_hold(world: World) -> None:
     client = world.daemon()
-    error = client.error("conversation/start", {"content": text("x" * ((1 << 20) + 1))})
-    assert [problem["path"] for problem in error.data["errors"]] == ["content.0.text.text"]
-    assert_alive(client)
+    assert client.capabilities["experimental"]["ohDaemon"]["limits"] == LIMITS
+    conversation = client.request("conversation/start")["conversation"]["id"]
+    named = {"conversationId": conversation}
 
+    def wrong(method: str, **params: Any) -> str:
+        error = client.error(method, {**named, **params})
+        assert error.code == -32602
+        return error.data["errors"][0]["path"]
 
-def assert_alive(client: RawClient) -> None:
-    assert client.request("daemon/status")["pid"] == client.process.pid
+    send, image = "conversation/sendMessage", {"type": "image", "mimeType": "image/png"}
+    assert wrong(send, content=text("x" * (LIMITS["textPartBytes"] + 1))) == "content.0.text.text"
+    assert wrong(send, content=text("x") * (LIMITS["partsPerMessage"] + 1)) == "content"
+    images = [{**image, "data": "eA=="}] * (LIMITS["imagesPerMessage"] + 1)
+    assert wrong(send, content=images) == "content"
+    assert wrong("conversation/events", limit=LIMITS["eventsPerPage"] + 1) == "limit"
+    assert wrong("conversation/list", limit=LIMITS["conversationsPerPage"] + 1) == "limit"
+    for _ in range(LIMITS["queuedMessages"]):
+        world.send(client, conversation, "later", run=False)
+    error = client.error(send, {**named, "content": text("one more"), "run": False})
+    assert (error.code, error.data["retryable"]) == (-31013, True)
+    assert len(client.request("conversation/queue", {**named, "op": "list"})["queue"]) == 32
 
 
 def test_output_of_a_running_command_is_streamed(world: World) -> None:
