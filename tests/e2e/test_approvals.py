@@ -403,6 +403,11 @@ def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World
         decided[mode, approval] = decisions(client)
     signs = {each: "".join(SIGNS[how] for how, _ in found) for each, found in decided.items()}
     assert signs == DECIDED
+    rules = {rule for found in decided.values() for how, rule in found if how != "ask"}
+    assert rules == {
+        *("low risk", "mode autoEdit", "mode full", "approval askNever", "mode plan is read-only"),
+        "protected places are never touched without asking",
+    }
     assert decided["ask", "askAlways"][0][1] == "approval askAlways; ls only reads"
     assert decided["ask", "askRisky"][-1][1] == "the model rates it high; ls only reads"
 

@@ -18,6 +18,7 @@ PUSH: Json = {
     "match": ["git push"],
     "reason": "CI does that",
 }
+SEARCH: Json = {"decision": "ask", "tool": "gr*"}
 BROKEN: Json = {"decision": "allow", "argv": ["rm"], "match": ["mv a b"]}
 
 
@@ -29,13 +30,24 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
         call("terminal", command="touch made"),
         call("terminal", command="touch more && git push"),
         call("terminal", command="rm made"),
+        call("terminal", command="touch ../outside"),
+        call("grep", pattern="x"),
         say("Done."),
     )
-    client = world.daemon(settings={"rules": [MAKE, BROKEN]})
+    client = world.daemon(settings={"rules": [MAKE, SEARCH, BROKEN]})
+    client.answer("approval/request", lambda _asked: {"optionId": "reject"})
     world.start(client, options={"approval": "askRisky"})
-    asked = client.wait_for_event("approval.requested")["event"]["approval"]
-    assert asked["title"] == "Run rm made"
-    decided = [e["event"] for e in client.events if e["event"]["type"] == "action.decided"]
+    world.turn(client)
+    events = [e["event"] for e in client.events]
+    asked = [e["approval"] for e in events if e["type"] == "approval.requested"]
+    assert [(a["title"], a["risk"], a["reason"]) for a in asked] == [
+        ("Run rm made", "medium", "rm creates, changes or deletes files"),
+        ("Run touch ../outside", "high", "it changes ../outside, which is outside the workspace"),
+        ("Grep 'x' in the open folders", "low", "user rule: ask gr*"),
+    ]
+    # A lasting answer would not count against a rule.
+    assert [option["scope"] for option in asked[-1]["options"]] == ["once", "once"]
+    decided = [e for e in events if e["type"] == "action.decided"]
     assert [(d["effect"], d["rule"]) for d in decided] == [
         ("allow", "user rule: allow terminal touch"),
         ("reject", "project rule: deny terminal git push (CI does that)"),
