@@ -49,7 +49,8 @@ class Settings(Contract):
     (`askNever`)."""
     mode: Literal["plan", "ask", "autoEdit", "full"] = "ask"
     """What the agent may do: `plan` only reads, `ask` asks as `approval` says, `autoEdit` does the
-    same but edits unprotected files of the workspace without asking, `full` never asks."""
+    same but, except under `askAlways`, edits unprotected files of the workspace without asking,
+    `full` never asks."""
     rules: tuple[Rule, ...] = ()
     """Rules that deny, ask about or allow tool calls, each `{"decision", "tool", "argv", "match"}`.
     The rules of all sources apply; those of a project may only deny or ask."""
