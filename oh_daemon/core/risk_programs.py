@@ -98,7 +98,7 @@ _PROGRAMS: dict[str, str] = {
         smtpd adb tailscale wg-quick mc restic borg surge gh-pages cqlsh clickhouse-client influx
         rabbitmqctl""",
     "lose": """shred wipe srm dd mkfs fdisk parted wipefs git-filter-repo bfg sqlite3 duckdb esptool
-        esptool.py avrdude openocd dfu-util fastboot""",
+        esptool.py avrdude openocd dfu-util fastboot lvremove vgremove pvremove""",
     "secret": """history fc ssh-keygen ssh-add ssh-agent tcpdump openssl gpg age sops vault pass op
         bw lpass keyring secret-tool doppler infisical ansible-vault security xclip pbcopy pbpaste
         wl-copy wl-paste certbot keytool screencapture""",

@@ -83,6 +83,7 @@ deno bun: inline -e, -p, --{eval,print}, {eval,x,create,repl}, {run -,-}, $, ~*:
     inline {run ,}{npm:*,jsr:*}; system upgrade, {add,install} {-g,--global}; send publish
 lerna nx ng mkdocs changeset vsce ovsx flit flutter dart pod cabal stack opam luarocks dvc pio
     platformio arduino-cli west idf.py: send ~{*publish,*deploy,*upload,release,push,login,flash}
+django-admin: lose {flush,sqlflush}; inline shell
 pre-commit husky lefthook: later {install,uninstall,init}
 nix: run {run,shell} .*; inline {run,shell}; system {profile,copy,store,registry}
 nix: inner develop {-c,--command}
