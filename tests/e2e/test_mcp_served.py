@@ -11,6 +11,7 @@ from command_line import SCRIPT, environment
 from editor import Editor
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
+from planted_secrets import TOKENS
 from world import World
 
 Json = dict[str, Any]
@@ -41,6 +42,7 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
     file, secret = world.project / "a.txt", world.project / ".env"
     file.write_bytes(b"one\r\ntwo\r\n")
     secret.write_text("KEY=abc\n")
+    (world.project / "leak.txt").write_text(TOKENS["github"])
     rules = [{"tool": "list", "decision": "deny", "reason": "no lists"}]
     (world.home / "settings.json").write_text(json.dumps({"rules": rules}))
 
@@ -58,6 +60,9 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
         assert "two" in await call("edit", command="view", path="a.txt")
         await call("edit", **edit)
         assert file.read_bytes() == b"one\r\n2\r\n"
+
+        assert "<secret hidden>" in await call("grep", pattern=".", path="leak.txt")
+        assert TOKENS["github"] not in await call("edit", command="view", path="leak.txt")
 
         secrets = {"command": "create", "path": ".git/config", "text": "x"}
         refused = (

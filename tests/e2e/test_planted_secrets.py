@@ -142,7 +142,7 @@ TOOLS = ["edit", "grep", "glob", "think", "todo", "memory", "skill", "delegate",
 CHANNELS = ("text", "reasoning", "output")
 ANSWERS = """export jsonl, export markdown, export html, conversation/ask, failed conversation/ask,
 output/read, terminal/read, terminal/list, conversation/list, conversation/read,
-mcp/list, conversation/open""".replace("\n", " ").split(", ")
+mcp/list, conversation/open, oh-log, oh-output""".replace("\n", " ").split(", ")
 SINKS: dict[str, Callable[[Run], str]] = {
     "commands": partial(in_items, "kind", "command"),
     **{f"results of {tool}": partial(in_items, "tool", tool) for tool in TOOLS},
@@ -286,4 +286,7 @@ def read_all(run: Run) -> None:
     run.answers["failed conversation/ask"] = str(failed)
     [ref] = [item["outputRef"] for item in run.ended() if item.get("outputRef")]
     run.ask("output/read", "output/read", **named, outputRef=ref)
+    for document in (f"oh-log:/{run.conversation}", f"oh-output:/{run.conversation}/{ref}"):
+        scheme = document.partition(":")[0]
+        run.ask(scheme, "workspace/textDocumentContent", uri=document)
     run.client.error("conversation/start", {"content": text("x"), "maxSteps": KEY})
