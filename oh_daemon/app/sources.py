@@ -54,11 +54,13 @@ class SettingsSources:
             Layer("environment", _from_environment(self.environment)),
         ]
         if folder is not None:
-            project = _from_file(folder / SETTINGS_FILE, "project", problems)
-            if project.values and not is_trusted:
-                problems.append("project: settings are not used, because the folder is not trusted")
-            elif is_trusted:
-                layers += [project, *_project_hooks(folder, problems)]
+            settings = _from_file(folder / SETTINGS_FILE, "project", problems)
+            project = [settings, *_project_hooks(folder, problems)]
+            if is_trusted:
+                layers += project
+            elif any(layer.values for layer in project):
+                why = "because the folder is not trusted"
+                problems.append(f"project: its settings and hooks are not used, {why}")
         layers.append(_from_file(self.user_file, "user", problems))
         merged = merge_settings(layers)
         rules, wrong = check_rules(merged.settings.rules)

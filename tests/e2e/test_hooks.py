@@ -243,6 +243,8 @@ def test_hooks_of_a_project_count_in_a_trusted_folder_only(world: World) -> None
     doubtful = world.daemon(trusted=False)
     world.start(doubtful)
     assert world.turn(doubtful)["stopReason"] == "endTurn"
+    [problem] = doubtful.request("config/read")["problems"]
+    assert "not trusted" in problem
     client = world.daemon()
     world.start(client)
     assert world.turn(client)["stopReason"] == "hook"
