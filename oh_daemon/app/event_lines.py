@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from oh_daemon.app.export_words import said_in
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import PauseReason, StopReason
 from oh_daemon.core.plain_text import display_escaped
@@ -138,7 +139,7 @@ def render_record(record: plain.Record) -> Iterator[Text]:
 
 
 def _user_message(item: plain.UserMessageItem) -> Iterator[Text]:
-    yield _prose(f"\n> {_content(item)}", "bold")
+    yield _prose(f"\n> {said_in(item)}", "bold")
 
 
 def _agent_message(item: plain.AgentMessageItem) -> Iterator[Text]:
@@ -236,7 +237,7 @@ def _failure(item: plain.ToolItem) -> str:
     return ": ".join([item["status"], *first]) if first else item.get("reason") or item["status"]
 
 
-def _content(item: plain.ToolItem | plain.UserMessageItem) -> str:
+def _content(item: plain.ToolItem) -> str:
     return "\n".join(part.get("text", "") for part in item.get("content", ()))
 
 

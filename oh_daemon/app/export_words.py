@@ -97,6 +97,13 @@ def text_of(parts: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
 
 
+def said_in(message: plain.UserMessageItem) -> str:
+    """What the user wrote and attached, as text."""
+    parts = message["content"]
+    told = (("", p["text"]) if p["type"] == "text" else told_part(p) for p in parts)
+    return "\n".join(filter(None, (words for each in told for words in each)))
+
+
 def told_part(part: plain.Part) -> tuple[str, str]:
     """A part that the user attached: its name for people, and the text that it carries."""
     uri = part.get("uri", "")
@@ -104,7 +111,7 @@ def told_part(part: plain.Part) -> tuple[str, str]:
     lines = part.get("range")
     place = f":{lines['start']['line'] + 1}" if lines else ""
     match part["type"]:
-        case "command":
+        case "command" | "skill":
             return f"/{part['name']} {part.get('args') or ''}".strip(), ""
         case "diagnostics":
             problems = "\n".join(str(problem.get("message", "")) for problem in part["items"])

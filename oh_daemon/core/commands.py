@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oh_daemon.contract.content import CommandPart, Part, SkillPart
+from pydantic import ValidationError
+
+from oh_daemon.contract.base import problem_in
+from oh_daemon.contract.content import CommandPart, Part, SkillPart, TextPart
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.skills import SkillKind
 
@@ -32,7 +35,23 @@ COMMANDS = tuple(
     Command(name, description, hint, prompt)
     for name, hint, description, prompt in _ENTRY.findall(_TEXT)
 )
+_TYPED = re.compile(r"/([\w-]+)(?:\s+(.*))?", re.DOTALL)
 _BY_NAME = {command.name: command for command in COMMANDS}
+
+
+def typed(text: str, skills: Mapping[str, SkillKind]) -> Part:
+    """Return what the user typed as a part: `/name` calls the command or skill of that name.
+
+    For fronts without completion; editors know of each part what it is. Raises
+    `InvalidParamsError` for a text that is too long.
+    """
+    found = _TYPED.fullmatch(text.strip())
+    try:
+        if found and (found[1] in _BY_NAME or skills.get(found[1]) == "task"):
+            return CommandPart(name=found[1], args=found[2])
+        return TextPart(text=text)
+    except ValidationError as exc:
+        raise InvalidParamsError(problem_in(exc)) from None
 
 
 def written_out(content: Sequence[Part], skills: Mapping[str, SkillKind]) -> tuple[Part, ...]:

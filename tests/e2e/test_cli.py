@@ -145,12 +145,19 @@ def test_a_command_is_shown_while_it_runs(world: World) -> None:
     assert f"$ {wait}\n  over\n" in shown
 
 
-def test_the_task_can_come_from_stdin(world: World) -> None:
+def test_the_task_can_come_from_stdin_and_can_name_a_skill(world: World) -> None:
+    skills = world.project / ".agents/skills"
+    skills.mkdir(parents=True)
+    skills.joinpath("deploy.md").write_text("---\ntype: task\n---\nDeploy to $ARGUMENTS now.")
     world.script(say("Done."))
     process = begin(world, "run", "-", stdin=subprocess.PIPE)
-    out, _ = process.communicate("From a pipe", timeout=120)
-    assert "> From a pipe" in out
+    out, _ = process.communicate("/deploy prod\n", timeout=120)
+    assert "> /deploy prod" in out
     assert process.returncode == 0
+    assert "Deploy to prod now." in str(world.llm.requests[0].body["messages"])
+    process = begin(world, "run", "-", stdin=subprocess.PIPE)
+    _, err = process.communicate("x" * (1 << 20) + "x", timeout=120)
+    assert (process.returncode, "oh-daemon: text: " in err, "Trace" in err) == (2, True, False)
 
 
 @pytest.mark.parametrize(

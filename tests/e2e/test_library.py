@@ -825,6 +825,22 @@ def test_history_and_state_can_be_read_after_the_end_and_nothing_can_be_sent(
         conversation.fork()
 
 
+def test_a_command_or_a_skill_is_called_by_its_name(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    skills = tmp_path / ".agents/skills"
+    skills.mkdir(parents=True)
+    skills.joinpath("deploy.md").write_text("---\ntype: task\n---\nDeploy to $ARGUMENTS now.")
+    fake.add(say("Deployed."), say("Read."), say("Yes."))
+    with Conversation(Agent(llm=llm), tmp_path) as conversation:
+        conversation.run("/deploy prod")
+        assert "Deploy to prod now." in str(fake.requests[-1].body["messages"])
+        conversation.run("/review")
+        assert "Review the changes" in fake.requests[-1].body["messages"][-1]["content"]
+        conversation.run("/etc/hosts is a file")
+        assert fake.requests[-1].body["messages"][-1]["content"] == "/etc/hosts is a file"
+
+
 def test_what_cannot_be_sent_or_exported_is_named(llm: LLM) -> None:
     with Conversation(Agent(llm=llm)) as conversation:
         for text in ("\udce9", "x" * (1 << 20) + "x"):

@@ -33,11 +33,11 @@ from oh_daemon.app.shared import Recipe
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
 from oh_daemon.contract import plain
-from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError, StorageError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.settings import LIMITS
 from oh_daemon.core.approval import whole_text
+from oh_daemon.core.commands import typed
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.plain_text import display_escaped
@@ -228,7 +228,7 @@ def _begin(request: Request, live: Live) -> None:
             raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
         live.conversation.condense(request.task or None)
     elif request.task.strip():
-        live.conversation.send((TextPart(text=request.task),))
+        live.conversation.send((typed(request.task, live.conversation.skill_kinds()),))
     else:
         live.conversation.resume()
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from oh_daemon.app.export_words import text_of
+from oh_daemon.app.export_words import said_in
 from oh_daemon.app.live import Live
 from oh_daemon.app.rollback import rollback
 from oh_daemon.contract import plain
@@ -57,7 +57,7 @@ def _message(live: Live, item_id: str | None) -> plain.UserMessageItem:
 def _told(
     result: RollbackResult, message: plain.UserMessageItem, folder: Path, *, is_dry: bool
 ) -> Iterator[str]:
-    said = clipped(" ".join(text_of(message["content"]).split()), MAX_TITLE)
+    said = clipped(" ".join(said_in(message).split()), MAX_TITLE)
     yield f"{'Would go' if is_dry else 'Went'} back to before: {said}"
     for uri in result.restored:
         yield f"  {'would be' if is_dry else 'is'} as it was: {_name(uri, folder)}"

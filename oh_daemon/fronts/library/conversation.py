@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
 
 import orjson
-from pydantic import ValidationError
 
 from oh_daemon.app import rollback
 from oh_daemon.app.branches import fork
@@ -28,8 +27,7 @@ from oh_daemon.app.trust import TrustBook
 from oh_daemon.contract import branches as b
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval
-from oh_daemon.contract.base import problem_in
-from oh_daemon.contract.content import Part, ResourcePart, TextPart
+from oh_daemon.contract.content import Part, ResourcePart
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.inputs import InputRequest
@@ -38,6 +36,7 @@ from oh_daemon.contract.settings import Merged
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.commands import typed
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
@@ -175,11 +174,14 @@ class Conversation:
         With `model`, that model answers in a turn of its own. Raises `ModelUnavailableError`,
         `StorageError`, or a `UserError` when the conversation cannot take the message now.
         """
-        part: Part = _text_part(text)
+        part = self._typed(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
         self.start_thread()
         return self._send(part, delivery, model)["messageId"]
+
+    def _typed(self, text: str) -> Part:
+        return typed(text, self._live.conversation.skill_kinds())
 
     def _send(self, part: Part, delivery: Delivery, model: str | None) -> Json:
         options = {"model": self._known(model)} if model is not None else None
@@ -203,7 +205,7 @@ class Conversation:
         """
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
-        return self._until_rest(lambda: self._send(_text_part(message), "auto", model), timeout_s)
+        return self._until_rest(lambda: self._send(self._typed(message), "auto", model), timeout_s)
 
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
@@ -369,13 +371,6 @@ class Conversation:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
-
-
-def _text_part(text: str) -> TextPart:
-    try:
-        return TextPart(text=text)
-    except ValidationError as exc:
-        raise InvalidParamsError(problem_in(exc)) from None
 
 
 def _checked(answer: object) -> str | None:
