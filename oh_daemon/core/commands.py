@@ -39,15 +39,15 @@ _TYPED = re.compile(r"/([\w-]+)(?:\s+(.*))?", re.DOTALL)
 _BY_NAME = {command.name: command for command in COMMANDS}
 
 
-def typed(text: str, skills: Mapping[str, SkillKind]) -> Part:
-    """Return what the user typed as a part: `/name` calls the command or skill of that name.
+def typed(text: str) -> Part:
+    """Return what the user typed as a part: a command, if it begins with the name of one.
 
-    For fronts without completion; editors know of each part what it is. Raises
-    `InvalidParamsError` for a text that is too long.
+    For fronts without completion. Skills are found in any text. Raises `InvalidParamsError` for a
+    text that is too long.
     """
     found = _TYPED.fullmatch(text.strip())
     try:
-        if found and (found[1] in _BY_NAME or skills.get(found[1]) == "task"):
+        if found and found[1] in _BY_NAME:
             return CommandPart(name=found[1], args=found[2])
         return TextPart(text=text)
     except ValidationError as exc:

@@ -145,16 +145,14 @@ def test_a_command_is_shown_while_it_runs(world: World) -> None:
     assert f"$ {wait}\n  over\n" in shown
 
 
-def test_the_task_can_come_from_stdin_and_can_name_a_skill(world: World) -> None:
-    skills = world.project / ".agents/skills"
-    skills.mkdir(parents=True)
-    skills.joinpath("deploy.md").write_text("---\ntype: task\n---\nDeploy to $ARGUMENTS now.")
+def test_the_task_can_come_from_stdin_and_begin_with_a_command(world: World) -> None:
     world.script(say("Done."))
     process = begin(world, "run", "-", stdin=subprocess.PIPE)
-    out, _ = process.communicate("/deploy prod\n", timeout=120)
-    assert "> /deploy prod" in out
+    out, _ = process.communicate("/review app.py\n", timeout=120)
+    assert "> /review app.py\n" in out
     assert process.returncode == 0
-    assert "Deploy to prod now." in str(world.llm.requests[0].body["messages"])
+    asked = world.llm.requests[0].body["messages"][-1]["content"]
+    assert (asked.startswith("Review the changes"), asked.endswith("app.py")) == (True, True)
     process = begin(world, "run", "-", stdin=subprocess.PIPE)
     _, err = process.communicate("x" * (1 << 20) + "x", timeout=120)
     assert (process.returncode, "oh-daemon: text: " in err, "Trace" in err) == (2, True, False)

@@ -228,7 +228,7 @@ def _begin(request: Request, live: Live) -> None:
             raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
         live.conversation.condense(request.task or None)
     elif request.task.strip():
-        live.conversation.send((typed(request.task, live.conversation.skill_kinds()),))
+        live.conversation.send((typed(request.task),))
     else:
         live.conversation.resume()
 

@@ -174,14 +174,11 @@ class Conversation:
         With `model`, that model answers in a turn of its own. Raises `ModelUnavailableError`,
         `StorageError`, or a `UserError` when the conversation cannot take the message now.
         """
-        part = self._typed(text)
+        part = typed(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
         self.start_thread()
         return self._send(part, delivery, model)["messageId"]
-
-    def _typed(self, text: str) -> Part:
-        return typed(text, self._live.conversation.skill_kinds())
 
     def _send(self, part: Part, delivery: Delivery, model: str | None) -> Json:
         options = {"model": self._known(model)} if model is not None else None
@@ -205,7 +202,7 @@ class Conversation:
         """
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
-        return self._until_rest(lambda: self._send(self._typed(message), "auto", model), timeout_s)
+        return self._until_rest(lambda: self._send(typed(message), "auto", model), timeout_s)
 
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
