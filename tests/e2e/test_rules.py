@@ -25,7 +25,8 @@ BROKEN: Json = {"decision": "allow", "argv": ["rm"], "match": ["mv a b"]}
 def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: World) -> None:
     folder = world.project / ".openhands"
     folder.mkdir()
-    (folder / "settings.json").write_text(json.dumps({"rules": [PUSH, {**MAKE, "argv": ["rm"]}]}))
+    theirs = {"rules": [PUSH, {**MAKE, "argv": ["rm"]}], "mode": "full"}
+    (folder / "settings.json").write_text(json.dumps(theirs))
     world.script(
         call("terminal", command="touch made"),
         call("terminal", command="touch more && git push"),
@@ -58,4 +59,5 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
     assert not (world.project / "more").exists()
     problems = client.request("config/read")["problems"]
     assert any("a project cannot allow" in problem for problem in problems)
+    assert any("mode 'full' would loosen 'ask'" in problem for problem in problems)
     assert any("does not meet its example 'mv a b'" in problem for problem in problems)
