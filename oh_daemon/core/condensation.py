@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Literal
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
@@ -39,6 +40,7 @@ from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
 from oh_daemon.core.state import is_tool_item
 
+Reason = Literal["windowFull", "overflow", "requested"]
 _SUMMARIZING = {"summarize", "pipeline"}
 _PRUNING = {"prune", "pipeline"}
 _ENOUGH = 0.6
@@ -85,7 +87,7 @@ class Condensing:
         items = self._conversation.state.items
         messages = self._view.messages(items)
         window = model.traits.context_window or ASSUMED_WINDOW
-        if self._tokens() >= FULL * window and self.condense(model, cancel):
+        if self._tokens() >= FULL * window and self.condense(model, cancel, "windowFull"):
             messages = self._view.messages(items)
         self._asked_chars = self._view.n_chars
         return messages
@@ -97,7 +99,7 @@ class Condensing:
             return self._view.n_chars // CHARS_PER_TOKEN
         return max(0, counted + (self._view.n_chars - self._asked_chars) // CHARS_PER_TOKEN)
 
-    def condense(self, model: Model, cancel: CancelToken) -> bool:
+    def condense(self, model: Model, cancel: CancelToken, reason: Reason = "overflow") -> bool:
         """Prune or summarize, as the setting says; return False when that makes no room.
 
         Raises `NetworkError` and `RateLimitError`, which may pass with time, and `Cancelled`.
@@ -106,14 +108,14 @@ class Condensing:
         plan = plan_pruning(items, room) if self._condenser in _PRUNING else None
         if plan is None and self._condenser not in {"none", "prune"}:
             plan = plan_cut(items, room)
-        return plan is not None and self._carry_out(plan, model, cancel)
+        return plan is not None and self._carry_out(plan, model, cancel, reason)
 
     def strip(self, model: Model, cancel: CancelToken) -> bool:
         """Keep the last step only, outputs cut: a last resort after overflow, without a model."""
         plan = plan_last_resort(self._conversation.state.items)
         if plan is None or self._condenser == "none":
             return False
-        return self._carry_out(plan, model, cancel)
+        return self._carry_out(plan, model, cancel, "overflow")
 
     def by_hand(self, model: Model, cancel: CancelToken) -> None:
         """Condense at the user's request; log a note when there is nothing to condense."""
@@ -123,11 +125,11 @@ class Condensing:
         if plan is None:
             nothing = CondensationItem(id=new_id(), reason="nothingToCondense")
             conversation.append(e.ItemCompleted(item=nothing))
-        elif not self._carry_out(plan, model, cancel):
+        elif not self._carry_out(plan, model, cancel, "requested"):
             kept = CondensationItem(id=new_id(), status="cancelled", reason="hook")
             conversation.append(e.ItemCompleted(item=kept))
 
-    def _carry_out(self, plan: _Plan, model: Model, cancel: CancelToken) -> bool:
+    def _carry_out(self, plan: _Plan, model: Model, cancel: CancelToken, reason: Reason) -> bool:
         if not self._before(cancel):
             return False
         conversation, items = self._conversation, self._conversation.state.items
@@ -142,6 +144,7 @@ class Condensing:
         ended = item.model_copy(
             update={
                 "status": "completed",
+                "reason": reason,
                 "ended_at": conversation.clock.now(),
                 "keep_from": items[cut.start]["id"],
                 "pruned": tuple(sorted(cut.pruned)),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from command_line import SCRIPT, end, environment, start
 from fake_llm import call, error, hang, raw, say, with_usage
-from world import KEY, World, text
+from world import KEY, World, items, text
 
 pytestmark = pytest.mark.one_daemon
 
@@ -168,6 +168,8 @@ def test_a_request_that_does_not_fit_is_condensed_and_the_log_keeps_everything(
     assert world.turn(client)["finalText"] == "Done."
     told = json.dumps(world.llm.requests[-1].body["messages"])
     assert "Six lines were echoed." in told
+    [item] = items(client, "condensation")
+    assert item["reason"] == "overflow"
     assert "echo line-0" not in told
     assert "echo line-0" in world.log_of(conversation).read_text()
     assert not [e for e in client.events if e["event"]["type"] == "retry.scheduled"]

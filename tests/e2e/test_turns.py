@@ -406,7 +406,7 @@ def test_a_conversation_is_condensed_on_request_and_goes_on_with_the_summary(wor
     assert world.turn(client, nth=2)["id"] == asked["turnId"]
     assert client.request("conversation/condense", wanted) == {**asked, "duplicate": True}
     [item] = items(client, "condensation")
-    assert item["summary"] == "Six lines were echoed."
+    assert (item["summary"], item["reason"]) == ("Six lines were echoed.", "requested")
     world.send(client, conversation, "How many?")
     assert world.turn(client, nth=3)["finalText"] == "Six."
     told = world.llm.requests[-1].body["messages"]

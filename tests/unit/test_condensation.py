@@ -56,7 +56,7 @@ def test_a_full_window_is_condensed_to_the_task_a_summary_and_the_last_steps():
     assert "I looked at nine places." in told[2]
     assert [t[:9] for t in told[3:] if t.startswith("place")] == ["place 8:x", "place 9:x"]
     [item] = condensations(work)
-    assert item["summary"] == "I looked at nine places."
+    assert (item["summary"], item["reason"]) == ("I looked at nine places.", "windowFull")
     assert item["tokensBefore"] >= 8_000 > item["tokensAfter"]
     assert turn["nSteps"] == 10  # The summary is not a step, but it is billed.
     assert turn["usage"]["requests"] == 11
