@@ -33,7 +33,7 @@ def fork_records(
     """
     conversation_id, at_item_id = params.conversation_id, params.at_item_id
     valid = standing(records)
-    state = fold(conversation_id, valid)
+    state = fold(conversation_id, records)
     if at_item_id is None:
         kept_items = state.items
     elif at_item_id in state.positions:

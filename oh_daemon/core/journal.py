@@ -265,4 +265,7 @@ def _is_answered(
     return result is not None
 
 
-_WITHOUT_TURN = (e.StatusChanged, e.OptionsChanged, e.ConversationCreated, e.AgentChanged)
+_WITHOUT_TURN = (
+    *(e.StatusChanged, e.OptionsChanged, e.AgentChanged),
+    *(e.ConversationCreated, e.ConversationRolledBack),
+)

@@ -315,9 +315,13 @@ def test_in_a_folder_without_git_and_while_the_agent_works(world: World) -> None
     first, second = items(client, "userMessage")
     params = {**named, "toItemId": first["id"], "files": "restore"}
     assert client.error("conversation/rollback", params).code == -31003
-    client.request("conversation/interrupt", named)
+    client.request("conversation/pause", {**named, "when": "now"})
+    client.wait_for_event("turn.paused")
     done = client.request("conversation/rollback", {**params, "toItemId": second["id"]})
     assert done["restored"] == []
+    assert "turnId" not in client.wait_for_event("conversation.rolledBack")
+    branch = client.request("conversation/fork", named)["conversation"]
+    assert (branch["title"], branch["messageCount"]) == ("go (fork)", 2)
     done = client.request("conversation/rollback", params)
     assert (len(done["restored"]), done["conflicts"]) == (2, [])
     assert texts(world) == {"a.txt": b"a\n"}
