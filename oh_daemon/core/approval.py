@@ -25,7 +25,7 @@ EDITABLE = {"command": "command", "fileChange": "hunks"}
 """By subject kind, the part that the user may change; the tool's argument has the same name."""
 
 PLAN_RULE = "mode plan is read-only"
-_ASK_ALWAYS = "approval askAlways"
+_ASK_ALWAYS = "you are asked about every action"
 Effect = Literal["allow", "ask", "reject"]
 
 

@@ -408,7 +408,7 @@ def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World
         *("low risk", "mode autoEdit", "mode full", "approval askNever", "mode plan is read-only"),
         "protected places are never touched without asking",
     }
-    assert decided["ask", "askAlways"][0][1] == "approval askAlways; ls only reads"
+    assert decided["ask", "askAlways"][0][1] == "you are asked about every action; ls only reads"
     assert decided["ask", "askRisky"][-1][1] == "the model rates it high; ls only reads"
 
 

@@ -64,7 +64,7 @@ def _verdict(
         (_verdict(risk="low", rated="high"), ("ask", "high risk")),
         (_verdict(risk="high", rated="low"), ("ask", "high risk")),
         (_verdict(_SEARCH, "low", rated="high"), ("allow", "low risk")),
-        (_verdict(risk="low", approval="askAlways"), ("ask", "approval askAlways")),
+        (_verdict(risk="low", approval="askAlways"), ("ask", "you are asked about every action")),
         (_verdict(risk="high", approval="askNever"), ("allow", "approval askNever")),
         (_verdict(risk="high", mode="full"), ("allow", "mode full")),
         (_verdict(_EDIT, "medium", mode="autoEdit"), ("allow", "mode autoEdit")),
