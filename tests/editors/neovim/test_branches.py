@@ -6,6 +6,7 @@ from pathlib import Path
 import mcp_server
 from desk import Desk
 from fake_llm import call, calls, first_user_text, keyed, say, with_usage
+from mcp_world import browse, vault
 from neovim_editor import Neovim
 
 # Chooses the first entry that shows the next wanted text.
@@ -206,14 +207,20 @@ def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:
     assert "the numbers" in desk.prompts()
 
 
-def test_mcp_servers_are_looked_at_turned_off_and_on(desk: Desk) -> None:
+def test_mcp_servers_are_looked_at_turned_off_and_on_and_signed_in_to(desk: Desk) -> None:
     desk.script(say("Hello."))
-    servers = {"shop": mcp_server.settings()}
-    editor = desk.start(settings={"mcpServers": servers})
-    editor.edit(desk.file)
-    editor.command("Oh hello")
-    editor.wait_for_event("TurnFinished")
-    for action, status in (("Turn it off", "disabled"), ("Turn it on", "starting")):
-        editor.lua(_CHOOSE_WANTED, "shop", action)
+    with vault() as far:
+        servers = {"shop": mcp_server.settings(), "vault": far}
+        editor = desk.start(settings={"mcpServers": servers})
+        editor.edit(desk.file)
+        editor.command("Oh hello")
+        editor.wait_for_event("TurnFinished")
+        for action, status in (("Turn it off", "disabled"), ("Turn it on", "starting")):
+            editor.lua(_CHOOSE_WANTED, "shop", action)
+            editor.command("Oh servers")
+            editor.wait_for_message(f"shop  · {status}")
+        editor.lua("vim.ui.open = function(path) _G.opened = path end")
+        editor.lua(_CHOOSE_WANTED, "vault", "Sign in with the browser")
         editor.command("Oh servers")
-        editor.wait_for_message(f"shop  · {status}")
+        editor.wait_for_message("vault  · authRequired")
+        assert "go back to where you came from" in browse(editor.lua("return _G.opened"))
