@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic import ConfigDict, ValidationError
 
 from oh_daemon.contract.base import Contract, problem_in
 
@@ -24,16 +24,11 @@ class Rule(Contract):
     argv: tuple[str | tuple[str, ...], ...] = ()
     reason: str = ""
     match: tuple[str, ...] = ()
-    """Example commands that the rule must match, else it is ignored."""
+    """Example commands that the rule must match. If it does not, it is reported, and an `allow` is
+    ignored."""
     not_match: tuple[str, ...] = ()
-    """Example commands that the rule must not match, else it is ignored."""
+    """Example commands that the rule must not match; as with `match`."""
     scope: Literal["user", "project"] = "user"
-
-    @model_validator(mode="after")
-    def _has_examples(self) -> Rule:
-        if self.argv and not self.match:
-            raise ValueError("a rule with argv needs match: commands that it must meet")
-        return self
 
     @property
     def name(self) -> str:

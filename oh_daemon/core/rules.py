@@ -55,10 +55,19 @@ def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> 
 
 
 def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """Return the rules whose examples hold, and what is wrong with the others."""
+    """Return the rules that count, and which examples do not hold.
+
+    A rule that allows counts only if its examples hold. Others count in any case: what was meant to
+    be denied must not run for a wrong example.
+    """
     checked = [(rule, next(_wrong_examples(rule), None)) for rule in rules]
-    problems = (f"{rule.name}: {wrong}; it does not count" for rule, wrong in checked if wrong)
-    return tuple(rule for rule, wrong in checked if wrong is None), tuple(problems)
+    kept = tuple(rule for rule, wrong in checked if wrong is None or rule.decision != "allow")
+    problems = (
+        f"{rule.name}: {wrong}; it {'does not count' if rule.decision == 'allow' else 'counts'}"
+        for rule, wrong in checked
+        if wrong
+    )
+    return kept, tuple(problems)
 
 
 def _meets_command(rule: Rule, command: str) -> bool:
@@ -77,6 +86,8 @@ _EFFECTS = {"deny": "reject", "ask": "ask", "allow": "allow"}
 def _wrong_examples(rule: Rule) -> Iterator[str]:
     # The examples are commands, whatever tools the rule is for.
     plain = rule.model_copy(update={"tool": "terminal"})
+    if rule.argv and not rule.match:
+        yield "it needs match, commands that it must meet"
     for command in rule.match:
         if not _meets_command(plain, command):
             yield f"it does not meet its example {command!r}"

@@ -20,6 +20,7 @@ PUSH: Json = {
 }
 SEARCH: Json = {"decision": "ask", "tool": "gr*"}
 BROKEN: Json = {"decision": "allow", "argv": ["rm"], "match": ["mv a b"]}
+STRICT: Json = {**BROKEN, "decision": "deny", "argv": ["ln"]}
 
 
 def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: World) -> None:
@@ -30,12 +31,13 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
     world.script(
         call("terminal", command="touch made"),
         call("terminal", command="touch more && git push"),
+        call("terminal", command="ln made linked"),
         call("terminal", command="rm made"),
         call("terminal", command="touch ../outside"),
         call("grep", pattern="x"),
         say("Done."),
     )
-    client = world.daemon(settings={"rules": [MAKE, SEARCH, BROKEN]})
+    client = world.daemon(settings={"rules": [MAKE, SEARCH, BROKEN, STRICT]})
     client.answer("approval/request", lambda _asked: {"optionId": "reject"})
     world.start(client, options={"approval": "askRisky"})
     world.turn(client)
@@ -52,6 +54,7 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
     assert [(d["effect"], d["rule"]) for d in decided] == [
         ("allow", "user rule: allow terminal touch"),
         ("reject", "project rule: deny terminal git push (CI does that)"),
+        ("reject", "user rule: deny terminal ln"),
     ]
     made, denied, *_ = items(client, "command")
     assert (made["status"], denied["status"]) == ("completed", "rejected")
@@ -60,4 +63,5 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
     problems = client.request("config/read")["problems"]
     assert any("a project cannot allow" in problem for problem in problems)
     assert any("mode 'full' would loosen 'ask'" in problem for problem in problems)
-    assert any("does not meet its example 'mv a b'" in problem for problem in problems)
+    wrong = [problem for problem in problems if "does not meet its example 'mv a b'" in problem]
+    assert [problem.rpartition("; ")[2] for problem in wrong] == ["it does not count", "it counts"]

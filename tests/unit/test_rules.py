@@ -77,13 +77,19 @@ def test_a_rule_for_a_tool_needs_no_words():
     assert effects == {"shop__buy": "reject", "edit": "allow"}
 
 
-def test_a_rule_whose_example_fails_is_reported_and_does_not_count():
+def test_a_rule_whose_example_fails_is_reported_and_allows_nothing_but_still_denies():
     wrong = Rule(decision="deny", argv=("git", "push"), match=("git commit",))
     too_wide = Rule(decision="allow", argv=("git",), match=("git log",), not_match=("git push",))
-    kept, problems = check_rules((DENY_PUSH, wrong, too_wide))
-    assert kept == (DENY_PUSH,)
+    bare = [Rule(decision=decision, argv=("make",)) for decision in ("ask", "allow")]
+    kept, problems = check_rules((DENY_PUSH, wrong, too_wide, *bare))
+    assert kept == (DENY_PUSH, wrong, bare[0])
     assert "does not meet its example 'git commit'" in problems[0]
     assert "meets 'git push', which it must not" in problems[1]
+    assert [problem.rpartition("; ")[2] for problem in problems] == [
+        *("it counts", "it does not count"),
+        *("it counts", "it does not count"),
+    ]
+    assert all("needs match" in problem for problem in problems[2:])
 
 
 def test_rules_of_all_sources_count_and_a_project_cannot_allow():
@@ -92,7 +98,7 @@ def test_rules_of_all_sources_count_and_a_project_cannot_allow():
     merged = merge_settings(
         [
             Layer("client", {"rules": [allow]}),
-            Layer("project", {"rules": [push, allow, {"decision": "deny", "argv": ["x"]}]}),
+            Layer("project", {"rules": [push, allow, {"decision": "deny", "argv": 5}]}),
             Layer("user", {"rules": [{**push, "argv": [["git", "hg"], "push"]}]}),
         ]
     )
@@ -103,7 +109,7 @@ def test_rules_of_all_sources_count_and_a_project_cannot_allow():
     ]
     assert merged.problems == (
         "project: rules.1: a project cannot allow; it is ignored",
-        "project: rules.2: a rule with argv needs match: commands that it must meet",
+        "project: rules.2.argv: must be a list",
     )
 
 
