@@ -1,9 +1,14 @@
-"""MCP servers in the editor: the state of each and its reason, restarted, switched off and on."""
+"""MCP servers in the editor: their state and its reason; restart, switch off and on, sign in."""
+
+import asyncio
+import re
+from collections.abc import Iterator
 
 import mcp_server
 import pytest
 from code_server import Server
 from fake_llm import call, say
+from mcp_world import browse, vault
 from playwright.async_api import Locator, expect
 from processes import argv
 from window import VSCode, expect_ended
@@ -12,9 +17,12 @@ SERVER = "mcp_server.py"
 
 
 @pytest.fixture
-def with_servers(server: Server) -> None:
+def with_servers(server: Server) -> Iterator[None]:
     broken = {"command": "oh-no-such-program"}
-    server.settings = {"ohDaemon.mcpServers": {"shop": mcp_server.settings(), "broken": broken}}
+    with vault() as far:
+        servers = {"shop": mcp_server.settings(), "broken": broken, "vault": far}
+        server.settings = {"ohDaemon.mcpServers": servers}
+        yield
 
 
 def row(vscode: VSCode, name: str) -> Locator:
@@ -45,6 +53,7 @@ async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_swi
     await vscode.run_command("oh: MCP Servers")
     await expect(row(vscode, "shop")).to_contain_text("tools")
     await expect(row(vscode, "broken")).to_contain_text("oh-no-such-program")
+    await expect(row(vscode, "vault")).to_contain_text("wants you to sign in")
     for action, seen in (("Disable", "disabled"), ("Enable", "tools")):
         await press(vscode, action)
         await expect(row(vscode, "shop")).to_contain_text(seen)
@@ -53,8 +62,14 @@ async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_swi
     await press(vscode, "Restart")
     await expect_ended(*before)
     await expect(row(vscode, "shop")).to_contain_text("tools")
+    async with vscode.page.context.expect_page() as opened:
+        await press(vscode, "Sign in", "vault")
+    # Of a page on this machine, code-server shows the one behind its own proxy, which is off here.
+    url = re.sub(r"/[^/]+/proxy/(\d+)/", r"/127.0.0.1:\1/", (await opened.value).url)
+    assert "go back to where you came from" in await asyncio.to_thread(browse, url)
+    await expect(row(vscode, "vault")).to_contain_text("2 tools")
 
 
-async def press(vscode: VSCode, action: str) -> None:
-    await row(vscode, "shop").hover()
-    await row(vscode, "shop").get_by_role("button", name=action).click()
+async def press(vscode: VSCode, action: str, server: str = "shop") -> None:
+    await row(vscode, server).hover()
+    await row(vscode, server).get_by_role("button", name=action).click()
