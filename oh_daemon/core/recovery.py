@@ -135,10 +135,11 @@ def ended_turn(
 
 def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contract]:
     """Return what stops a cancelled turn: closing, `pause` with `now`, or an interrupt."""
-    closing = closing_events(state, now, "interrupted", keep_waiting=is_closing)
+    pauses = state.pause_requested == "now" and state.status != "interrupting"
+    closing = closing_events(state, now, "interrupted", keep_waiting=is_closing or pauses)
     if is_closing:
         return [*closing, _interrupted(state, now), _status(state, "paused", "daemonRestarted")]
-    if state.pause_requested == "now" and state.status != "interrupting":
+    if pauses:
         return [*closing, e.TurnPaused(reason="user"), _status(state, "paused", "user")]
     return [*withdrawn(state), *closing, _interrupted(state, now), _status(state, "idle")]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from editor import Editor, ignore
 from fake_llm import Step, call, calls, say
 from raw_client import WITHIN_S, NoAnswer, RawClient
 from world import World, content_of, items, text, wait_for_status
@@ -345,6 +346,32 @@ def test_a_queued_message_and_a_pause_leave_the_question_open(world: World) -> N
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client, nth=2)["finalText"] == "Next."
     assert (world.project / "made").exists()
+
+
+def test_a_pause_at_once_leaves_the_question_open_that_waits_beside_an_edit(world: World) -> None:
+    editor = Editor(world)
+    paths = [world.project / name for name in ("a.txt", "b.txt")]
+    for path in paths:
+        path.write_text("one\n")
+        editor.open(path)
+    editor.habits = [ignore]
+    client = editor.client
+    views = [call("edit", command="view", path=path.name) for path in paths]
+    change = {"command": "replace", "old_text": "one", "new_text": "two"}
+    edits = [call("edit", path=path.name, **change) for path in paths]
+    world.script(calls(*views), calls(*edits), say("Done."))
+    named = {"conversationId": world.start(client, **ASK)}
+    first, second = asked(client), asked(client, nth=2)
+    respond(client, first, "allow-once")
+    client.wait_for(lambda message: message.get("method") == "editor/applyEdit")
+    client.request("conversation/pause", {**named, "when": "now"})
+    client.wait_for_event("turn.paused")
+    assert client.request("approval/list", named)["pending"] == [second]
+    client.request("conversation/resume", named)
+    respond(client, second, "allow-once")
+    assert world.turn(client)["finalText"] == "Done."
+    assert [path.read_text() for path in paths] == ["one\n", "two\n"]
+    assert [item["status"] for item in items(client, "fileChange")] == ["cancelled", "completed"]
 
 
 def test_an_interrupt_cancels_the_question_and_tells_the_client(world: World) -> None:

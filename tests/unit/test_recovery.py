@@ -99,6 +99,8 @@ def test_a_pause_at_once_keeps_the_turn_open():
     conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
     assert conversation.state.turn_id == turn
     assert conversation.is_paused
+    assert list(conversation.state.open_items) == ["waits"]
+    assert list(conversation.state.approvals) == ["a"]
 
 
 def test_a_crash_leaves_an_unknown_outcome_and_the_approval():
