@@ -179,6 +179,7 @@ def test_the_task_can_come_from_stdin_and_begin_with_a_command(world: World) -> 
         (("run", "--autoresume"), 'oh-daemon run "task"'),
         (("log", "abc"), "there are no conversations in "),
         (("log",), "Missing argument 'ID'"),
+        (("ask", "abc", " "), 'oh-daemon ask ID "question"'),
         (("lst",), "No such command 'lst'. Did you mean 'list'; see"),
         (("usage", "--since", "yesterday"), "--since yesterday: a day is written as 2026-11-21"),
         (("export", "x", "--format", "pdf"), "'--format': 'pdf' is not one of"),
