@@ -227,6 +227,8 @@ class Consent:
             return Ruling("ask", f"the approval policy broke: {exc!r}")
         if effect is None:
             return None
+        if effect not in {"allow", "ask", "reject"}:
+            return Ruling("ask", f"the approval policy gave no decision: {effect!r}")
         return Ruling(effect, "the program's approval policy", covers_high=True)
 
     def _ruling(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Ruling | None:

@@ -1,4 +1,4 @@
-"""A program's own risk analyzer and approval policy: if one raises an error, the user is asked."""
+"""A program's own risk analyzer and approval policy: if one raises or errs, the user is asked."""
 
 from __future__ import annotations
 
@@ -23,8 +23,18 @@ def _broken(*_given: object) -> Any:
     raise RuntimeError("no idea")
 
 
+def _wrong(*_given: object) -> Any:
+    return "no idea"
+
+
 @pytest.mark.parametrize(
-    ("policy", "risk"), [(Policy(analyzer=_broken), "high"), (Policy(decides=_broken), "medium")]
+    ("policy", "risk"),
+    [
+        (Policy(analyzer=_broken), "high"),
+        (Policy(analyzer=_wrong), "high"),
+        (Policy(decides=_broken), "medium"),
+        (Policy(decides=_wrong), "medium"),
+    ],
 )
 def test_what_breaks_is_asked_about(policy: Policy, risk: str):
     options = {"mode": "ask", "approval": "askRisky", "model": "fake"}
