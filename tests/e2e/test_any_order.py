@@ -32,24 +32,59 @@ OFFERED: dict[str, tuple[Json, ...]] = {
     "open": ({"replay": "items"}, {"replay": "events"}, {}),
     "close": tuple({"ifRunning": how} for how in ("error", "interrupt", "pause")),
     "events": ({"limit": 5},),
-    **{name: ({},) for name in ("resume", "interrupt", "condense", "subscribe", "read")},
+    "update": ({"title": "New"},),
+    "rollback": ({"files": "keep"}, {"files": "restore"}),
+    **{name: ({},) for name in ("resume", "interrupt", "condense", "subscribe", "read", "fork")},
 }
+
+
+def of(client: RawClient, conversation: str, kind: str) -> list[Json]:
+    """Return all events of this kind in the conversation so far."""
+    mine = (params["event"] for params in client.events if params["conversationId"] == conversation)
+    return [event for event in mine if event["type"] == kind]
 
 
 def answer_all(client: RawClient, conversation: str, chance: random.Random) -> None:
     """Answer each approval and question that was ever asked, also those that are decided."""
-    for params in client.events:
-        event = params["event"]
-        if params["conversationId"] == conversation and event["type"] == "approval.requested":
-            named = {"approvalId": event["approval"]["id"], "digest": event["approval"]["digest"]}
-            option = chance.choice(["allow-once", "reject"])
-            client.send_request("approval/respond", {**named, "optionId": option})
-        if params["conversationId"] == conversation and event["type"] == "input.requested":
-            named = {"inputId": event["input"]["id"], "content": "That."}
-            client.send_request("input/respond", {**named, "action": "accept"})
+    for event in of(client, conversation, "approval.requested"):
+        named = {"approvalId": event["approval"]["id"], "digest": event["approval"]["digest"]}
+        option = chance.choice(["allow-once", "reject"])
+        client.send_request("approval/respond", {**named, "optionId": option})
+    for event in of(client, conversation, "input.requested"):
+        named = {"inputId": event["input"]["id"], "content": "That."}
+        client.send_request("input/respond", {**named, "action": "accept"})
 
 
-@pytest.mark.parametrize("n_rounds", [8, pytest.param(300, marks=pytest.mark.full)])
+def ask_something(client: RawClient, conversation: str, chance: random.Random) -> None:
+    method = chance.choice(list(OFFERED))
+    params = {"conversationId": conversation, **chance.choice(OFFERED[method])}
+    if method == "rollback":
+        ended = [event["item"] for event in of(client, conversation, "item.completed")]
+        said = [item["id"] for item in ended if item["kind"] == "userMessage"]
+        params["toItemId"] = chance.choice(said or ["none yet"])
+    request = client.send_request(f"conversation/{method}", params)
+    if chance.random() < 1 / 3 and "wait" not in params:
+        client.answer_to(request)
+    if chance.random() < 1 / 16:
+        client.notify("$/cancelRequest", {"id": request})
+
+
+def end(world: World, client: RawClient, conversation: str) -> None:
+    """Interrupt and close it; check that its log is whole and nothing in it is left open."""
+    named = {"conversationId": conversation}
+    client.send_request("conversation/open", named)
+    client.request("conversation/interrupt", {**named, "clearQueue": True})
+    client.request("conversation/close", {**named, "ifRunning": "interrupt"})
+    records = world.records_of(conversation)
+    assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+    n_of = Counter(record["event"]["type"] for record in records)
+    assert n_of["turn.started"] == n_of["turn.completed"]
+    ended = {r["itemId"] for r in records if r["event"]["type"] == "item.completed"}
+    begun = {r["itemId"] for r in records if r["event"]["type"] == "item.started"}
+    assert begun <= ended
+
+
+@pytest.mark.parametrize("n_rounds", [5, pytest.param(300, marks=pytest.mark.full)])
 def test_requests_in_any_order_break_no_rule_and_leave_nothing_open(
     world: World, n_rounds: int
 ) -> None:
@@ -68,25 +103,10 @@ def test_requests_in_any_order_break_no_rule_and_leave_nothing_open(
             conversation = chance.choice(both)
             if chance.random() < 1 / 8:
                 answer_all(client, conversation, chance)
-            method = chance.choice(list(OFFERED))
-            params = {"conversationId": conversation, **chance.choice(OFFERED[method])}
-            request = client.send_request(f"conversation/{method}", params)
-            if chance.random() < 1 / 3 and "wait" not in params:
-                client.answer_to(request)
-            if chance.random() < 1 / 16:
-                client.notify("$/cancelRequest", {"id": request})
-        for conversation in both:
-            named = {"conversationId": conversation}
-            client.send_request("conversation/open", named)
-            client.request("conversation/interrupt", {**named, "clearQueue": True})
-            client.request("conversation/close", {**named, "ifRunning": "interrupt"})
-            records = world.records_of(conversation)
-            assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
-            n_of = Counter(record["event"]["type"] for record in records)
-            assert n_of["turn.started"] == n_of["turn.completed"]
-            ended = {r["itemId"] for r in records if r["event"]["type"] == "item.completed"}
-            begun = {r["itemId"] for r in records if r["event"]["type"] == "item.started"}
-            assert begun <= ended
+            ask_something(client, conversation, chance)
+        branches = [load["id"] for load in client.request("daemon/status")["conversations"]]
+        for conversation in {*both, *branches}:
+            end(world, client, conversation)
         broken = [m for m in client.messages if m.get("error", {}).get("code") == -32603]
         assert broken == []
         # This checks that everything is answered, and in order.
