@@ -6,7 +6,7 @@ import threading
 import pytest
 from common_window import PRICED
 from fake_llm import call, calls, held, reason, say
-from playwright.async_api import expect
+from playwright.async_api import Request, expect
 from window import VSCode
 
 pytestmark = pytest.mark.one_window
@@ -35,7 +35,9 @@ See [the page](https://example.com/), not [this](javascript:alert(1)), nor ![it]
 add(1, 2)
 ```
 """
-LINKS = """It is [add](calc.py:2), see [notes](<my notes/a.md#L3>), their [folder](./my%20notes/),
+ADDRESS = "http://web.invalid/?q=a%26b%2Bc"
+LINKS = f"""It is [add](calc.py:2), [on the web]({ADDRESS}),
+see [notes](<my notes/a.md#L3>), their [folder](./my%20notes/),
 [gone](gone.py); not [here](#here), [there](//evil/a.py) or [run](command:workbench.action.quit)."""
 PARAGRAPH = "Words that take more lines in a narrow panel. " * 4
 LONG_PASTE = "".join(f"line {n}\n" for n in range(400))
@@ -64,7 +66,11 @@ WATCH_SENDING = """() => {
 """Notes what is shown before the daemon has answered."""
 
 
-async def test_links_to_files_open_them_here(vscode: VSCode) -> None:
+def is_for_the_web(request: Request) -> bool:
+    return "web.invalid" in request.url
+
+
+async def test_links_open_files_here_and_pages_in_the_browser(vscode: VSCode) -> None:
     (vscode.project / "my notes").mkdir()
     (vscode.project / "my notes/a.md").write_text("first\n\nthird\n")
     vscode.script(say(LINKS))
@@ -72,6 +78,10 @@ async def test_links_to_files_open_them_here(vscode: VSCode) -> None:
     await vscode.say("where is it?")
     links = vscode.panel.locator(".agent .link")
     await expect(links).to_have_text(["add", "notes", "folder", "gone"])
+    async with vscode.page.context.expect_event("request", is_for_the_web) as requested:
+        await vscode.panel.get_by_role("link", name="on the web").click()
+        await vscode.page.get_by_role("button", name="Open", exact=True).click()
+    assert (await requested.value).url == ADDRESS
     line = vscode.page.locator(".editor-status-selection, #status\\.editor\\.selection")
     await links.nth(0).click()
     await vscode.tab("calc.py").wait_for()
