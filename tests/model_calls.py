@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from fake_llm import FakeLLM, Json
+from fake_llm import FakeLLM, Json, Step, raw
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import CancelToken
@@ -65,3 +65,33 @@ def anthropic_block(index: int, start: Json, *deltas: Json) -> bytes:
     events = [anthropic("content_block_start", index=index, content_block=start)]
     events += [anthropic("content_block_delta", index=index, delta=delta) for delta in deltas]
     return b"".join([*events, anthropic("content_block_stop", index=index)])
+
+
+def claude(*blocks: bytes, stop: str) -> Step:
+    """Return an answer of Anthropic's API."""
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    message |= {"model": "claude", "usage": usage}
+    end = anthropic("message_delta", delta={"stop_reason": stop}, usage={"output_tokens": 20})
+    start = anthropic("message_start", message=message)
+    return raw(b"".join([start, *blocks, end, anthropic("message_stop")]))
+
+
+def thought(text: str) -> bytes:
+    return anthropic_block(
+        0,
+        {"type": "thinking", "thinking": ""},
+        {"type": "thinking_delta", "thinking": text},
+        {"type": "signature_delta", "signature": f"SIG({text})"},
+    )
+
+
+def tool_use(call_id: str, name: str, **args: Any) -> bytes:
+    piece = {"type": "input_json_delta", "partial_json": json.dumps(args)}
+    start = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return anthropic_block(1, start, piece)
+
+
+def thinking_sent(body: Json) -> list[Json]:
+    contents = [m["content"] for m in body["messages"] if m["role"] == "assistant"]
+    return [p for c in contents if isinstance(c, list) for p in c if p["type"] == "thinking"]

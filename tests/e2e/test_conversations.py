@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from fake_llm import call, calls, hang, say
+from fake_llm import Step, call, calls, error, hang, say
 from world import World, items, text
 
 pytestmark = pytest.mark.one_daemon
@@ -213,11 +213,29 @@ def test_a_conversation_is_renamed_and_put_away_also_when_it_is_closed(world: Wo
 def test_a_new_conversation_gets_a_title_from_the_model_unless_the_user_says_no(
     world: World,
 ) -> None:
-    world.llm.play(lambda request: say("Done.") if "tools" in request else say("Prices by rule"))
+    titles = {"slow": hang(), "refused": error(401), "": say("Prices by rule")}
+
+    def answer(request: Json) -> Step:
+        if "tools" in request:
+            return say("Done.")
+        asked = str(request["messages"][-1])
+        return next(step for word, step in titles.items() if word in asked)
+
+    world.llm.play(answer)
     world.variables["OH_DAEMON_TITLES"] = ""
     client = world.daemon()
+    # A title that never comes, or is refused, neither delays nor fails a turn.
+    for nth, word in enumerate(("slow", "refused"), 1):
+        other = world.start(client, word)
+        assert world.turn(client, nth=nth)["status"] == "completed"
+        [asked] = [r for r in world.llm.wait_for_requests(2 * nth)[-2:] if "tools" not in r.body]
+        assert word == "refused" or not asked.answered.is_set()
+        client.request("conversation/close", {"conversationId": other})
+        assert asked.answered.wait(60)
+        client.request("conversation/delete", {"conversationId": other})
+    assert "error.raised" not in [e["event"]["type"] for e in client.events]
     conversation = world.start(client, "Make the code follow RULES.md")
-    world.turn(client)
+    world.turn(client, nth=3)
     named = client.wait_for_event(lambda p: p["event"].get("title") == "Prices by rule")
     assert named["conversationId"] == conversation
     [listed] = client.request("conversation/list")["conversations"]
@@ -226,7 +244,7 @@ def test_a_new_conversation_gets_a_title_from_the_model_unless_the_user_says_no(
     silent = world.daemon(settings={"titles": False})
     world.start(silent, "Another task")
     world.turn(silent)
-    assert len([r for r in world.llm.requests if "tools" not in r.body]) == 1
+    assert len([r for r in world.llm.requests if "tools" not in r.body]) == 3
 
 
 def test_tags_and_metadata_are_set_merged_and_cleared(world: World) -> None:

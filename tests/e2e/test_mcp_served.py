@@ -9,6 +9,7 @@ from typing import Any
 
 from command_line import SCRIPT, environment
 from editor import Editor
+from language_server import FEATURES, LanguageServer
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from planted_secrets import TOKENS
@@ -92,12 +93,16 @@ def test_a_repository_that_is_only_read_stays_as_it_is(world: World) -> None:
     assert not (world.project / "new.txt").exists()
 
 
-def test_with_an_editor_that_shares_them_its_buffers_are_read_and_edited(world: World) -> None:
+def test_with_an_editor_that_shares_them_its_buffers_and_servers_are_used(
+    world: World,
+) -> None:
     (world.home / "settings.json").write_text(json.dumps({"shareTools": True}))
     file = world.project / "a.txt"
     file.write_text("one\ntwo\n")
+    (world.project / "load.py").write_text("def load(name):\n    return name\n")
     (world.home / "state/doors").mkdir(parents=True)
-    editor = Editor(world)
+    editor = Editor(world, features=FEATURES)
+    LanguageServer(world, editor)
     buffer = editor.open(file, typed="one\ntyped\n")
     editor.client.request("daemon/status")  # Its answer says that it knows the buffer.
 
@@ -105,6 +110,8 @@ def test_with_an_editor_that_shares_them_its_buffers_are_read_and_edited(world: 
         assert "typed" in await call("edit", command="view", path="a.txt")
         edit: Json = {"command": "replace", "path": "a.txt", "old_text": "one", "new_text": "1"}
         assert not (await call("edit", **edit)).startswith("!")
+        found = await call("lookup", operation="symbols", query="oa")
+        assert found == "load.py:1 function load"
 
     served(world, use)
     assert buffer.text == "1\ntyped\n"

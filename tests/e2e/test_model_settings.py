@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from command_line import SCRIPT, end, environment, start
 from fake_llm import call, error, hang, raw, say, with_usage
+from model_calls import anthropic_block, claude, thinking_sent, thought, tool_use
 from world import KEY, World, items, text
 
 pytestmark = pytest.mark.one_daemon
@@ -128,12 +129,52 @@ def test_a_profile_is_offered_chosen_for_one_turn_and_falls_back_in_the_open(wor
     assert client.request("conversation/list")["conversations"][0]["model"] == "auto"
 
 
+def test_routers_choose_by_image_size_cost_and_chance_and_lead_to_fallbacks(world: World) -> None:
+    world.llm.play(lambda r: error(503) if r["model"] == "down" else say(r["model"]))
+    profiles: Json = {
+        "blind": {"model": "openai/gpt-audio"},
+        "small": {"model": "openai/small", "llm": {"contextWindow": 16}},
+        "large": {"model": "openai/large", "llm": {"inputCostPerToken": 1e-6}},
+        "dear": {"model": "openai/dear", "llm": {"inputCostPerToken": 9e-6}},
+        "safe": {"model": "openai/down", "llm": {"maxAttempts": 1}, "fallbacks": ["cheap"]},
+    }
+    routers: Json = {
+        "seeing": {"models": ["blind", "large"]},
+        "wide": {"models": ["small", "dear"]},
+        "cheap": {"models": ["dear", "large"], "pick": "cheapest"},
+        "any": {"models": ["dear", "large"], "pick": "random"},
+        "top": {"models": ["safe"]},
+    }
+    client = world.daemon(settings={"profiles": profiles, "routers": routers})
+    conversation = world.start(client, "Hello", options={"model": "seeing"})
+    chosen = [world.turn(client)["finalText"]]
+    turns: list[tuple[str, list[Json]]] = [
+        ("wide", text("Hello")),
+        ("cheap", text("Hello")),
+        ("any", text("Hello")),
+        ("any", text("Hello")),
+        ("top", text("Hello")),
+        ("seeing", [*text("What is this?"), IMAGE]),
+    ]
+    for nth, (router, content) in enumerate(turns, 2):
+        given = {"content": content, "overrides": {"options": {"model": router}}}
+        client.request("conversation/sendMessage", {"conversationId": conversation, **given})
+        chosen.append(world.turn(client, nth=nth)["finalText"])
+    by_chance = chosen[3]
+    assert by_chance in {"dear", "large"}
+    assert chosen == ["gpt-audio", "dear", "large", by_chance, by_chance, "large", "large"]
+
+
 def test_a_conversation_goes_to_a_model_without_function_calling_and_back(world: World) -> None:
-    echo = {"name": "terminal", "arguments": {"command": "echo in-text"}}
+    echoes = (
+        {"name": "terminal", "arguments": {"command": f"echo {word}"}}
+        for word in ("in-text", "beside")
+    )
+    in_one_answer = "\n".join(f"<tool_call>\n{json.dumps(e)}\n</tool_call>" for e in echoes)
     world.script(
         call("terminal", command="echo native"),
         say("One."),
-        say(f"<tool_call>\n{json.dumps(echo)}\n</tool_call>"),
+        say(in_one_answer),
         say("Two."),
         say("Three."),
     )
@@ -150,11 +191,27 @@ def test_a_conversation_goes_to_a_model_without_function_calling_and_back(world:
     assert ["tools" in body for body in bodies] == [True, True, False, False, True]
     assert not any("tool_calls" in m or m["role"] == "tool" for m in bodies[3]["messages"])
     in_text = json.dumps(bodies[3]["messages"])
-    assert all(f'<tool_result of=\\"terminal\\">\\n{w}' in in_text for w in ("native", "in-text"))
+    words = ("native", "in-text", "beside")
+    assert all(f'<tool_result of=\\"terminal\\">\\n{word}' in in_text for word in words)
     made = [c["id"] for m in bodies[4]["messages"] for c in m.get("tool_calls", ())]
     answered = [m["tool_call_id"] for m in bodies[4]["messages"] if m["role"] == "tool"]
     assert made == answered
-    assert len(set(made)) == 2
+    assert len(set(made)) == 3
+
+
+def test_signed_thinking_goes_back_unmodified(world: World) -> None:
+    done = anthropic_block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Done."})
+    thinking = "Hm \u2028 <b>."
+    world.script(
+        claude(thought(thinking), tool_use("toolu_1", "think", thought="x"), stop="tool_use"),
+        claude(done, stop="end_turn"),
+    )
+    llm = {"baseUrl": world.llm.url.removesuffix("/v1"), "reasoningEffort": "low", "apiKey": KEY}
+    client = world.daemon(settings={"model": "anthropic/claude-sonnet-4-5", "llm": llm})
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Done."
+    sent = thinking_sent(world.llm.requests[-1].body)
+    assert sent == [{"type": "thinking", "thinking": thinking, "signature": f"SIG({thinking})"}]
 
 
 def test_a_request_that_does_not_fit_is_condensed_and_the_log_keeps_everything(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from core_world import SECRET, Work, at_work, tool
-from fake_llm import Json, Step, calls, raw, reason, say
+from fake_llm import Json, Step, calls, reason, say
 from fake_llm import call as calling
-from model_calls import anthropic, anthropic_block
+from model_calls import anthropic_block, claude, thinking_sent, thought, tool_use
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
@@ -22,36 +21,6 @@ pytestmark = [
 ECHO = tool("echo", lambda words: words, words={"type": "string"})
 CLAUDE: Json = {"model": "anthropic/claude-sonnet-4-5", "reasoning_effort": "low"}
 DONE = {"type": "text_delta", "text": "Done."}
-
-
-def claude(*blocks: bytes, stop: str) -> Step:
-    """Return an answer of Anthropic's API."""
-    usage = {"input_tokens": 10, "output_tokens": 1}
-    message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
-    message |= {"model": "claude", "usage": usage}
-    end = anthropic("message_delta", delta={"stop_reason": stop}, usage={"output_tokens": 20})
-    start = anthropic("message_start", message=message)
-    return raw(b"".join([start, *blocks, end, anthropic("message_stop")]))
-
-
-def thought(text: str) -> bytes:
-    return anthropic_block(
-        0,
-        {"type": "thinking", "thinking": ""},
-        {"type": "thinking_delta", "thinking": text},
-        {"type": "signature_delta", "signature": f"SIG({text})"},
-    )
-
-
-def tool_use(call_id: str, name: str, **args: Any) -> bytes:
-    piece = {"type": "input_json_delta", "partial_json": json.dumps(args)}
-    start = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
-    return anthropic_block(1, start, piece)
-
-
-def thinking_sent(body: Json) -> list[Json]:
-    contents = [m["content"] for m in body["messages"] if m["role"] == "assistant"]
-    return [p for c in contents if isinstance(c, list) for p in c if p["type"] == "thinking"]
 
 
 @contextmanager
