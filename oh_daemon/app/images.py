@@ -1,6 +1,7 @@
-"""Images of messages: uploaded in pieces, checked before a message is accepted, stored as blobs.
+"""Images of messages: checked before a message is accepted, stored as the conversation's blobs.
 
-Uploads stay in memory; when they take too much there, the oldest are dropped.
+They come from files, or from clients in pieces. Uploads stay in memory; when they take too much
+there, the oldest are dropped.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import base64
 import binascii
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from oh_daemon.contract.composing import AttachmentPutParams, AttachmentPutResult
 from oh_daemon.contract.content import ImagePart, Part
@@ -20,6 +22,7 @@ from oh_daemon.core.ports import EventLog, Model
 
 MAX_BYTES = 20 << 20
 MAX_IMAGES = 20
+_TOO_MANY = f"a message has at most {MAX_IMAGES} images"
 _MAX_KEPT_BYTES = 64 << 20
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -122,6 +125,39 @@ def _check_upload(upload: _Upload, sha256: str | None) -> None:
     _require_type(data, upload.mime_type, "mimeType")
 
 
+def read_images(files: Sequence[str | Path]) -> list[bytes]:
+    """Read image files for `with_images`. Raises `OSError`, or `InvalidParamsError` for others."""
+    if len(files) > MAX_IMAGES:
+        raise InvalidParamsError(_TOO_MANY)
+    return [_read_image(Path(file)) for file in files]
+
+
+def _read_image(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES or _type_of(data) is None:
+        kinds = f"PNG, JPEG, GIF or WebP image of at most {MAX_BYTES >> 20} MiB"
+        raise InvalidParamsError(f"{str(path)!r} is no {kinds}")
+    return data
+
+
+def with_images(
+    content: Sequence[Part], images: Sequence[bytes], model: Callable[[], Model], log: EventLog
+) -> tuple[Part, ...]:
+    """Return the content with images after it, stored as the conversation's blobs.
+
+    Raises `InvalidParamsError` when the model cannot see them; then nothing is stored.
+    """
+    parts = [ImagePart(mime_type=_type_of(data) or "") for data in images]
+    if parts:
+        require_sight(parts, model())
+    stored = (
+        part.model_copy(update={"output_ref": log.put_blob(data)})
+        for part, data in zip(parts, images, strict=True)
+    )
+    return (*content, *stored)
+
+
 def require_sight(content: Sequence[Part], model: Model) -> None:
     """Raises `InvalidParamsError` when there are images and the model cannot see them."""
     has_images = any(isinstance(part, ImagePart) for part in content)
@@ -141,7 +177,7 @@ def stored_images(
     """
     images = {n: part for n, part in enumerate(content) if isinstance(part, ImagePart)}
     if len(images) > MAX_IMAGES:
-        raise InvalidParamsError.at("content", f"a message has at most {MAX_IMAGES} images")
+        raise InvalidParamsError.at("content", _TOO_MANY)
     uploads = {n: _upload_of(part, f"content.{n}", attachments, log) for n, part in images.items()}
     stored = {
         n: ImagePart(mime_type=images[n].mime_type, output_ref=log.put_blob(data))
@@ -174,6 +210,12 @@ def _decoded(data: str, path: str) -> bytes:
 
 
 def _require_type(data: bytes, mime_type: str, path: str) -> None:
-    found = next((name for start, name in _SIGNATURES if data.startswith(start)), "no known image")
+    found = _type_of(data)
     if found != mime_type:
-        raise InvalidParamsError.at(path, f"the data is {found}, not {mime_type}")
+        raise InvalidParamsError.at(
+            path, f"the data is {found or 'no known image'}, not {mime_type}"
+        )
+
+
+def _type_of(data: bytes) -> str | None:
+    return next((name for start, name in _SIGNATURES if data.startswith(start)), None)

@@ -145,14 +145,24 @@ def test_a_command_is_shown_while_it_runs(world: World) -> None:
     assert f"$ {wait}\n  over\n" in shown
 
 
-def test_the_task_can_come_from_stdin_and_begin_with_a_command(world: World) -> None:
+def test_the_task_can_come_from_stdin_begin_with_a_command_and_show_an_image(world: World) -> None:
     world.script(say("Done."))
-    process = begin(world, "run", "-", stdin=subprocess.PIPE)
+    (world.project / "shot.png").write_bytes(b"\x89PNG\r\n\x1a\n...")
+    process = begin(world, "run", "-", "--image", "shot.png", stdin=subprocess.PIPE)
     out, _ = process.communicate("/review app.py\n", timeout=120)
     assert "> /review app.py\n" in out
     assert process.returncode == 0
-    asked = world.llm.requests[0].body["messages"][-1]["content"]
+    told, image = world.llm.requests[0].body["messages"][-1]["content"]
+    asked = told["text"]
     assert (asked.startswith("Review the changes"), asked.endswith("app.py")) == (True, True)
+    assert image["image_url"]["url"].startswith("data:image/png;base64,")
+    (world.project / "notes.txt").touch()
+    for args, said in (
+        (("--resume", id_of(world), "--image", "shot.png"), "--image needs a task"),
+        (("Do it", "--image", "notes.txt"), "'notes.txt' is no PNG"),
+    ):
+        ran = run(world, "run", *args)
+        assert (ran.code, said in ran.err) == (2, True)
     process = begin(world, "run", "-", stdin=subprocess.PIPE)
     _, err = process.communicate("x" * (1 << 20) + "x", timeout=120)
     assert (process.returncode, "oh-daemon: text: " in err, "Trace" in err) == (2, True, False)

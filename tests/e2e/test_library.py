@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from asyncio import sleep
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -571,8 +572,17 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
         [approval] = conversation.state.pending
         conversation.respond(approval, allow=False, feedback="not today")
         conversation.run("and then?")
-    assert "not today" in results(fake)[0]
-    assert not (tmp_path / "made").exists()
+        assert "not today" in results(fake)[0]
+
+        asked.clear()
+        fake.add(call("terminal", command="touch wrong"), say("done"))
+        conversation.send_message("go on")
+        assert asked.wait(120)
+        [approval] = conversation.state.pending
+        mine = approval.subject.model_copy(update={"command": "touch right"})
+        conversation.respond(approval, allow=True, edited=mine)
+        conversation.run("and then?")
+    assert {name for name in ("made", "wrong", "right") if (tmp_path / name).exists()} == {"right"}
 
 
 @pytest.mark.parametrize(
@@ -839,6 +849,27 @@ def test_a_command_or_a_skill_is_called_by_its_name(
         assert "Review the changes" in fake.requests[-1].body["messages"][-1]["content"]
         conversation.run("/etc/hosts is a file")
         assert fake.requests[-1].body["messages"][-1]["content"] == "/etc/hosts is a file"
+
+
+def test_images_are_sent_from_files(fake: FakeLLM, llm: LLM, tmp_path: Path) -> None:
+    image, other = tmp_path / "shot.png", tmp_path / "notes.txt"
+    image.write_bytes(b"\x89PNG\r\n\x1a\n...")
+    other.write_text("none")
+    fake.add(say("A cat."))
+    with Conversation(Agent(llm=llm)) as conversation:
+        conversation.run("What is it?", images=[image])
+        words, seen = fake.requests[-1].body["messages"][-1]["content"]
+        assert words["text"] == "What is it?"
+        data = b64encode(image.read_bytes()).decode()
+        assert seen["image_url"]["url"] == f"data:image/png;base64,{data}"
+        for images, model, said in (
+            ([image, str(other)], None, r"notes.txt' is no PNG, JPEG, GIF or WebP image"),
+            ([image], "demo", "'demo' does not see images"),
+            ([image] * 21, None, "at most 20 images"),
+        ):
+            with pytest.raises(InvalidParamsError, match=said):
+                conversation.run("And this?", images=images, model=model)
+        assert len(fake.requests) == 1
 
 
 def test_what_cannot_be_sent_or_exported_is_named(llm: LLM) -> None:

@@ -140,6 +140,10 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     ask: Annotated[
         Literal["always", "risky", "never"] | None, typer.Option(help="When to ask for approval.")
     ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option("--image", "-i", exists=True, dir_okay=False, help="Show it this image."),
+    ] = None,
     tool_choice: Annotated[
         Literal["auto", "required"], typer.Option(help="`required`: start with a tool call.")
     ] = "auto",
@@ -170,6 +174,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         autoresume=autoresume,
         tool_choice=tool_choice,
         result_schema=result_schema,
+        images=image or (),
         as_json=as_json,
         secrets=tuple(secret or ()),
     )

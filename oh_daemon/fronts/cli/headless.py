@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,6 +26,7 @@ from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.app.event_lines import EventPrinter, print_lines
 from oh_daemon.app.for_user import share_for_user
+from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
 from oh_daemon.app.models import DEMO, Models
 from oh_daemon.app.places import Places
@@ -41,7 +42,7 @@ from oh_daemon.core.commands import typed
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.ports import Json, Question
+from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.fronts.cli.logs import find_id
@@ -69,6 +70,7 @@ class Request:
     """Condense the conversation that is resumed; the task says what to keep."""
     tool_choice: Literal["auto", "required"] = "auto"
     result_schema: Path | None = None
+    images: Sequence[Path] = ()
     as_json: bool = False
     secrets: tuple[str, ...] = ()
     """Environment variables of this process that a command gets when it names them."""
@@ -98,6 +100,7 @@ def run_headless(request: Request) -> int:
     # Programs get the log's lines and nothing else, also on a terminal.
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
     with shown("starting", console):
+        images = read_images(request.images)
         live = _open(request, conversations, recipe, models)
     _announce(request, live)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -105,7 +108,7 @@ def run_headless(request: Request) -> int:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda _number, _frame: _interrupt(live))
     try:
-        _begin(request, live)
+        _begin(request, live, images, models)
         return _watch(live, watcher.heard, request, console)
     finally:
         conversations.close_all(1.0)
@@ -183,6 +186,8 @@ def _read_schema(file: Path | None) -> Json | None:
 
 def _open(request: Request, conversations: Conversations, recipe: Recipe, models: Models) -> Live:
     """Start or open the conversation to work in; its model's name is checked before that."""
+    if request.images and not request.task.strip():
+        raise InvalidParamsError("--image needs a task that says what to do with it")
     folders, resumed = [request.workspace], request.resume
     ids = [summary["id"] for summary in conversations.listed(folders)]
     if resumed is None and request.autoresume:
@@ -222,15 +227,21 @@ def _changed_options(request: Request) -> dict[str, str]:
     return dict(request.options)
 
 
-def _begin(request: Request, live: Live) -> None:
+def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models) -> None:
+    conversation = live.conversation
+
+    def seeing() -> Model:
+        return models.model_for(conversation.state.options_now["model"])
+
     if request.condenses:
-        if live.conversation.state.turn is not None:
+        if conversation.state.turn is not None:
             raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
-        live.conversation.condense(request.task or None)
+        conversation.condense(request.task or None)
     elif request.task.strip():
-        live.conversation.send((typed(request.task),))
+        task = (typed(request.task),)
+        conversation.send(with_images(task, images, seeing, conversation.log))
     else:
-        live.conversation.resume()
+        conversation.resume()
 
 
 def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, console: Console) -> int:

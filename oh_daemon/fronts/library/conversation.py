@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,12 +21,13 @@ from oh_daemon.app import rollback
 from oh_daemon.app.branches import fork
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.export import Format, render_export
+from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.contract import branches as b
 from oh_daemon.contract import messages as m
-from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.content import Part, ResourcePart
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
@@ -38,7 +39,7 @@ from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.commands import typed
 from oh_daemon.core.context import LOG_SCHEME
-from oh_daemon.core.ports import Json
+from oh_daemon.core.ports import Json, Model
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.library.agent import Agent, models_of, recipe_of, servers_of, settings_of
 from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, plain
@@ -165,24 +166,38 @@ class Conversation:
         text: str,
         delivery: Delivery = "auto",
         *,
+        images: Sequence[str | Path] = (),
         sender: Conversation | None = None,
         model: str | None = None,
     ) -> str:
         """Start a turn or steer the running one, and return the message's id without waiting.
 
+        `images` are files: PNG, JPEG, GIF or WebP.
         With `sender`, the agent is told that this conversation wrote the message, not the user.
         With `model`, that model answers in a turn of its own. Raises `ModelUnavailableError`,
-        `StorageError`, or a `UserError` when the conversation cannot take the message now.
+        `StorageError`, `OSError`, or a `UserError` when the message cannot be taken (now).
         """
         part = typed(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
         self.start_thread()
-        return self._send(part, delivery, model)["messageId"]
+        return self._send(part, images, model, delivery)["messageId"]
 
-    def _send(self, part: Part, delivery: Delivery, model: str | None) -> Json:
+    def _send(
+        self,
+        part: Part,
+        images: Sequence[str | Path],
+        model: str | None,
+        delivery: Delivery = "auto",
+    ) -> Json:
         options = {"model": self._known(model)} if model is not None else None
-        return self._live.conversation.send((part,), delivery=delivery, options=options)
+        conversation = self._live.conversation
+
+        def seeing() -> Model:
+            return self._shared.model_for(model or conversation.state.options_now["model"])
+
+        content = with_images((part,), read_images(images), seeing, conversation.log)
+        return conversation.send(content, delivery=delivery, options=options)
 
     def _known(self, model: str) -> str:
         self._shared.model_for(model)
@@ -193,6 +208,7 @@ class Conversation:
         message: str | None = None,
         timeout_s: float | None = None,
         *,
+        images: Sequence[str | Path] = (),
         model: str | None = None,
     ) -> Turn:
         """Send `message` (None: resume), wait until the turn ends or pauses, and return it.
@@ -202,7 +218,7 @@ class Conversation:
         """
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
-        return self._until_rest(lambda: self._send(typed(message), "auto", model), timeout_s)
+        return self._until_rest(lambda: self._send(typed(message), images, model), timeout_s)
 
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
@@ -257,11 +273,24 @@ class Conversation:
         self.start_thread()
         _awaited(self._live.conversation.interrupt(), timeout_s)
 
-    def respond(self, approval: Approval, *, allow: bool, feedback: str | None = None) -> None:
-        """Answer a pending approval, this once. The first answer counts. Raises `UserError`."""
+    def respond(
+        self,
+        approval: Approval,
+        *,
+        allow: bool,
+        feedback: str | None = None,
+        edited: Subject | None = None,
+    ) -> None:
+        """Answer a pending approval, this once. The first answer counts. Raises `UserError`.
+
+        `edited` is a copy of `approval.subject` with another command or fewer hunks; that is then
+        done instead.
+        """
         decision = Decision(effect="allow" if allow else "reject")
         asking = self._conversations.live(approval.conversation_id).conversation
-        asking.respond(approval.id, approval.digest, decision, feedback=feedback)
+        asking.respond(
+            approval.id, approval.digest, decision, feedback=feedback, edited_subject=edited
+        )
 
     def _answer_new(self, record: Record) -> None:
         if isinstance(record.event, InputRequested):
