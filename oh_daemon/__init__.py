@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from oh_daemon.contract.turns import Turn
     from oh_daemon.core.ports import Intent, ToolResult, ToolSpec
     from oh_daemon.fronts.library.agent import LLM, Agent, Tool
-    from oh_daemon.fronts.library.conversation import Conversation, ConversationStatus, Snapshot
+    from oh_daemon.fronts.library.conversation import Conversation
+    from oh_daemon.fronts.library.snapshot import ConversationStatus, Snapshot
     from oh_daemon.fronts.library.workspace import Workspace
 
 __all__ = [
@@ -48,7 +49,8 @@ _NAMES = {
     "contract.turns": ("Turn",),
     "core.ports": ("Intent", "ToolResult", "ToolSpec"),
     "fronts.library.agent": ("LLM", "Agent", "Tool"),
-    "fronts.library.conversation": ("Conversation", "ConversationStatus", "Snapshot"),
+    "fronts.library.conversation": ("Conversation",),
+    "fronts.library.snapshot": ("ConversationStatus", "Snapshot"),
     "fronts.library.workspace": ("Workspace",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -38,6 +38,13 @@ Folder = Annotated[
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines and nothing else.")]
+Images = Annotated[
+    list[Path] | None,
+    typer.Option("--image", "-i", exists=True, dir_okay=False, help="Show it; repeatable."),
+]
+ResultSchema = Annotated[
+    Path | None, typer.Option(exists=True, dir_okay=False, help="JSON Schema of the final result.")
+]
 Secrets = Annotated[
     list[str] | None,
     typer.Option(metavar="VARIABLE", help="Lend it to commands that name it; repeatable."),
@@ -140,17 +147,11 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     ask: Annotated[
         Literal["always", "risky", "never"] | None, typer.Option(help="When to ask for approval.")
     ] = None,
-    image: Annotated[
-        list[Path] | None,
-        typer.Option("--image", "-i", exists=True, dir_okay=False, help="Show it this image."),
-    ] = None,
+    image: Images = None,
     tool_choice: Annotated[
         Literal["auto", "required"], typer.Option(help="`required`: start with a tool call.")
     ] = "auto",
-    result_schema: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON Schema of the final result."),
-    ] = None,
+    result_schema: ResultSchema = None,
     secret: Secrets = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Limit of model calls.")] = None,
     max_cost: Annotated[float | None, typer.Option(min=0.001, help="Limit in US dollars.")] = None,

@@ -10,8 +10,6 @@ import os
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
 
@@ -32,7 +30,7 @@ from oh_daemon.contract.content import Part, ResourcePart
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import Delivery, Usage
+from oh_daemon.contract.items import Delivery
 from oh_daemon.contract.settings import Merged
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.approval import check_options
@@ -43,36 +41,12 @@ from oh_daemon.core.ports import Json, Model
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.library.agent import Agent, models_of, recipe_of, servers_of, settings_of
 from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, plain
+from oh_daemon.fronts.library.snapshot import Snapshot, snapshot_of
 from oh_daemon.fronts.library.workspace import Workspace
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.workspace.spawner import Spawner
 
 T = TypeVar("T")
-
-
-class ConversationStatus(StrEnum):
-    """What a conversation is doing; the values are those of the protocol."""
-
-    IDLE = "idle"
-    RUNNING = "running"
-    WAITING = "waiting"
-    PAUSING = "pausing"
-    PAUSED = "paused"
-    INTERRUPTING = "interrupting"
-    ERROR = "error"
-    FINISHED = "finished"
-    CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The state of a conversation at one moment; it does not change afterwards."""
-
-    status: ConversationStatus
-    title: str
-    usage: Usage
-    pending: tuple[Approval, ...]
-    """Approvals that wait for `respond`, including those of sub-agents."""
 
 
 QuestionCallback = Callable[[InputRequest], str | None]
@@ -308,15 +282,7 @@ class Conversation:
     @property
     def state(self) -> Snapshot:
         """The status, title, usage and pending approvals as they are now."""
-        conversation = self._live.conversation
-        with conversation.changed:
-            state = conversation.state
-            status = "closed" if conversation.is_closing else state.status
-            title, usage = state.title, Usage.model_validate(state.usage or {})
-        states = [live.conversation.state for live in self._conversations.all_live()]
-        waiting = (a for state in states for a in tuple(state.approvals.values()))
-        pending = tuple(Approval.model_validate(approval) for approval in waiting)
-        return Snapshot(ConversationStatus(status), title, usage, pending)
+        return snapshot_of(self._live, self._conversations.all_live())
 
     @property
     def history(self) -> tuple[Record, ...]:
