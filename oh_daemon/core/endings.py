@@ -20,7 +20,7 @@ NUDGE = (
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """How a turn ends or pauses, and the conversation's status after it."""
+    """How a turn ends, and the conversation's status after it."""
 
     stop_reason: StopReason
     status: ConversationState = "idle"
@@ -30,7 +30,10 @@ class Rest:
 
 
 def rest_before_step(state: State) -> Rest | None:
-    """Return how the open turn pauses when a limit allows no further step, else None."""
+    """Return how the open turn ends when a limit allows no further step, else None.
+
+    The conversation is paused then: resuming it starts a new turn.
+    """
     if state.open_turn.n_steps >= state.max_steps:
         return Rest("maxSteps", "paused", "budget")
     if state.max_cost_usd is not None and state.turn_known_cost_usd >= state.max_cost_usd:
@@ -39,7 +42,7 @@ def rest_before_step(state: State) -> Rest | None:
 
 
 def rest_when_stuck(stop_reason: StopReason) -> Rest:
-    """End the turn after wrong calls, the model's own fault; pause it after any other circle."""
+    """Return how a circle ends the turn. Wrong calls are the model's fault; others can go on."""
     return Rest("stuck", "paused", "stuck") if stop_reason == "stuck" else Rest(stop_reason)
 
 
