@@ -39,7 +39,7 @@ let onStarted = () => {};
 let started = starting();
 
 const memory = new Memory();
-const current = new Current((conversationId) => void open(conversationId));
+const current = new Current((conversationId) => void reopen(conversationId));
 const header = new Header({ back: () => show("input"), pause, resume });
 const stateBox = new StateBox({ redraw: draw, resume, useDemo, dismiss });
 const elsewhere = new Elsewhere((id) => void open(id));
@@ -193,7 +193,7 @@ function onDaemon(state: DaemonState): void {
   if (daemon.kind === "running") {
     // Errors from an earlier daemon say nothing about this one.
     failure = undefined;
-    if (memory.now.conversationId !== undefined) void open(memory.now.conversationId);
+    if (memory.now.conversationId !== undefined) void reopen(memory.now.conversationId);
     else pickers.load().catch(report);
     elsewhere.load().then(draw).catch(report);
   }
@@ -250,8 +250,13 @@ function forget(): void {
   pickers.load().catch(report);
 }
 
-async function open(conversationId: string): Promise<void> {
+function open(conversationId: string): Promise<void> {
   view = "chat";
+  return reopen(conversationId);
+}
+
+/** Opens it for a daemon that is new, or to catch up; a user who looks at the list stays there. */
+async function reopen(conversationId: string): Promise<void> {
   const opened = await current.open(conversationId, () => {
     failure = undefined;
   });

@@ -30,6 +30,15 @@ async def test_a_turn_of_a_killed_daemon_is_paused_and_goes_on(vscode: VSCode) -
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     other = vscode.panel.locator(".conversation", has_text="wait for the other")
     await expect(other.locator(".row-meta")).to_have_text(re.compile("^paused · "))
+    # The next daemon opens the conversation again, but the user stays in the list.
+    before = vscode.server.daemons()
+    await vscode.run_command("oh: Restart the Daemon")
+    await expect_ended(*before)
+    search = vscode.panel.get_by_label("Search conversations")
+    await search.fill("none of these")
+    await expect(vscode.panel.locator(".conversations")).to_have_text("Nothing found.")
+    await expect(search).to_be_visible()
+    await search.fill("")
     await other.locator(".row").click()
     await vscode.expect_status("Paused: the daemon was restarted")
 
