@@ -91,12 +91,14 @@ def uses_in(items: Sequence[plain.Item], skills: Iterable[Skill]) -> list[Use]:
 
 def _uses_of(part: plain.Part, skills: Iterable[Skill]) -> Iterator[Use]:
     words = typed_words(part)
-    first, _, args = words.strip().partition(" ")
+    first, *rest = words.split(maxsplit=1) or [""]
     for skill in skills:
         is_command = skill.kind == "task" or part["type"] == "skill"
-        word = next((word for word in skill.triggers if has_word(words, word)), None)
-        if is_command and first == f"/{skill.name}":
-            yield Use(skill.name, COMMAND, args.strip())
+        names = {f"/{skill.name}", *(word for word in skill.triggers if word[:1] == "/")}
+        heard = (word for word in skill.triggers if word not in names and has_word(words, word))
+        word = next(heard, None)
+        if is_command and first in names:
+            yield Use(skill.name, COMMAND, "".join(rest).strip())
         elif word is not None:
             yield Use(skill.name, f"for the word {word!r}")
 

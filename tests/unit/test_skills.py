@@ -151,7 +151,7 @@ def test_a_keyword_is_a_whole_word(text: str, word: str, expected: bool) -> None
 
 
 KEYWORD = Skill("git", "keyword", "project", Path("/git.md"), triggers=("git", "commit"))
-TASK = Skill("deploy", "task", "project", Path("/deploy.md"))
+TASK = Skill("deploy", "task", "project", Path("/deploy.md"), triggers=("/ship",))
 
 
 def said(*parts: Any) -> Any:
@@ -178,7 +178,10 @@ CUT = {"kind": "condensation", "id": "k", "status": "completed", "pruned": []}
         ([said(words("git")), used("git"), {**CUT, "keepFrom": "k"}, said(words("git"))], ["git"]),
         ([said(words("git")), used("git"), CUT, said(words("git"))], []),
         ([said(words("/deploy  to prod"))], [("deploy", "to prod")]),
+        ([said(words("/deploy\nto prod "))], [("deploy", "to prod")]),
         ([said(words("see a/deploy"))], []),
+        ([said(words("/ship to prod"))], [("deploy", "to prod")]),
+        ([said(words("see ./ship/readme.md, run ~/ship"))], []),
         ([said({"type": "command", "name": "deploy", "args": "x"})], [("deploy", "x")]),
         ([said({"type": "command", "name": "deploy", "args": "x"}), used("deploy")], []),
         ([used("deploy"), {"kind": "agentMessage"}, said(words("/deploy"))], ["deploy"]),
