@@ -25,12 +25,11 @@ from oh_daemon.core.skills import (
     TOOL,
     Skill,
     always_text,
+    filled_in,
     not_named_in,
     prompt_sections,
     render_skill,
     uses_in,
-    with_arguments,
-    with_output,
 )
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.tools.skill import SkillTool
@@ -142,7 +141,7 @@ class Skills:
                 return f"[{shown(command)}: {_NOT_TRUSTED}]"
             return output_of(command, self._shared.spawner, self._cwd, cancel)
 
-        text = with_arguments(with_output(skill.text, output), args)
+        text = filled_in(skill.text, args, output)
         self._want(skill)
         if skill.servers and not may_start:
             text += f"\n[its MCP servers: {_NOT_TRUSTED}]"

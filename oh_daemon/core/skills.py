@@ -1,7 +1,7 @@
 """Skills: texts with knowledge, and what triggers each of them. All of this is pure.
 
 `workspace/skill_files` finds the files; `app/skills` runs what they start.
-Invariant: what the model or the user adds is inserted last, so it never becomes a command.
+Invariant: a text is filled in once; neither output nor arguments are read again as a template.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _COMMAND = re.compile(r"(`{2,}).*?\1|!`([^`\n]+)`", re.DOTALL)
 """`!` and a command in backticks, except within a fence or more backticks, which only quote it."""
 _ROW = re.compile(r"^- ([\w.-]+)(?=:|$)", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])\b")
+_PIECE = re.compile(f"{_COMMAND.pattern}|{_PLACEHOLDER.pattern}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +116,8 @@ def has_word(text: str, word: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def with_output(text: str, run: Callable[[str], str]) -> str:
-    """Return the text with each command replaced by what it prints."""
-    return _COMMAND.sub(lambda found: run(found[2]) if found[2] else found[0], capped(text))
-
-
-def with_arguments(text: str, args: str) -> str:
-    """Return the text with what the user wrote after the skill's name filled in."""
+def filled_in(text: str, args: str, run: Callable[[str], str]) -> str:
+    """Return the text with what its commands print and with what the user wrote after its name."""
     words = args.split()
 
     def value(found: re.Match[str]) -> str:
@@ -129,9 +125,10 @@ def with_arguments(text: str, args: str) -> str:
             return args
         return words[int(found[1]) - 1] if int(found[1]) <= len(words) else ""
 
-    if _PLACEHOLDER.search(text):
-        return _PLACEHOLDER.sub(value, text)
-    return f"{text.rstrip()}\n\nThe user adds:\n{args}" if args else text
+    def piece(found: re.Match[str]) -> str:
+        return run(found[2]) if found[2] else _PLACEHOLDER.sub(value, found[0])
+
+    return _PIECE.sub(piece, capped(text))
 
 
 def render_skill(skill: Skill, text: str) -> str:

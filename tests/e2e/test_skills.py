@@ -105,11 +105,12 @@ def test_a_task_skill_is_a_command_with_arguments(world: World) -> None:
     assert not (world.project / "hacked").exists()
     wanted: Json = {
         "conversationId": started["id"],
-        "content": [{"type": "skill", "name": "commit"}],
+        "content": [{"type": "skill", "name": "commit", "args": "quietly"}],
     }
     client.request("conversation/sendMessage", wanted)
     world.turn(client, nth=2)
     assert "Sign off." in messages(world)[-1]
+    assert "\n".join(messages(world)).count("quietly") == 1
     # A command that a person types, for instance in a shell, arrives as text.
     world.send(client, started["id"], "/deploy test")
     world.turn(client, nth=3)

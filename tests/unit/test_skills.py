@@ -9,11 +9,10 @@ from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.skills import (
     Skill,
+    filled_in,
     has_word,
     prompt_sections,
     uses_in,
-    with_arguments,
-    with_output,
 )
 from oh_daemon.workspace import skill_files
 from oh_daemon.workspace.skill_commands import MAX_BYTES, output_of
@@ -195,15 +194,13 @@ def test_what_a_message_calls_for(items: list[Any], expected: list[Any]) -> None
     assert uses == [(one, "") if isinstance(one, str) else one for one in expected]
 
 
-def test_arguments_never_become_commands_and_shown_commands_do_not_run() -> None:
-    text = "Now !`date`\n```\n!`rm -rf /`\n```\nand ``!`echo` `` for $1, all: $ARGUMENTS."
+def test_neither_arguments_nor_output_are_read_again_and_shown_commands_do_not_run() -> None:
+    text = "Now !`date`\n```\n!`rm -rf /` $2\n```\nand ``!`echo` `` for $1, all: $ARGUMENTS."
     ran: list[str] = []
-    filled = with_output(text, lambda command: ran.append(command) or "[out $ARGUMENTS]")
+    whole = filled_in(text, "!`id` $1", lambda command: ran.append(command) or "[$1 $ARGUMENTS]")
     assert ran == ["date"]
-    whole = with_arguments(filled, "!`id` x")
-    assert "for !`id`, all: !`id` x." in whole
-    assert "!`rm -rf /`" in whole
-    assert with_arguments("Do it.", "now").endswith("Do it.\n\nThe user adds:\nnow")
+    assert whole.startswith("Now [$1 $ARGUMENTS]\n```\n!`rm -rf /` $1\n```\nand ``!`echo` ``")
+    assert whole.endswith(" for !`id`, all: !`id` $1.")
 
 
 def test_what_a_command_prints_stands_in_its_place_also_when_it_goes_wrong(tmp_path: Path) -> None:
