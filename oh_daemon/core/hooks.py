@@ -26,6 +26,7 @@ from oh_daemon.core.endings import Rest
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.plain_text import well_formed_data
 from oh_daemon.core.ports import Json, Tool, ToolResult
+from oh_daemon.core.skills import typed_words
 
 Decision = Literal["", "allow", "ask", "deny"]
 _STRICTNESS: tuple[Decision, ...] = ("", "allow", "ask", "deny")
@@ -268,7 +269,7 @@ class HookPoints:
 
 
 def _text_of(item: plain.UserMessageItem) -> str:
-    return "\n".join(part["text"] for part in item["content"] if part["type"] == "text")
+    return "\n".join(filter(None, map(typed_words, item["content"])))
 
 
 def matching(table: HookTable, event: HookEvent, *names: str) -> list[Hook]:

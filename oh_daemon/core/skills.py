@@ -107,7 +107,7 @@ def _uses_of(part: plain.Part, skills: Iterable[Skill]) -> Iterator[Use]:
 def typed_words(part: plain.Part) -> str:
     """Return what the user typed: a command or skill as it is written, or text."""
     if part["type"] == "command" or part["type"] == "skill":
-        return f"/{part['name']} {part.get('args') or ''}"
+        return f"/{part['name']} {part.get('args') or ''}".rstrip()
     return part["text"] if part["type"] == "text" else ""
 
 

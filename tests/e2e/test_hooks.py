@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fake_llm import call, calls, first_user_text, keyed, say
 from raw_client import RawClient
-from world import World, content_of, items, wait_for_status
+from world import World, content_of, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon
 
@@ -207,9 +207,11 @@ def test_a_refused_message_ends_the_turn_and_no_model_ever_gets_it(world: World)
     )
     world.script(say("Hello."))
     client = world.daemon(settings={"hooks": {"UserPromptSubmit": hook(refuse)}})
-    conversation = world.start(client, "my password is hunter2")
+    content = [{"type": "command", "name": "fix", "args": "my login"}, *text("it is hunter2")]
+    conversation = client.request("conversation/start", {"content": content})["conversation"]["id"]
     turn = world.turn(client)
     assert (turn["stopReason"], turn["finalText"]) == ("hook", "a password")
+    assert told(world, "refuse")["prompt"] == "/fix my login\nit is hunter2"
     world.send(client, conversation, "hello")
     assert world.turn(client, nth=2)["finalText"] == "Hello."
     assert "hunter2" not in json.dumps([request.body for request in world.llm.requests])
