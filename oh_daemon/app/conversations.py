@@ -115,11 +115,12 @@ class Conversations:
         Raises `ConversationNotFoundError`, `ConversationLockedError` or `StorageError`.
         """
         if (live := self.find_live(conversation_id)) is not None:
+            if at_work:
+                live.start()
             return live
         self._require_room()
         place = self.place_of(conversation_id, folders)
-        state = State(conversation_id)
-        is_own = self.shared.own_logs.has(place)
+        state, is_own = State(conversation_id), self.shared.own_logs.has(place)
         take = replay_into(state, place, folders, is_own=is_own)
         opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
         with _closed_on_failure(opened.log):
@@ -275,12 +276,11 @@ class Conversations:
     def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> m.ConversationInfo:
         """Change what lists show of a conversation; a closed one is opened only for this call."""
         was_open = self.find_live(params.conversation_id) is not None
-        live = self.open(params.conversation_id, folders, at_work=False)
-        journal = live.conversation
+        journal = self.open(params.conversation_id, folders, at_work=False).conversation
         journal.append(plan_update(params, journal.state.metadata))
         journal.log.sync()
         if not was_open:
-            self.close(live.id)
+            self.close(params.conversation_id)
         return describe_state(journal.state, lock={"mine": was_open}, epoch=journal.epoch)
 
     def delete(

@@ -324,13 +324,14 @@ class AgentLoop:
         error = e.ErrorInfo.of(exc)
         reason = _PAUSING.get(type(exc))
         with conversation.changed:
-            conversation.append(e.ErrorRaised(error=error))
+            now = conversation.clock.now()
+            # An item left open, such as a condensation, would hide all that comes after it.
+            closing = closing_events(state, now, "interrupted", keep_waiting=reason is not None)
+            conversation.append(e.ErrorRaised(error=error), *closing)
             if reason is not None:
                 conversation.pause_turn(reason)
                 return
-            now = conversation.clock.now()
             conversation.append(
-                *closing_events(state, now, "interrupted"),
                 ended_turn(state, now, "failed", "error", error=error),
                 conversation.status_event("error"),
             )

@@ -1,5 +1,6 @@
 """Starting, opening, closing, listing and reading conversations through the real daemon."""
 
+import resource
 from itertools import chain
 from typing import Any
 
@@ -208,6 +209,25 @@ def test_a_conversation_is_renamed_and_put_away_also_when_it_is_closed(world: Wo
     assert listed["title"] == "Plan B"
     titles = [c["conversation"]["title"] for c in client.notifications("conversation/changed")]
     assert titles[-1] == "Plan B"
+
+
+@pytest.mark.own_daemon
+def test_a_conversation_works_after_a_change_of_it_that_could_not_be_written(world: World) -> None:
+    client = world.daemon()
+    started = client.request("conversation/start", {"options": {"model": "demo"}})
+    named = {"conversationId": started["conversation"]["id"]}
+    client.request("conversation/close", named)
+    log = world.log_of(named["conversationId"])
+    [header] = [line for line in log.read_bytes().splitlines() if b'"kind":"header"' in line]
+    room = log.stat().st_size + len(header) + 50
+    no_limit, pid = resource.RLIM_INFINITY, client.process.pid
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, no_limit))
+    refused = client.error("conversation/update", {**named, "title": "much " * 30})
+    assert "ulimit -f" in refused.message
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (no_limit, no_limit))
+    client.request("conversation/open", named)
+    client.request("conversation/sendMessage", {**named, "content": text("Fix it")})
+    world.turn(client)
 
 
 def test_a_new_conversation_gets_a_title_from_the_model_unless_the_user_says_no(

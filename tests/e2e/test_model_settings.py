@@ -219,14 +219,20 @@ def test_a_request_that_does_not_fit_is_condensed_and_the_log_keeps_everything(
 ) -> None:
     too_long = error(400, "This model's maximum context length is 1000 tokens")
     looks = [call("terminal", command=f"echo line-{n}") for n in range(6)]
-    world.script(*looks, too_long, say("Six lines were echoed."), say("Done."))
-    client = world.daemon(settings={"condenser": "summarize"})
+    world.script(*looks, too_long, error(429, "too fast"))
+    client = world.daemon(settings={"condenser": "summarize", "llm": {"maxAttempts": 1}})
     conversation = world.start(client, "Echo six lines")
+    client.wait_for_event(lambda p: p["event"].get("to") == "paused")
+    world.script(too_long, say("Six lines were echoed."), say("Done."), say("Now."))
+    client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client)["finalText"] == "Done."
+    world.send(client, conversation, "And now?")
+    world.turn(client, nth=2)
     told = json.dumps(world.llm.requests[-1].body["messages"])
     assert "Six lines were echoed." in told
-    [item] = items(client, "condensation")
-    assert item["reason"] == "overflow"
+    assert "And now?" in told
+    cut_off, item = items(client, "condensation")
+    assert (cut_off["status"], item["reason"]) == ("cancelled", "overflow")
     assert "echo line-0" not in told
     assert "echo line-0" in world.log_of(conversation).read_text()
     assert not [e for e in client.events if e["event"]["type"] == "retry.scheduled"]
