@@ -58,9 +58,8 @@ _PROGRAMS: dict[str, str] = {
         diff cmp tr fold fmt column md5sum sha1sum sha256sum sha512sum b2sum cksum shasum realpath
         readlink base64 base32 zcat bzcat xzcat tsort pr file tree xxd uniq sort shuf less more man
         bc bat eza exa lsd hexyl lsof nm objdump readelf size otool addr2line c++filt javap zipinfo
-        pdfinfo ffprobe mediainfo cloc tokei scc shellcheck hadolint yamllint actionlint xmllint
-        iconv expand unexpand sum zdiff colordiff pkg-config exiftool identify perldoc csvstat
-        csvcut csvlook csvgrep xsv qsv mlr pandoc gofmt goimports shfmt clang-format""",
+        pdfinfo tokei shellcheck hadolint yamllint xmllint iconv expand unexpand sum zdiff colordiff
+        pkg-config gofmt goimports shfmt clang-format""",
     "pattern": "grep egrep fgrep zgrep rg fd fdfind ag ack sed gsed awk gawk mawk nawk jq yq",
     "ask": "top psql mysql",
     "act": "set shopt ulimit svn hg jj",

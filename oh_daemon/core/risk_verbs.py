@@ -97,7 +97,7 @@ prove: inline -e, --exec
 ruff: read check, rule, format {--check,--diff}
     write format, check {--fix*,--unsafe*,--output-file,--add-noqa,-o}
 black isort yapf autopep8 rustfmt stylua: read --check, --diff, -c, --check-only; write
-gofmt goimports shfmt: write -w, --write
+gofmt goimports shfmt: write -w, --write, ~-{cpu,mem,trace}*
 biome: read {check,lint,format,ci}; write --{write,fix,apply*,unsafe}; write
 prettier eslint stylelint rubocop golangci-lint ktlint: write {-w,-a,-A,-F}, --{write,fix*,auto*}
 svn: send {commit,ci,import,mkdir,propset,ps}; inline ~--config-*
@@ -110,14 +110,15 @@ tar zip unzip: lose -P, --remove-files, --absolute-names
 gzip gunzip bzip2 xz unxz zstd: read {-c,-l,-t,--stdout,--list,--test}
 jar: inline ~-J*, ~@*
 plutil: read -p, -lint
-sort shuf tree iconv scc time pandoc xsv qsv: write -o, --o*
+sort shuf tree iconv time base64: write -o, --o*
+tree: write -R
+pkg-config: write --log-file*
 sort shuf: write -T, --temporary-directory; inline --compress-program
 xmllint: inline --{shell,noent,dtd*,valid*,xinclude,path,load*}; write ~-o, --output
-xmllint ffprobe mediainfo pandoc: write ~*://*
-exiftool: inline -config*, -if, ~{-@,-p}; write ~{*=*,-o}, -overwrite*, -delete*
+xmllint: write ~*://*
+exiftool: inline -config*, -if, ~{-@,-p}
 pandoc: inline -F, --{filter,lua-filter,pdf-engine*}
-mlr: write -I
-cloc: write --{out,report,counted,found,ignored}*
+actionlint: inline ~*-{shellcheck,pyflakes}*
 file: write -C, --compile
 jq yq clang-format: write {-i,-f}, --{in-place,inplace,split*,from-file}
 find: write ~{-delete,-exec*}
@@ -125,7 +126,6 @@ fd fdfind: inline {-x,-X}, --exec*
 rg ag ack: inline --{pre,pager,hostname-bin}
 less more: inline ~+*, -k, --lesskey*; write {-o,-O}, --log*
 ar objdump nm size cloc javap: inline ~--{plugin,extract,config,sql}*, ~-J*
-actionlint: inline ~*-{shellcheck,pyflakes}*
 systemctl: text {status,is-*,list-*,show,cat}
 service: text * status $
 ifconfig alias ulimit mount: text $
