@@ -29,12 +29,13 @@ from oh_daemon.contract.items import Delivery, QueuedMessage
 from oh_daemon.core.approval import require_editable
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.commands import written_out
-from oh_daemon.core.delivery import BUSY, DELIVERED, may_resume, plan_delivery, title_of
-from oh_daemon.core.journal import Journal, new_id
+from oh_daemon.core.delivery import BUSY, DELIVERED, may_resume, plan_delivery
+from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Clock, EventLog, Json
-from oh_daemon.core.recovery import answering_events, closing_events, dropped, superseding_events
+from oh_daemon.core.recovery import answering_events, closing_events, dropped
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
+from oh_daemon.core.turns import Turns
 
 _HALTS = BUSY - {"interrupting"}
 """Statuses in which a turn whose log could not be written waits to be resumed."""
@@ -46,7 +47,7 @@ def _no_cause(_result: Json) -> None:
     return None
 
 
-class Conversation(Journal):
+class Conversation(Turns):
     """What clients ask of a conversation. Thread-safe. `core.agent.AgentLoop` does the work."""
 
     def __init__(
@@ -107,37 +108,6 @@ class Conversation(Journal):
                 result["queuePosition"] = len(self.state.queue)
                 self.append(queued, cause=cause(result))
 
-    def _steer(self, waiting: Contract, cause: e.Cause | None = None) -> None:
-        self._supersede()
-        self.append(waiting, cause=cause)
-        if self.state.status == "paused":
-            self._continue_turn(None)
-
-    def _supersede(self) -> None:
-        """A new message replaces the actions that still wait for an answer."""
-        if self.state.pending:
-            self.append(*superseding_events(self.state, self.clock.now()))
-
-    def _start_with(
-        self, message: QueuedMessage, turn_id: str, cause: e.Cause | None, *events: Contract
-    ) -> None:
-        if not self.state.title:
-            self.append(e.ConversationUpdated(title=title_of(message.content, self.masker.mask)))
-        taken = self.user_message(message)
-        self._start_turn(turn_id, cause, *events, taken, because="message", own=message.options)
-
-    def _start_turn(
-        self,
-        turn_id: str,
-        cause: e.Cause | None,
-        *events: Contract,
-        because: Literal["message", "resume", "condense"],
-        own: dict[str, str] | None = None,
-    ) -> None:
-        started = e.TurnStarted(cause=because, options=own)
-        running = self.status_event("running")
-        self.append(started, *events, running, turn_id=turn_id, cause=cause)
-
     def pause(self, when: Literal["step", "now"], cause: MakeCause = _no_cause) -> Json:
         """Stop after the step under way, or cancel it (`now`); the turn stays open."""
         with self.changed:
@@ -173,10 +143,6 @@ class Conversation(Journal):
                 self._start_turn(result["turnId"], cause(result), because="resume")
             return result
 
-    def _continue_turn(self, cause: e.Cause | None) -> None:
-        status = self.status_event("waiting" if self.state.pending else "running")
-        self.append(e.TurnResumed(), status, cause=cause)
-
     def condense(self, instructions: str | None, cause: MakeCause = _no_cause) -> Json:
         """Condense at the next step boundary, or in a turn of its own. Returns {turnId}."""
         with self.changed:
@@ -191,27 +157,6 @@ class Conversation(Journal):
             return result
 
     # What the worker does with queued messages
-
-    def start_queued(self, message: QueuedMessage) -> None:
-        """Start a turn with a message of the queue."""
-        dequeued = e.MessageDequeued(message_id=message.message_id, outcome="started")
-        self._start_with(message, new_id(), None, dequeued)
-
-    def take_in_steering(self) -> None:
-        """Move messages that are meant for the open turn from the queue into it."""
-        with self.changed:
-            for waiting in self._steering():
-                message = QueuedMessage.model_validate(waiting)
-                dequeued = e.MessageDequeued(message_id=message.message_id, outcome="steered")
-                self.append(dequeued, self.user_message(message))
-
-    def has_steering(self) -> bool:
-        """Return whether a message waits for the open turn, other than those with `run: false`."""
-        with self.changed:
-            return any(not message.get("held") for message in self._steering())
-
-    def _steering(self) -> list[plain.QueuedMessage]:
-        return [m for m in self.state.queue if m["delivery"] == "steer" or m.get("held")]
 
     def halt(self, error: StorageError) -> None:
         """Stand still until a client resumes: the log cannot be written. Called by the worker."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -17,14 +17,11 @@ import orjson
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
-from oh_daemon.contract.items import ConversationState, PauseReason, QueuedMessage, UserMessageItem
-from oh_daemon.contract.skills import SkillKind
-from oh_daemon.core.context import NOTHING, told_of_editor
+from oh_daemon.contract.errors import DaemonError, StorageError, UserError
 from oh_daemon.core.folding import apply
 from oh_daemon.core.ports import Clock, EventLog
 from oh_daemon.core.secrets import Masker
-from oh_daemon.core.state import OpenTurn, State
+from oh_daemon.core.state import State
 
 T = TypeVar("T")
 
@@ -65,10 +62,6 @@ class Journal:
         self.halted: StorageError | None = None
         """Set while the log cannot be written; only `resume` or a message clears it."""
         self.listeners: list[Listener] = []
-        self.seen_in_editor: Callable[[], dict[str, str]] = dict[str, str]
-        """Returns what the user's editor shows, as `core.context` renders it; must not wait."""
-        self.skill_kinds: Callable[[], Mapping[str, SkillKind]] = dict[str, SkillKind]
-        """Returns the skills that a message may name; must not wait."""
         self.changed = threading.Condition(threading.RLock())
         self._waiters: list[tuple[Callable[[plain.Record], Any], Future[Any]]] = []
 
@@ -165,91 +158,12 @@ class Journal:
             for listener in tuple(self.listeners):
                 listener.on_delta(self, item_id, channel, offset, text)
 
-    def user_message(self, message: QueuedMessage) -> e.ItemCompleted:
-        item = UserMessageItem(
-            id=new_id(),
-            message_id=message.message_id,
-            client_message_id=message.client_message_id,
-            content=message.content,
-            delivery=message.delivery,
-            editor=self._news_of_editor(message) or None,
-            ended_at=self.clock.now(),
-        )
-        return e.ItemCompleted(item=item)
-
-    def _news_of_editor(self, message: QueuedMessage) -> dict[str, str]:
-        shown = {key: self.masker.mask(value) for key, value in self.seen_in_editor().items()}
-        if any(part.type == "selection" for part in message.content):
-            shown.pop("selection", None)  # The user chose a selection to send.
-        told = told_of_editor(self.state.items)
-        return {key: value for key, value in shown.items() if told.get(key, NOTHING) != value}
-
-    def status_event(self, to: ConversationState, reason: PauseReason | None = None) -> Contract:
-        return e.StatusChanged(from_=self.state.status, to=to, reason=reason)
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the open turn is paused, until `resume` or a message."""
-        turn = self.state.turn
-        return turn is not None and turn.is_paused
-
-    def pause_turn(self, reason: PauseReason, cause: e.Cause | None = None) -> None:
-        """Pause the open turn, with nothing under way in it, unless it is being interrupted."""
-        with self.changed:
-            if self.state.status == "interrupting":
-                return
-            paused = self.status_event("paused", reason)
-            self.append(e.TurnPaused(reason=reason), paused, cause=cause)
-
     def await_record(self, read: Callable[[plain.Record], T | None]) -> Future[T]:
         """Resolve with the first value that `read`, run under the lock, makes of a new record."""
         found: Future[T] = Future()
         found.set_running_or_notify_cancel()  # From here on nobody can cancel it.
         self._waiters.append((read, found))
         return found
-
-    def turn_ended(self, message_id: str, turn_id: str | None) -> Future[plain.Turn]:
-        """Resolve with the turn that answers this message, once it has completed or paused.
-
-        `turn_id` is the turn that the message was meant for; if that one completes without having
-        seen it, the message starts the next turn.
-        """
-
-        def read(record: plain.Record) -> plain.Turn | None:
-            nonlocal turn_id
-            event = record["event"]
-            match event["type"]:
-                case "item.completed" if event["item"].get("messageId") == message_id:
-                    turn_id = record.get("turnId")
-                case "message.dequeued" if event["messageId"] == message_id:
-                    if event["outcome"] == "removed":
-                        raise InvalidStateError(f"message {message_id!r} was taken from the queue")
-                case "turn.completed" if record.get("turnId") == turn_id:
-                    if not self._begins_a_turn(message_id, event["turn"]):
-                        return event["turn"]
-                case "turn.paused" if record.get("turnId") == turn_id:
-                    return _paused(self.state.open_turn)
-                case _:
-                    pass
-            return None
-
-        with self.changed:
-            return self.await_record(read)
-
-    def _begins_a_turn(self, message_id: str, last_turn: plain.Turn) -> bool:
-        """Return whether the message is still queued, and the queue goes on after this turn."""
-        goes_on = last_turn["status"] == "completed" and self.state.status in {"idle", "finished"}
-        return goes_on and any(m["messageId"] == message_id for m in self.state.queue)
-
-
-def _paused(turn: OpenTurn) -> plain.Turn:
-    paused: plain.Turn = {
-        "id": turn.id,
-        "status": "paused",
-        "startedAt": turn.started_at,
-        "nSteps": turn.n_steps,
-    }
-    return paused if turn.usage is None else {**paused, "usage": turn.usage}
 
 
 def _is_answered(
