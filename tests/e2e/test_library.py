@@ -218,7 +218,10 @@ def test_the_user_signs_in_to_an_mcp_server_where_the_program_shows_the_page(
     with vault("denies") as far:
         settings = McpServerSettings.model_validate(far)
         agent = Agent(llm=llm, mcp_servers={"vault": settings})
-        with Conversation(agent) as conversation, pytest.raises(UserError, match="access_denied"):
+        with (
+            Conversation(agent) as conversation,
+            pytest.raises(UserError, match="signing in was refused"),
+        ):
             conversation.sign_in("vault", browse)
 
 
@@ -879,13 +882,40 @@ def test_what_cannot_be_sent_or_exported_is_named(llm: LLM) -> None:
                 conversation.run(text)
         with pytest.raises(InvalidParamsError, match="'pdf' is none of jsonl, markdown, html"):
             conversation.export(cast("Any", "pdf"))
+        with pytest.raises(InvalidParamsError, match="'soon' is none of auto, queue, steer, inter"):
+            conversation.send_message("text", cast("Any", "soon"))
 
 
 def test_an_unknown_conversation_is_refused_and_leaves_no_thread(llm: LLM, tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with pytest.raises(ConversationNotFoundError, match=r"no open conversation 'nowhere'$"):
         Conversation(Agent(llm=llm), tmp_path, conversation_id="nowhere")
+    with pytest.raises(ValidationError, match="metadata"):
+        Conversation(Agent(llm=llm), tmp_path, metadata=cast("Any", {1: "number"}))
     assert set(threading.enumerate()) <= before
+
+
+def test_a_tool_may_outlive_its_conversation(fake: FakeLLM, llm: LLM) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        may_end.wait(120)
+
+    def watch(record: Any) -> None:
+        if record.event.type == "turn.started":
+            workers.extend(t for t in threading.enumerate() if t.name.startswith("conversation-"))
+
+    workers: list[threading.Thread] = []
+    fake.add(call("probe"))
+    with Conversation(Agent(llm=llm, tools=(tool(work),))) as conversation:
+        conversation.register_callback(watch)
+        conversation.send_message("go")
+        assert began.wait(120)
+    may_end.set()
+    for worker in workers:
+        worker.join(120)
+    assert "internal error" not in conversation.export()
 
 
 def test_a_conversation_messages_another_and_says_that_it_did(fake: FakeLLM, llm: LLM) -> None:

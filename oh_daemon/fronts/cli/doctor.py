@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,7 @@ from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import ModelRequest, Progress
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
+from oh_daemon.store.private_files import disk_error
 from oh_daemon.workspace.spawner import Spawner
 
 _HELLO = {"role": "user", "content": "Answer with the word yes."}
@@ -71,16 +73,19 @@ def _shell(folder: Path) -> tuple[str, str]:
 def _log(folder: Path) -> tuple[str, str]:
     commit = CommitThread()
     home = folder / ".openhands"
-    place = (home if home.is_dir() else folder) / ".doctor"
+    near = home if home.is_dir() else folder
     try:
-        log = open_log(place, commit, create=True).log
-        log.sync()
-        log.close()
+        # Of a name of its own, since it is removed with all in it.
+        with tempfile.TemporaryDirectory(prefix=".oh-doctor-", dir=near) as place:
+            log = open_log(Path(place), commit, create=True).log
+            log.sync()
+            log.close()
     except DaemonError as exc:
         return "✗", f"no log can be written: {exc.message}"
+    except OSError as exc:
+        return "✗", f"no log can be written: {disk_error(near, exc).message}"
     finally:
         commit.close()
-        shutil.rmtree(place, ignore_errors=True)
     return "✓", f"logs can be written in {folder}"
 
 

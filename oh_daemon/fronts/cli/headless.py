@@ -9,10 +9,10 @@ to say about itself goes to stderr.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,11 +20,10 @@ from typing import Any, Literal, cast
 
 import orjson
 from rich.console import Console
-from rich.prompt import Prompt
 
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
-from oh_daemon.app.event_lines import EventPrinter, print_lines
+from oh_daemon.app.event_lines import EventPrinter
 from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
@@ -35,17 +34,16 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError, StorageError
-from oh_daemon.contract.events import Decision
 from oh_daemon.contract.settings import LIMITS
-from oh_daemon.core.approval import whole_text
 from oh_daemon.core.commands import typed
-from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.delivery import may_resume
 from oh_daemon.core.journal import Journal, Listener
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.fronts.cli.person import Person, on_signals
 from oh_daemon.fronts.cli.status_line import shown
 from oh_daemon.model.litellm_import import warm_up
 
@@ -99,20 +97,21 @@ def run_headless(request: Request) -> int:
     conversations, recipe, models = _compose(request, os.environ, watcher)
     # Programs get the log's lines and nothing else, also on a terminal.
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
-    with shown("starting", console):
-        images = read_images(request.images)
-        live = _open(request, conversations, recipe, models)
-    _announce(request, live)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Under `nohup`, a terminal that closes ends nothing.
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda _number, _frame: _interrupt(live))
-    try:
+    with ExitStack() as last_words, ExitStack() as ending:
+        ending.callback(conversations.close_all, 1.0)
+        with shown("starting", console):
+            images = read_images(request.images)
+            live = _open(request, conversations, recipe, models)
+        _announce(request, live)
+        where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
+        last_words.callback(_say, f"this was {where}")
+        on_signals(lambda _number, _frame: _interrupt(live))
+        person = Person(live, console, is_there=_can_ask(request))
+        waiting = frozenset(live.conversation.state.pending)
+        _pass_over(watcher.heard, request)
         _begin(request, live, images, models)
-        return _watch(live, watcher.heard, request, console)
-    finally:
-        conversations.close_all(1.0)
-        _say(f"this was conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`")
+        person.ask_again(waiting)
+        return _watch(live, watcher.heard, request, person)
 
 
 def _interrupt(live: Live) -> None:
@@ -188,12 +187,8 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe, models
     """Start or open the conversation to work in; its model's name is checked before that."""
     if request.images and not request.task.strip():
         raise InvalidParamsError("--image needs a task that says what to do with it")
-    folders, resumed = [request.workspace], request.resume
-    ids = [summary["id"] for summary in conversations.listed(folders)]
-    if resumed is None and request.autoresume:
-        resumed = next(iter(ids), None)
+    folders, resumed = [request.workspace], _resumed(request, conversations)
     if resumed is not None:
-        resumed = find_id(ids, resumed, request.workspace)
         recipe = replace(recipe, options=_changed_options(request))
     elif not request.task.strip():
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
@@ -203,9 +198,37 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe, models
     if resumed is None:
         return conversations.start(m.StartParams(), folders, recipe=recipe)
     live = conversations.open(resumed, folders, recipe=recipe)
+    _require_work(request, live)
     if live.conversation.state.options_now["model"] != DEMO.name:
         warm_up()
     return live
+
+
+def _resumed(request: Request, conversations: Conversations) -> str | None:
+    """Return the id of the conversation to go on with, if any. Raises `InvalidParamsError`."""
+    if request.autoresume and request.resume is not None:
+        raise InvalidParamsError("--resume and --autoresume exclude each other")
+    ids = [summary["id"] for summary in conversations.listed([request.workspace])]
+    if request.resume is not None:
+        return find_id(ids, request.resume, request.workspace)
+    return next(iter(ids), None) if request.autoresume else None
+
+
+def _require_work(request: Request, live: Live) -> None:
+    """Raises `InvalidStateError` when a resumed conversation has nothing to go on with."""
+    state = live.conversation.state
+    if request.condenses and (state.turn is not None or state.pending):
+        raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
+    if request.condenses or request.task.strip():
+        return
+    how = f'oh-daemon run "task" --resume {live.id[:12]}'
+    if state.questions and not _can_ask(request):
+        [question, *_] = state.questions.values()
+        raise InvalidStateError(
+            f"it asks {question['prompt']!r}; give the answer as the task: {how}"
+        )
+    if not may_resume(state):
+        raise InvalidStateError(f"its last turn is complete; say what to do next: {how}")
 
 
 def _announce(request: Request, live: Live) -> None:
@@ -234,8 +257,6 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
         return models.model_for(conversation.state.options_now["model"])
 
     if request.condenses:
-        if conversation.state.turn is not None:
-            raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
         conversation.condense(request.task or None)
     elif request.task.strip():
         task = (typed(request.task),)
@@ -244,12 +265,20 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
         conversation.resume()
 
 
-def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, console: Console) -> int:
+def _pass_over(heard: SimpleQueue[Heard], request: Request) -> None:
+    """Take what opening the conversation has appended: after a crash, the end of the turn then."""
+    while not heard.empty():
+        entry = heard.get()
+        if request.as_json and not isinstance(entry, StorageError):
+            _print_line(*entry[:2])
+
+
+def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, person: Person) -> int:
     """Show what happens until the turn ends or pauses; return the exit code."""
-    printer = EventPrinter(console)
+    printer = EventPrinter(person.console)
     last_refused = False
     while True:
-        entry = _next(heard, console)
+        entry = _next(heard, person.console)
         if isinstance(entry, StorageError):
             _say(entry.message)
             return TURN_FAILED
@@ -259,7 +288,7 @@ def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, console: Con
             _print_line(journal, line)
         elif is_own or event["type"] in _OF_SUB_AGENTS:
             printer.print(record)
-        _ask_user(live, journal, event, request, console)
+        person.ask(journal, event)
         if not is_own:
             continue
         last_refused = _refused_last(event, before=last_refused)
@@ -307,59 +336,6 @@ def _exit_code(turn: plain.Turn, *, refused: bool) -> int:
 
 def _can_ask(request: Request) -> bool:
     return sys.stdin.isatty() and not request.as_json
-
-
-def _ask_user(
-    live: Live, journal: Journal, event: plain.Event, request: Request, console: Console
-) -> None:
-    if not _can_ask(request):
-        return
-    if event["type"] == "approval.requested":
-        _ask(live, journal, event["approval"], console)
-    if event["type"] == "input.requested":
-        _ask_question(live, event["input"], console)
-
-
-def _ask(live: Live, journal: Journal, approval: plain.Approval, console: Console) -> None:
-    text = whole_text(approval["subject"])
-    if text not in approval["title"]:
-        print_lines(text, console)
-    options = {str(n): option for n, option in enumerate(approval["options"], 1)}
-    for number, option in options.items():
-        console.print(f"  {number}  {option['label']}", markup=False)
-    typed = _typed(live, console, list(options))
-    if typed is None or not isinstance(journal, Conversation):
-        return
-    chosen, decision = options.get(typed), Decision(effect="reject")
-    if chosen is not None:
-        decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
-    journal.respond(approval["id"], approval["digest"], decision)
-
-
-def _ask_question(live: Live, question: plain.InputRequest, console: Console) -> None:
-    """Take the number of a choice, or any text as the answer; an empty line declines."""
-    typed = _typed(live, console)
-    if typed is None:
-        return
-    numbered = {str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)}
-    answer = numbered.get(typed, typed)
-    live.conversation.answer(question["id"], "accept" if answer else "decline", answer or None)
-
-
-def _typed(live: Live, console: Console, choices: list[str] | None = None) -> str | None:
-    """Return what the user types: empty at the end of input, None if they interrupt the turn."""
-    # With our own handler the prompt would go on waiting after Ctrl-C.
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return Prompt.ask("  Your answer", choices=choices, console=console).strip()
-    except EOFError:
-        console.print()
-        return ""
-    except KeyboardInterrupt:
-        live.conversation.interrupt()
-        return None
-    finally:
-        signal.signal(signal.SIGINT, handler)
 
 
 def _say(text: str) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -30,7 +29,7 @@ from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.forks import write_fork
-from oh_daemon.store.log_scan import LOG_NAME, read_log
+from oh_daemon.store.log_scan import LOG_NAME, parse_line, read_log
 from oh_daemon.workspace.spawner import Spawner
 
 _AT_WORK = frozenset({"running", "pausing", "interrupting"})
@@ -144,12 +143,11 @@ def _follow(place: Path) -> Iterator[plain.Record]:
         os.close(written)
         with open(output, "rb") as lines:  # noqa: PTH123 - a descriptor has no path.
             for line in lines:
-                # A line that a crash cut off is no record.
-                with suppress(orjson.JSONDecodeError):
-                    record = orjson.loads(line)
-                    if record.get("seq", 0) > last_seq:
-                        last_seq = record["seq"]
-                        yield record
+                # A line that a crash cut off, or other damage, is no record.
+                record = parse_line(line)
+                if record is not None and "seq" in record and record["seq"] > last_seq:
+                    last_seq = record["seq"]
+                    yield record
     finally:
         spawner.close()
 
@@ -168,7 +166,7 @@ def _find(folder: Path, start_of_id: str) -> Path:
 
 def find_id(ids: list[str], start: str, folder: Path) -> str:
     """Return this id, or the only one that begins like this. Raises `InvalidParamsError`."""
-    found = {name for name in ids if name.startswith(start)}
+    found = {name for name in ids if start and name.startswith(start)}
     if start in found:
         return start
     if len(found) == 1:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
@@ -62,8 +63,10 @@ class Callbacks(Listener):
             self.submit(callback, Record.model_validate(record))
 
     def submit(self, callback: Callable[[Any], object], value: object) -> None:
-        """Queue one call on the callbacks' thread."""
-        self._thread.submit(callback, value).add_done_callback(_report)
+        """Queue one call on the callbacks' thread, unless that has ended."""
+        # A tool may outlive the conversation; what is logged then is for no callback any more.
+        with suppress(RuntimeError):
+            self._thread.submit(callback, value).add_done_callback(_report)
 
     def drain(self, timeout_s: float | None) -> None:
         """Wait until all events so far are delivered; return at once inside a callback."""

@@ -76,6 +76,7 @@ class Conversation:
         """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
+        params = m.StartParams(ephemeral=not folders, metadata=dict(metadata or {}))
         self._calls = Callbacks()
         self._on_question = on_question and plain(on_question)
         recipe = recipe_of(agent)
@@ -102,7 +103,6 @@ class Conversation:
             listeners=(self._calls,),
         )
         self._conversations = Conversations(self._shared)
-        params = m.StartParams(ephemeral=not folders, metadata=dict(metadata or {}))
         try:
             self._live = self._begin(conversation_id, params, folders, recipe)
         except BaseException:
@@ -151,6 +151,9 @@ class Conversation:
         With `model`, that model answers in a turn of its own. Raises `ModelUnavailableError`,
         `StorageError`, `OSError`, or a `UserError` when the message cannot be taken (now).
         """
+        if delivery not in get_args(Delivery):
+            known = ", ".join(get_args(Delivery))
+            raise InvalidParamsError(f"delivery: {delivery!r} is none of {known}")
         part = typed(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)

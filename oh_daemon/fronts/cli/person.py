@@ -1,0 +1,114 @@
+"""The person at the terminal of `oh-daemon run`: what the agent asks, and what they answer."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.prompt import Prompt
+
+from oh_daemon.app.event_lines import EventPrinter, print_lines
+from oh_daemon.app.live import Live
+from oh_daemon.contract import plain
+from oh_daemon.contract.events import Decision
+from oh_daemon.core.approval import whole_text
+from oh_daemon.core.consent import reject_unasked
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.journal import Journal
+
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whoever can answer, if anybody `is_there`."""
+
+    live: Live
+    console: Console
+    is_there: bool
+
+    def ask(self, journal: Journal, event: plain.Event) -> None:
+        """Put a request that was just printed to them, and hand on the answer."""
+        if not self.is_there:
+            return
+        if event["type"] == "approval.requested":
+            self._approve(journal, event["approval"])
+        if event["type"] == "input.requested":
+            self._answer(event["input"])
+
+    def ask_again(self, waiting: Collection[str]) -> None:
+        """Settle what already waited in a resumed conversation, unless a message replaced that."""
+        conversation = self.live.conversation
+        for line in conversation.lines() if waiting else ():
+            record: plain.Record = orjson.loads(line)
+            event = record["event"]
+            if event["type"] == "approval.requested":
+                asked: plain.Approval | plain.InputRequest = event["approval"]
+            elif event["type"] == "input.requested":
+                asked = event["input"]
+            else:
+                continue
+            if asked["id"] not in waiting or asked["id"] not in conversation.state.pending:
+                continue
+            if self.is_there:
+                EventPrinter(self.console).print(record)
+                self.ask(conversation, event)
+            elif "digest" in asked:
+                reject_unasked(conversation, asked["id"], asked["digest"])
+
+    def _approve(self, journal: Journal, approval: plain.Approval) -> None:
+        text = whole_text(approval["subject"])
+        if text not in approval["title"]:
+            print_lines(text, self.console)
+        options = {str(n): option for n, option in enumerate(approval["options"], 1)}
+        for number, option in options.items():
+            self.console.print(f"  {number}  {option['label']}", markup=False)
+        typed = self._typed(list(options))
+        if typed is None or not isinstance(journal, Conversation):
+            return
+        chosen, decision = options.get(typed), Decision(effect="reject")
+        if chosen is not None:
+            decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
+        journal.respond(approval["id"], approval["digest"], decision)
+
+    def _answer(self, question: plain.InputRequest) -> None:
+        """Take the number of a choice, or any text as the answer; an empty line declines."""
+        typed = self._typed()
+        if typed is None:
+            return
+        numbered = {str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)}
+        answer, answered = numbered.get(typed, typed), self.live.conversation.answer
+        answered(question["id"], "accept" if answer else "decline", answer or None)
+
+    def _typed(self, choices: list[str] | None = None) -> str | None:
+        """Return what they type: empty at the end of input, None if they interrupt the turn."""
+        # With our own handlers the prompt would go on waiting.
+        handlers = on_signals(signal.default_int_handler)
+        try:
+            return Prompt.ask("  Your answer", choices=choices, console=self.console).strip()
+        except EOFError:
+            self.console.print()
+            return ""
+        except KeyboardInterrupt:
+            self.live.conversation.interrupt()
+            return None
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def on_signals(act: Handler) -> dict[signal.Signals, Handler]:
+    """Let `act` handle what asks the process to end; return the handlers until now."""
+    # Under `nohup`, a terminal that closes ends nothing.
+    is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    ends = (
+        (signal.SIGINT, signal.SIGTERM)
+        if is_kept
+        else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    )
+    return {number: signal.signal(number, act) for number in ends}
