@@ -13,6 +13,8 @@ from dataclasses import dataclass
 MAX_NOTE_CHARS = 4_000
 MAX_PROMPT_CHARS = 12 << 10
 MAX_FOUND_CHARS = 24 << 10
+_MAX_SHOWN = 5_000
+"""Longer notes, which a user wrote, are shown in part, so that one leaves room for others."""
 TOOL = "memory"
 _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 _DATE = re.compile(r"## (\d{4}-\d\d-\d\d)")
@@ -48,8 +50,8 @@ def render_note(text: str, conversation_id: str, date: str) -> str:
 
 
 def memory_section(notes: Sequence[Note]) -> str:
-    """Return the section of the system prompt: as many whole notes as there is room for."""
-    shown = _within(_newest_first(notes), MAX_PROMPT_CHARS)
+    """Return the section of the system prompt: as many notes as there is room for."""
+    shown = _within(map(_part, _newest_first(notes)), MAX_PROMPT_CHARS)
     rows = [_INTRO, *map(_render, shown)]
     if len(shown) < len(notes):
         files = ", ".join(dict.fromkeys(note.file for note in notes))
@@ -67,9 +69,21 @@ def search_notes(notes: Sequence[Note], query: str) -> str:
     found = [note for rank, note in sorted(ranked, key=lambda each: each[0]) if rank < 0]
     if not found:
         return f"None of {len(notes)} notes has a word of {query!r}."
-    shown = _within(found, MAX_FOUND_CHARS)
+    shown = _within((_part(note, words) for note in found), MAX_FOUND_CHARS)
     left = f"\n[{len(found) - len(shown)} more fit]" if len(shown) < len(found) else ""
     return "\n".join(map(_render, shown)) + left
+
+
+def _part(note: Note, words: Iterable[str] = ()) -> Note:
+    """Return the note, or of a long one the part from shortly before the first of the words."""
+    n_chars, folded = len(note.text), note.text.casefold()
+    if n_chars <= _MAX_SHOWN:
+        return note
+    first = min((folded.find(word) for word in words if word in folded), default=0)
+    start = max(0, min(first - _MAX_SHOWN // 4, n_chars - _MAX_SHOWN))
+    end = start + _MAX_SHOWN
+    whole = f"[characters {start + 1:,} to {end:,} of {n_chars:,}]"
+    return Note(note.file, f"{whole}\n{note.text[start:end]}")
 
 
 def _newest_first(notes: Iterable[Note]) -> list[Note]:

@@ -56,7 +56,8 @@ class MemoryTool:
 
     def _place(self, args: Json) -> tuple[str, str]:
         """Return the scope and the topic."""
-        return args.get("scope", self._default), args.get("topic", "notes")
+        # To Python, `$` in the pattern also matches before a last newline.
+        return args.get("scope", self._default), args.get("topic", "notes").rstrip("\n")
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if args["command"] == "search":

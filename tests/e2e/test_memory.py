@@ -24,7 +24,7 @@ def test_a_note_is_asked_for_dated_masked_and_there_in_the_next_conversation(
 ) -> None:
     world.script(
         call("memory", command="write", text=f"Releases are tagged; the key is {KEY}"),
-        call("memory", command="write", scope="user", topic="style", text="Ana likes tabs."),
+        call("memory", command="write", scope="user", topic="style\n", text="Ana likes tabs."),
         call("memory", command="search", text="tagged"),
         say("Noted."),
         say("I know."),
@@ -38,7 +38,7 @@ def test_a_note_is_asked_for_dated_masked_and_there_in_the_next_conversation(
     assert "Ana likes tabs." in (world.home / "memory/style.md").read_text()
     assert "Releases are tagged" in content_of(items(client, "toolCall")[2])
     assert "Releases are tagged" not in prompt(world)
-    (world.home / "memory/by-hand.md").write_text("The user speaks German.\n")
+    (world.home / "memory/by-hand.md").write_text(f"The user speaks German.\n{'Long. ' * 3_000}")
     world.start(client)
     world.turn(client, nth=2)
     for fact in ("Releases are tagged", "Ana likes tabs.", "The user speaks German."):

@@ -60,6 +60,17 @@ def test_a_search_puts_those_first_that_have_most_of_the_words() -> None:
     assert search_notes(notes, "zebra") == "None of 3 notes has a word of 'zebra'."
 
 
+def test_a_long_note_is_shown_in_part_and_leaves_room_for_others() -> None:
+    long = Note("user/long.md", "Begin. " + "Filler. " * 4_000 + "The zebra.")
+    short = Note("user/notes.md", "## 2026-01-01\nThe build needs make.")
+    section = memory_section([long, short])
+    assert "[characters 1 to 5,000 of 32,017]\nBegin." in section
+    assert "The build needs make." in section
+    found = search_notes([long, short], "zebra")
+    assert "[characters 27,018 to 32,017 of 32,017]\n" in found
+    assert "The zebra." in found
+
+
 def test_two_daemons_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     folder = tmp_path / ".openhands/memory"
     started = [
