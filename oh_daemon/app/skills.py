@@ -134,12 +134,12 @@ class Skills:
 
     def text_of(self, skill: Skill, cancel: CancelToken, args: str = "") -> str:
         """Run the skill's commands, return its text for the model, and request its servers."""
-        may_start = self._may_start()
+        may_start, shared = self._may_start(), self._shared
 
         def output(command: str) -> str:
             if not may_start:
                 return f"[{shown(command)}: {_NOT_TRUSTED}]"
-            return output_of(command, self._shared.spawner, self._cwd, cancel)
+            return output_of(command, shared.spawner, shared.masker, self._cwd, cancel)
 
         text = filled_in(skill.text, args, output)
         self._want(skill)

@@ -124,6 +124,10 @@ class Masker:
                     text = token.sub(_hide_token, text)
         return text
 
+    def mask_start(self, text: str) -> str:
+        """Mask the start of a longer text, without its end if that may be half a secret."""
+        return self.mask(text[: self.open_end(text)])
+
     def open_end(self, text: str) -> int:
         """Return the offset from which the text's end may be the start of something to hide."""
         cut = min(_open_token(text), self._open_value(text))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.secrets import Masker
+from oh_daemon.workspace.output import CleanText
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.spawner import Spawner
 
@@ -13,7 +15,9 @@ TIMEOUT_S = 10.0
 MAX_BYTES = 50_000
 
 
-def output_of(command: str, spawner: Spawner, cwd: Path, cancel: CancelToken) -> str:
+def output_of(
+    command: str, spawner: Spawner, masker: Masker, cwd: Path, cancel: CancelToken
+) -> str:
     """Return what the command prints to both streams, or what went wrong.
 
     Never raises, since a reader needs the rest of the skill as well.
@@ -25,8 +29,10 @@ def output_of(command: str, spawner: Spawner, cwd: Path, cancel: CancelToken) ->
         return f"[{shown(command)}: {exc}]"
     except Cancelled:
         return f"[{shown(command)}: interrupted]"
-    text = ran.stdout[:MAX_BYTES].decode("utf-8", "replace").rstrip()
+    clean = CleanText()
+    text = (clean.feed(ran.stdout[:MAX_BYTES]) + clean.flush()).rstrip()
     if len(ran.stdout) > MAX_BYTES:
+        text = masker.mask_start(text)
         text += f"\n[cut after {MAX_BYTES:,} of {len(ran.stdout):,} bytes]"
     if ran.exit_code:
         return f"[{shown(command)}: exit code {ran.exit_code}] {text}".rstrip()

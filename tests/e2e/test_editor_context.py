@@ -72,7 +72,7 @@ def test_nothing_of_other_folders_or_of_secrets_is_told_and_nonsense_is_passed_o
     world: World,
 ) -> None:
     client = world.daemon()
-    world.script(say("Done."), say("Done."))
+    world.script(*[say("Done.")] * 3)
     client.notify("editor/contextChanged", {"openUris": 7})
     for path in (world.home / "diary.txt", world.project / ".env", world.project / "../x.py"):
         selection = {"uri": path.as_uri(), "range": span(0, 1), "text": "hunter2"}
@@ -81,11 +81,18 @@ def test_nothing_of_other_folders_or_of_secrets_is_told_and_nonsense_is_passed_o
     world.turn(client)
     path = world.project / "a.py"
     many = [(world.project / f"{n}.py").as_uri() for n in range(25)]
+    # A secret at the end of what is shown of a selection is not cut in two.
+    long = f"{'x' * 3_980} {KEY}{'x' * 30}"
+    look_at(client, path, selection={"uri": path.as_uri(), "range": span(0, 1), "text": long})
+    world.send(client, conversation, "cut")
+    world.turn(client, nth=2)
+    cut = user_messages(world, 1)[1]
+    assert cut.endswith(f"{'x' * 3_980} \n[cut, 41 characters more]\n</editor>")
     selection = {"uri": path.as_uri(), "range": span(0, 1), "text": "y" * 5000}
     look_at(client, path, selection=selection, openUris=many)
     world.send(client, conversation, "", content=[*text("two"), {"type": "selection", **selection}])
-    world.turn(client, nth=2)
-    first, second = user_messages(world, 1)
+    world.turn(client, nth=3)
+    first, _, second = user_messages(world, 2)
     assert first == "one"
     assert "19.py, 5 more" in second
     assert second.count("y" * 5000) == 1

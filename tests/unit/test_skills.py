@@ -7,6 +7,7 @@ import pytest
 
 from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.secrets import Masker
 from oh_daemon.core.skills import (
     Skill,
     filled_in,
@@ -204,16 +205,22 @@ def test_neither_arguments_nor_output_are_read_again_and_shown_commands_do_not_r
 
 
 def test_what_a_command_prints_stands_in_its_place_also_when_it_goes_wrong(tmp_path: Path) -> None:
-    spawner = Spawner()
+    spawner, masker = Spawner(), Masker(["hush-9876543210"])
     try:
-        run = lambda command: output_of(command, spawner, tmp_path, CancelToken())  # noqa: E731
+
+        def run(command: str) -> str:
+            return output_of(command, spawner, masker, tmp_path, CancelToken())
+
         assert run("echo hi; pwd") == f"hi\n{tmp_path}"
         assert run("echo no >&2; exit 3") == "[echo no >&2; exit 3: exit code 3] no"
+        assert run(r"printf '\033[31mred\033[0m\000'") == "red"
         long = run("head -c 60000 /dev/zero | tr '\\0' x")
         assert long == "x" * MAX_BYTES + f"\n[cut after {MAX_BYTES:,} of 60,000 bytes]"
         cancelled = CancelToken()
         cancelled.cancel()
-        assert output_of("sleep 60", spawner, tmp_path, cancelled) == "[sleep 60: interrupted]"
+        interrupted = output_of("sleep 60", spawner, masker, tmp_path, cancelled)
+        assert interrupted == "[sleep 60: interrupted]"
+        assert "hush" not in run(f"head -c {MAX_BYTES - 5} /dev/zero; echo hush-9876543210")
     finally:
         spawner.close()
 

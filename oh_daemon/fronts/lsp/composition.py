@@ -51,11 +51,11 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     """Build everything behind the methods. Called on the main loop, right after `initialize`."""
     places = Places.of_user(environment)
     documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
-    context = EditorContext()
     publisher = Publisher(server.outbox, server.client, facts)
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
     shared, models = share_for_user(sources, places, trusted)
+    context = EditorContext(shared.masker)
     log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
     client_tools = ClientTools(server.client)
     shared = replace(

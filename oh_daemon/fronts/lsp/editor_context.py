@@ -13,6 +13,7 @@ from oh_daemon.contract.base import Range
 from oh_daemon.contract.daemon_messages import ContextChangedParams, ShownSelection
 from oh_daemon.core.context import NOTHING
 from oh_daemon.core.ports import Json
+from oh_daemon.core.secrets import Masker
 from oh_daemon.workspace.paths import Folders, path_from_uri
 
 _MAX_OPEN = 20
@@ -22,7 +23,8 @@ _MAX_SELECTED_CHARS = 4000
 class EditorContext:
     """Set on the main loop, read by any thread: the value is replaced as a whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
         self._shown: ContextChangedParams | None = None
 
     def on_changed(self, params: Json) -> None:
@@ -41,7 +43,7 @@ class EditorContext:
         problems = f"errors {counts.errors}, warnings {counts.warnings}" if counts else NOTHING
         return {
             "active": _active(folders, shown),
-            "selection": _selection(folders, selection) if selection else NOTHING,
+            "selection": _selection(folders, selection, self._masker) if selection else NOTHING,
             "open": _open(folders, shown.open_uris),
             "problems": problems,
         }
@@ -60,15 +62,16 @@ def _active(folders: Folders, shown: ContextChangedParams) -> str:
     return name
 
 
-def _selection(folders: Folders, selection: ShownSelection) -> str:
+def _selection(folders: Folders, selection: ShownSelection, masker: Masker) -> str:
     name, span = _name(folders, selection.uri), selection.range
     if name is None or _is_empty(span):
         return NOTHING
     text = selection.text or ""
     cut = len(text) - _MAX_SELECTED_CHARS
-    more = f"\n[cut, {cut:,} characters more]" if cut > 0 else ""
-    lines = f"{name} lines {span.start.line + 1}-{span.end.line + 1}"
-    return f"{lines}\n{text[:_MAX_SELECTED_CHARS]}{more}"
+    if cut > 0:
+        start = masker.mask_start(text[:_MAX_SELECTED_CHARS])
+        text = f"{start}\n[cut, {cut:,} characters more]"
+    return f"{name} lines {span.start.line + 1}-{span.end.line + 1}\n{text}"
 
 
 def _open(folders: Folders, uris: tuple[str, ...]) -> str:
