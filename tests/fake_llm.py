@@ -326,9 +326,10 @@ class FakeLLM:
             self._script = script if callable(script) else [*done, *script]
 
     def forget(self) -> None:
-        """Start over, with no script and no recorded request."""
+        """Start over, with no script, no model and no recorded request."""
         with self._changed:
             self._script = ()
+            self.models = []
             self._requests.clear()
 
     def ignore(self, conversations: Sequence[str]) -> None:

@@ -157,9 +157,11 @@ class Assembly:
     def _feed_block(self, block: Json) -> None:
         """Add a piece of thinking to the last block, or begin a block, as after a signature."""
         block = {key: value for key, value in block.items() if value is not None}
+        if not isinstance(block.get("type"), str):
+            return  # The type decides how a block is sent back, so this one never could be.
         last = self._blocks[-1] if self._blocks else {}
         is_same = all(last.get(key) == block.get(key) for key in ("type", "index"))
-        name = _TEXT_OF_BLOCK.get(block.get("type", ""))
+        name = _TEXT_OF_BLOCK.get(block["type"])
         if name is None or not is_same or last.get("signature"):
             self._blocks.append(block)
             return

@@ -283,8 +283,10 @@ class LiteLLM:
 
 def provider_of(settings: LLMSettings) -> str:
     """Return litellm's name for whoever serves the model. Raises `ModelError` if nobody does."""
+    # Not inside: Ctrl-C during this import must not lead to an import of what it left half done.
+    litellm = load_litellm()
     try:
-        found = load_litellm().get_llm_provider(
+        found = litellm.get_llm_provider(
             settings.model,
             custom_llm_provider=settings.custom_llm_provider,
             api_base=settings.base_url,

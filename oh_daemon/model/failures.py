@@ -6,7 +6,9 @@ Pure. Where a setting helps, the hint names it; no message holds a key.
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -16,6 +18,7 @@ from urllib.parse import urlsplit
 
 from oh_daemon.contract import errors as e
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.plain_text import well_formed
 from oh_daemon.core.secrets import Masker
 
 MAX_DETAIL = 600
@@ -34,9 +37,10 @@ _UNREACHABLE = re.compile(
 )
 _NO_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 _NO_PROVIDER = "LLM Provider NOT provided"
-_PREFIX = re.compile(r"^(litellm\.)?(\w+(Error|Exception|Timeout)\b\s*[:-]\s*)")
+_PREFIX = re.compile(r"^(litellm\.)?(\w+(Error|Exception|Timeout)\b\s*)+[:-]\s*")
+_BYTES = re.compile(r"""^b(['"])(?:[^\\]|\\.)*?\1""", re.ASCII)
 _JSON_MESSAGE = re.compile(
-    r"""^(?:b')?\W*(?:"error"\s*:\s*\{.*?)?"message"\s*:\s*("(?:[^"\\]|\\.)*")"""
+    r"""^\W*(?:"error"\s*:\s*\{.*?)?"message"\s*:\s*("(?:[^"\\]|\\.)*")""", re.DOTALL
 )
 _OF_LIBRARIES = (
     # aiohttp and ssl name their own objects beside what went wrong.
@@ -45,7 +49,7 @@ _OF_LIBRARIES = (
     (re.compile(r"\[\w+: \(1, '\[SSL: \w+\] (.*?)(?: \(_ssl\.c:\d+\))?'\)\]"), r"(\1)"),
     (re.compile(r" \[([\w ]+)\]$"), r" (\1)"),
 )
-_PAGE = re.compile(r"\s*(?:b')?\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
+_PAGE = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 _MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _HOST = re.compile(r"^Cannot connect to host (\S+):(\d+)")
 _TRANSIENT = frozenset({408, 409, 425})
@@ -151,9 +155,14 @@ def _detail(text: str, settings: LLMSettings) -> str:
     text = text.partition("Traceback (most recent call last)")[0]
     while match := _PREFIX.match(text):
         text = text[match.end() :]
+    # Some libraries show a body as Python writes bytes.
+    if found := _BYTES.search(text):
+        with suppress(SyntaxError):
+            text = literal_eval(found[0]).decode("utf-8", "replace")
     # In {"error": {"message": "...", ...}}, people want to read the message.
     if found := _JSON_MESSAGE.search(text):
-        text = loads(found[1])
+        with suppress(ValueError):
+            text = well_formed(loads(found[1], strict=False))
     if _PAGE.match(text):
         text = _MARKUP.sub(" ", text)
     for pattern, instead in _OF_LIBRARIES:

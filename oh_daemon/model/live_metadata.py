@@ -55,10 +55,10 @@ def parse_models(listed: object, model: str) -> Json:
     """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
     names = {model, model.partition("/")[2], model.rpartition("/")[2]}
     told = next((each for each in _List.model_validate(listed).data if each.id in names), _Told())
-    # A server may send null or 0 for a window that it does not know.
+    # A server may send null, 0 or -1 for a window that it does not know.
     windows = (told.loaded, told.configured, told.served, told.trained)
     entry = {
-        "max_input_tokens": next(filter(None, windows), None),
+        "max_input_tokens": next((size for size in windows if size and size > 0), None),
         "supports_function_calling": told.parameters and "tools" in told.parameters,
         "supports_vision": told.kinds and "image" in told.kinds,
     }

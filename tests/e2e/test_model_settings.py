@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from command_line import SCRIPT, end, environment, start
-from fake_llm import call, error, hang, raw, say, with_usage
+from fake_llm import Step, call, error, hang, raw, say, with_usage
 from model_calls import anthropic_block, claude, thinking_sent, thought, tool_use
 from world import KEY, World, items, text
 
@@ -165,6 +165,32 @@ def test_routers_choose_by_image_size_cost_and_chance_and_lead_to_fallbacks(worl
     assert chosen == ["gpt-audio", "dear", "large", by_chance, by_chance, "large", "large"]
 
 
+def test_what_a_model_can_do_is_up_to_the_user_then_the_endpoint_then_the_table(
+    world: World,
+) -> None:
+    said = {"max_model_len": 90_000, "supported_parameters": ["temperature"]}
+    world.llm.models = [{"id": name, **said} for name in ("gpt-4o-mini", "gpt-4.1")]
+    world.llm.play(lambda _: say("Hi."))
+    own = {"contextWindow": 70_000, "nativeToolCalling": True}
+    profiles: Json = {
+        "default": {"model": "openai/nobodys"},
+        "table": {"model": "openai/gpt-4o"},
+        "endpoint": {"model": "openai/gpt-4o-mini"},
+        "user": {"model": "openai/gpt-4.1", "llm": own},
+    }
+    client = world.daemon(settings={"profiles": profiles})
+    conversation = world.start(client, options={"model": "default"})
+    world.turn(client)
+    for nth, profile in enumerate(("table", "endpoint", "user"), 2):
+        world.send(client, conversation, "go", overrides={"options": {"model": profile}})
+        world.turn(client, nth=nth)
+    usages = [e["event"] for e in client.events if e["event"]["type"] == "usage.updated"]
+    sizes = [usage.get("contextSize") for usage in usages]
+    calls_functions = ["tools" in request.body for request in world.llm.requests]
+    assert sizes == [None, 128_000, 90_000, 70_000]
+    assert calls_functions == [True, True, False, True]
+
+
 def test_a_conversation_goes_to_a_model_without_function_calling_and_back(world: World) -> None:
     echoes = (
         {"name": "terminal", "arguments": {"command": f"echo {word}"}}
@@ -236,6 +262,41 @@ def test_a_request_that_does_not_fit_is_condensed_and_the_log_keeps_everything(
     assert "echo line-0" not in told
     assert "echo line-0" in world.log_of(conversation).read_text()
     assert not [e for e in client.events if e["event"]["type"] == "retry.scheduled"]
+
+
+@pytest.mark.parametrize(
+    ("condenser", "found"),
+    [
+        ("none", []),
+        ("window", [("windowFull", None, 0)]),
+        ("prune", [("windowFull", None, 2)]),
+        ("summarize", [("windowFull", "Two looks.", 0)]),
+        ("pipeline", [("windowFull", None, 2)]),
+    ],
+)
+def test_a_window_that_fills_is_condensed_before_it_overflows_as_the_setting_says(
+    world: World, condenser: str, found: list[Json]
+) -> None:
+    looks = iter([call("terminal", command="seq 1000 3999")] * 3)
+
+    def answer(request: Json) -> Step:
+        if "tools" not in request:
+            return say("Two looks.")
+        n_tokens = len(json.dumps(request["messages"])) // 4
+        usage = {"prompt_tokens": n_tokens, "completion_tokens": 5, "total_tokens": n_tokens + 5}
+        return with_usage(next(looks, say("Done.")), usage)
+
+    world.llm.play(answer)
+    client = world.daemon(settings={"condenser": condenser, "llm": {"contextWindow": 14_000}})
+    world.start(client, "Look three times")
+    assert world.turn(client)["finalText"] == "Done."
+    condensed = items(client, "condensation")
+    assert [
+        (item["reason"], item.get("summary"), len(item.get("pruned", ()))) for item in condensed
+    ] == found
+    last = json.dumps(world.llm.requests[-1].body["messages"])
+    assert "Look three times" in last
+    assert (len(last) < 4 * 14_000 * 0.8) == bool(found)
 
 
 def test_a_message_with_overrides_that_would_join_another_turn_is_refused(world: World) -> None:

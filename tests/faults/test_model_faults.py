@@ -32,6 +32,7 @@ from oh_daemon.contract.errors import (
     ModelError,
     ModelUnavailableError,
     NetworkError,
+    RateLimitError,
 )
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import Cancelled, CancelToken
@@ -88,6 +89,28 @@ def test_a_page_of_a_gateway_is_shown_without_its_markup():
     page = "<html><style>a {}</style><body><h1>Bad\n Gateway</h1></body></html>"
     told = explain(Failure(page, 502), LLMSettings(model="openai/fake", base_url="http://a"))
     assert told.message == "http://a answered HTTP 502: Bad Gateway"
+
+
+@pytest.mark.parametrize(
+    ("model", "message", "said"),
+    [
+        ("anthropic/claude-x", b"exceeds your organization's limit", None),
+        ("anthropic/claude-x", "limit of \u20ac 5".encode(), None),
+        ("gemini/gemini-x", b"the project's quota", None),
+        ("openai/fake", b"two\nlines", "two lines"),
+        ("openai/fake", rb"half a \ud83d", "half a \ufffd"),
+        ("openai/fake", rb"C:\x", r'{"error":{"message":"C:\x"}}'),
+    ],
+)
+def test_the_words_of_a_provider_are_shown_however_they_are_quoted(
+    model: str, message: bytes, said: str | None
+):
+    body = b'{"error":{"message":"%s"}}' % message
+    limited = reply(429, body, {"content-type": "application/json"})
+    with FakeLLM([limited]) as fake, pytest.raises(RateLimitError) as caught:
+        ask(fake, model=model)
+    assert caught.value.retryable
+    assert caught.value.message.endswith(f" answered HTTP 429: {said or message.decode()}")
 
 
 def test_an_endpoint_without_tls_is_an_error_of_the_network():

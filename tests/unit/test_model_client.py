@@ -482,8 +482,8 @@ def test_capabilities_come_from_override_then_table_then_default(
         (
             {
                 "id": "fake",
-                "loaded_context_length": None,
-                "context_length": 0,
+                "loaded_context_length": 0,
+                "context_length": -1,
                 "max_model_len": 32_768,
             },
             (32_768, True, True),

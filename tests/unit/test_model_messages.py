@@ -78,6 +78,13 @@ def test_a_tool_loop_that_another_model_began_lacks_thinking_until_it_has_ended(
     assert not lacks_thinking([asked, foreign, result, said, asked], "me")
 
 
+def test_a_block_without_a_type_is_dropped_since_it_could_not_be_sent_back():
+    assembly = Assembly(lambda _delta: None)
+    for block in ({"text": "Hm."}, {"type": None, "text": "Hm."}, {"type": 1}, SIGNED):
+        assembly.feed({"choices": [{"delta": {"reasoning_details": [block]}}]})
+    assert assembly.answer(Usage()).thinking_blocks == (SIGNED,)
+
+
 def test_reasoning_details_in_pieces_are_put_together_and_end_with_their_signature():
     assembly = Assembly(lambda _: None)
     text = {"type": "reasoning.text", "format": "f", "index": 0}
