@@ -47,7 +47,8 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     ) -> str:
         back = str(params.redirect_uri)
         if not self._agrees:
-            return construct_redirect_uri(back, error="access_denied", state=params.state)
+            refusal = {"error": "access_denied", "error_description": "\x1b[31mnot \u202eyou"}
+            return construct_redirect_uri(back, **refusal, state=params.state)
         code = AuthorizationCode(
             code=secrets.token_urlsafe(24),
             scopes=params.scopes or [],
@@ -82,7 +83,9 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
+        # As some servers do: from now on, both of the client's earlier tokens are worth nothing.
         del self._refresh[refresh_token.token]
+        self._access.clear()
         return self._give(client, scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:

@@ -122,6 +122,12 @@ def show() -> list[Any]:
     ]
 
 
+@server.tool()
+def flood() -> str:
+    """Answers with more than a client takes."""
+    return "x" * (9 << 20)
+
+
 def hours() -> str:
     """When it is open."""
     return "always"
@@ -213,8 +219,10 @@ def main(*words: str) -> None:
 
 
 def silent() -> dict[str, Any]:
-    """Return settings for a program that never answers and whose child has left its session."""
-    return {"command": "bash", "args": ["-c", "setsid sleep 600 & echo $! >&2; exec sleep 600"]}
+    """Return settings for a program that never answers, hears neither the end of its input nor
+    SIGTERM, and whose child has left its session."""
+    script = "trap '' TERM HUP; setsid sleep 600 & echo $! >&2; exec sleep 600"
+    return {"command": "bash", "args": ["-c", script]}
 
 
 def settings(*words: str, **more: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from oh_daemon.app.served_tools import ServedTools
 from oh_daemon.app.shared import Shared
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.mcp_servers.pipes import MAX_LINE_BYTES
 from oh_daemon.mcp_servers.serving import serve
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.private_files import open_private, private_folder
@@ -41,7 +42,9 @@ class Door:
 
     async def _listen(self) -> None:
         with _short(self._home) as folder:
-            self._server = await asyncio.start_unix_server(self._greet, folder / self._name)
+            self._server = await asyncio.start_unix_server(
+                self._greet, folder / self._name, limit=MAX_LINE_BYTES
+            )
         (self._home / self._name).chmod(0o600)
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

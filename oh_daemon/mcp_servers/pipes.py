@@ -1,13 +1,15 @@
 """Connects the pipes of a server process to the streams of the mcp package.
 
 The process comes from `workspace/spawner`, so it and its children end with the daemon, however the
-daemon ends. Lines that are not messages are ignored.
+daemon ends. Lines that are not messages are ignored; one that is too long is answered by an error.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -18,6 +20,14 @@ from oh_daemon.workspace.spawner import Process
 
 MAX_LINE_BYTES = 8 << 20
 _GRACE_S = 0.5
+_MAX_WORDS = 2_000
+"""How much of a line on stderr is kept, in characters."""
+_END_BYTES = 256
+_INVALID_REQUEST = -32_600
+_ID = re.compile(
+    rb"""\A\s*\{[^{\[]*?"id"\s*:\s*(\d+|"[^"\\]*")|"id"\s*:\s*(\d+|"[^"\\]*")[^}\]]*\}\s*\Z"""
+)
+"""The id of a message, before or after everything that is nested in it."""
 Spawn = Callable[[Sequence[int]], Process]
 
 
@@ -48,7 +58,7 @@ async def piped(
     to_session, from_process = anyio.create_memory_object_stream[Any](0)
     to_process, from_session = anyio.create_memory_object_stream[Any](0)
     talking = [
-        asyncio.create_task(read_messages(out, to_session)),
+        asyncio.create_task(read_messages(out, to_session, to_session)),
         asyncio.create_task(write_messages(writer, from_session)),
     ]
     for task in talking:
@@ -100,39 +110,50 @@ async def open_writer(descriptor: int) -> asyncio.StreamWriter:
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-async def _lines(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
-    """Yield the lines; a line that is too long is skipped as a whole."""
-    is_too_long = False
+async def _lines(reader: asyncio.StreamReader) -> AsyncGenerator[tuple[bytes, bool]]:
+    """Yield the lines, each with whether it is whole; of one that is too long only both ends."""
+    start = end = b""
     while True:
         try:
             line = await reader.readuntil(b"\n")
         except asyncio.LimitOverrunError as exc:
-            await reader.readexactly(exc.consumed)
-            is_too_long = True
+            part = await reader.readexactly(exc.consumed)
+            start, end = start or part[:_END_BYTES], part[-_END_BYTES:]
             continue
         except asyncio.IncompleteReadError:
             return
-        if not is_too_long:
-            yield line
-        is_too_long = False
+        yield (start + (end + line)[-_END_BYTES:], False) if start else (line, True)
+        start = end = b""
 
 
-async def read_messages(reader: asyncio.StreamReader, to_session: Any) -> None:
+async def read_messages(reader: asyncio.StreamReader, to_session: Any, to_caller: Any) -> None:
+    """Pass messages on; for one that is too long, `to_caller` gets the error that answers it."""
     from mcp.shared.message import SessionMessage  # noqa: PLC0415 - see `piped`.
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
 
     async with to_session:
-        async for line in _lines(reader):
+        async for line, is_whole in _lines(reader):
             try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                known = line if is_whole else _too_long(line)
+                message = jsonrpc_message_adapter.validate_json(known, by_name=False)
             except ValueError:
                 continue
-            await to_session.send(SessionMessage(message))
+            await (to_session if is_whole else to_caller).send(SessionMessage(message))
+
+
+def _too_long(ends: bytes) -> bytes:
+    """Return the error for a message of which these are both ends. Raises `ValueError`."""
+    found = _ID.search(ends)
+    if found is None:
+        raise ValueError("it has no id")
+    says = f"the message is longer than {MAX_LINE_BYTES >> 20} MiB"
+    error = json.dumps({"code": _INVALID_REQUEST, "message": says}).encode()
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (found[1] or found[2], error)
 
 
 async def _read_words(reader: asyncio.StreamReader, said: deque[str]) -> None:
-    async for line in _lines(reader):
-        said.append(line.decode("utf-8", "replace").rstrip()[:500])
+    async for line, _ in _lines(reader):
+        said.append(line.decode("utf-8", "replace").rstrip()[:_MAX_WORDS])
 
 
 async def write_messages(writer: asyncio.StreamWriter, from_session: Any) -> None:

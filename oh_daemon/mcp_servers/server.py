@@ -20,6 +20,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.offer import Offered, choose_tools
+from oh_daemon.workspace.paths import shown
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ MAX_REDIALS = 6
 """For a server behind a URL; all of these attempts take about a minute."""
 _BACKOFF_S = 1.0
 _MAX_PAGES = 50
+_MAX_WORDS = 500
+"""How much of its last line on stderr is shown, in characters."""
 _LIST_CHANGED = "notifications/tools/list_changed"
 _CONNECTION_CLOSED = -32_000
 """The code with which the mcp package reports a dead server whose client object looks alive."""
@@ -150,7 +153,8 @@ class Server:
         return answer
 
     def _on_refused(self) -> None:
-        self._say("authRequired", _SIGN_IN)
+        if self._sign_in.is_needed:
+            self._say("authRequired", _SIGN_IN)
         if self._client is not None:
             # With server-sent events, the refused call would wait in vain for its answer.
             self._ended.set()
@@ -163,7 +167,7 @@ class Server:
         for n_restart in range(MAX_REDIALS if is_far else MAX_RESTARTS):
             # A process that could not start will not start a second later; a network may return.
             is_hopeless = not (has_ever_run if is_far else self._has_run)
-            if is_hopeless or self._sign_in.is_needed:
+            if (is_hopeless and not self._sign_in.has_news) or self._sign_in.is_needed:
                 break
             self._say("starting", error)
             await asyncio.sleep(2**n_restart * _BACKOFF_S)
@@ -259,12 +263,16 @@ class Server:
         if status in {"disabled", "authRequired", "failed"}:
             self.offered, self.has_resources = (), False
         tools = tuple(tool.spec.name for tool in self.offered)
-        error = error and self._around.masker.mask(error)
+        error = error and shown(self._around.masker.mask(error), keep="\n")
         self.info = self.info.model_copy(update={"status": status, "error": error, "tools": tools})
         self._on_change()
 
     def _last_words(self) -> str:
-        return f": {self._said[-1]}" if self._said else ""
+        if not self._said:
+            return ""
+        said = self._said[-1]
+        shortened = self._around.masker.mask_start(said[:_MAX_WORDS])
+        return f": {shortened if len(said) > _MAX_WORDS else said}"
 
 
 def _reason(exc: BaseException) -> str:

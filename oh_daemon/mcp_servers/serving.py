@@ -39,7 +39,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tool
 
     to_server, from_client = anyio.create_memory_object_stream[Any](0)
     to_client, from_server = anyio.create_memory_object_stream[Any](0)
-    reading = asyncio.create_task(read_messages(reader, to_server))
+    reading = asyncio.create_task(read_messages(reader, to_server, to_client))
     writing = asyncio.create_task(write_messages(writer, from_server))
     server = _server(tools)
     try:

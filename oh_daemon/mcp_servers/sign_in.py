@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,7 +16,6 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.ports import Json
 
 PATIENCE_S = 300.0
-_MAX_REQUEST_BYTES = 16 << 10
 _PAGE = b"<!doctype html><meta charset=utf-8><title>oh-daemon</title><p>%s</p>"
 
 
@@ -86,14 +85,20 @@ class SignIn:
         else:
             yield None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether another daemon of this user has kept newer tokens than those in use."""
+        tokens = self._keep.get(self._url, {}).get("tokens")
+        return tokens is not None and tokens != self._kept.get("tokens")
+
     def on_refused(self) -> None:
-        """Note that the server demands a sign-in."""
-        self.is_needed = True
+        """Note that the server demands a sign-in, unless there are newer tokens to try."""
+        self.is_needed = self.is_under_way or not self.has_news
         self.on_needed()
 
     def _provider(self, browser: _Browser | None) -> Any:
         from mcp.client.auth import OAuthClientProvider  # noqa: PLC0415 - mcp is slow to import.
-        from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata  # noqa: PLC0415
+        from mcp.shared.auth import OAuthClientMetadata  # noqa: PLC0415
 
         async def ask_user(url: str) -> None:
             self.on_refused()
@@ -112,29 +117,55 @@ class SignIn:
         metadata = OAuthClientMetadata.model_validate(
             {"client_name": "oh-daemon", "redirect_uris": uris}
         )
-        provider: Any = OAuthClientProvider(self._url, metadata, self, ask_user, wait_for_browser)
-        # The package keeps neither of these, and could not refresh an old token after a restart.
+        take_up_news = self._take_up_news
+
+        class Provider(OAuthClientProvider):
+            def async_auth_flow(self, request: Any) -> Any:
+                take_up_news()
+                return super().async_auth_flow(request)
+
+        provider: Any = Provider(self._url, metadata, self, ask_user, wait_for_browser)
         self._context = provider.context
+        self._complete()
+        return provider
+
+    def _take_up_news(self) -> None:
+        """Use the tokens of another daemon: when it refreshed them, ours became worthless."""
+        if self.has_news:
+            self._kept = dict(self._keep.get(self._url, {}))
+            self._context.current_tokens = self._tokens()
+            self._context.client_info = self._client()
+            self._complete()
+
+    def _complete(self) -> None:
+        """Add what the package does not load, and without which it could not refresh a token."""
+        from mcp.shared.auth import OAuthMetadata  # noqa: PLC0415 - see `_provider`.
+
         self._context.token_expiry_time = self._kept.get("expiresAt")
         if "server" in self._kept:
             self._context.oauth_metadata = OAuthMetadata.model_validate(self._kept["server"])
         self._mask()
-        return provider
 
-    async def get_tokens(self) -> Any:
-        from mcp.shared.auth import OAuthToken  # noqa: PLC0415 - see `SignIn`.
+    def _tokens(self) -> Any:
+        from mcp.shared.auth import OAuthToken  # noqa: PLC0415 - see `_provider`.
 
         tokens = self._kept.get("tokens")
         return tokens and OAuthToken.model_validate(tokens)
+
+    def _client(self) -> Any:
+        from mcp.shared.auth import OAuthClientInformationFull  # noqa: PLC0415 - see `_provider`.
+
+        client = self._kept.get("client")
+        return client and OAuthClientInformationFull.model_validate(client)
+
+    async def get_tokens(self) -> Any:
+        return self._tokens()
 
     async def set_tokens(self, tokens: Any) -> None:
         self._change("tokens", tokens)
 
     async def get_client_info(self) -> Any:
-        from mcp.shared.auth import OAuthClientInformationFull  # noqa: PLC0415 - see `SignIn`.
-
-        client = self._kept.get("client")
-        return client and OAuthClientInformationFull.model_validate(client)
+        return self._client()
 
     async def set_client_info(self, client_info: Any) -> None:
         self._change("client", client_info)
@@ -210,11 +241,14 @@ class _Browser:
         return AuthorizationCodeResult.model_validate(answer)
 
     async def _on_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = (await reader.readline())[:_MAX_REQUEST_BYTES].decode("latin-1")
-        method, _, rest = line.partition(" ")
-        target = urlsplit(rest.split(" ")[0])
-        query = {name: values[0] for name, values in parse_qs(target.query).items()}
-        is_ours = (method, target.path) == ("GET", "/callback") and self._state is not None
+        method = path = ""
+        query: dict[str, str] = {}
+        with suppress(ValueError):  # The line is too long, or names no address.
+            method, _, rest = (await reader.readline()).decode("latin-1").partition(" ")
+            target = urlsplit(rest.split(" ")[0])
+            path = target.path
+            query = {name: values[0] for name, values in parse_qs(target.query).items()}
+        is_ours = (method, path) == ("GET", "/callback") and self._state is not None
         if is_ours and query.get("state") == self._state:
             status, says = b"200 OK", b"That is all: go back to where you came from."
             if not self._answer.done():
@@ -222,8 +256,9 @@ class _Browser:
         else:
             status, says = b"404 Not Found", b"There is nothing here."
         head = b"HTTP/1.1 %s\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" % status
-        writer.write(head + _PAGE % says)
-        await writer.drain()
+        with suppress(ConnectionError):
+            writer.write(head + _PAGE % says)
+            await writer.drain()
         writer.close()
 
 

@@ -99,11 +99,15 @@ def test_an_interrupt_ends_a_call_that_hangs_and_a_deadline_does_too(world: Worl
     client.request("conversation/interrupt", {"conversationId": conversation})
     assert world.turn(client)["status"] == "interrupted"
 
-    second = daemon(world, shop=mcp_server.settings(timeoutS=0.5))
-    world.script(call("shop__hang"), say("Too slow."))
+    # Progress does not put the deadline off, and the server is told. On a busy machine, its answer
+    # to that may be late as well.
+    second = daemon(world, shop=mcp_server.settings(timeoutS=1))
+    world.script(call("shop__wait"), *[call("shop__was_cancelled")] * 3, say("Too slow."))
     world.start(second)
     assert world.turn(second)["finalText"] == "Too slow."
-    assert "no answer within 0.5 s" in content_of(items(second, "toolCall")[0])
+    late, *told_of_it = map(content_of, items(second, "toolCall"))
+    assert "no answer within 1 s" in late
+    assert "yes" in told_of_it
 
 
 @pytest.mark.parametrize(
@@ -139,12 +143,16 @@ def test_a_server_that_never_answers_is_given_up_and_leaves_no_process(world: Wo
     wait_until_gone([child])
 
 
-def test_what_is_no_message_is_passed_over(world: World) -> None:
-    world.script(call("shop__price", item="tea"), say("Heard."))
+def test_what_is_no_message_is_passed_over_and_a_too_long_one_is_an_error(
+    world: World,
+) -> None:
+    world.script(call("shop__price", item="tea"), call("shop__flood"), say("Heard."))
     client = daemon(world, shop=mcp_server.settings("noisy"))
     world.start(client)
     world.turn(client)
-    assert "tea costs" in content_of(items(client, "toolCall")[0])
+    price, flood = items(client, "toolCall")
+    assert "tea costs" in content_of(price)
+    assert "longer than 8 MiB" in content_of(flood)
 
 
 def test_a_flood_of_tools_is_capped_and_said(world: World) -> None:

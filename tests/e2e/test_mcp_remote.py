@@ -56,4 +56,5 @@ def test_a_redirect_to_another_address_is_not_followed(
         with serving("redirects", None, elsewhere) as port:
             url = f"http://127.0.0.1:{port}/{path}"
             client = daemon(world, status="failed", shop={"url": url, "transport": transport})
-            assert stand(client)["error"]
+            assert "edirect" in stand(client)["error"]
+            assert elsewhere in stand(client)["error"]

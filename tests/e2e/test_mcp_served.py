@@ -7,11 +7,13 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from command_line import SCRIPT, environment
 from editor import Editor
 from language_server import FEATURES, LanguageServer
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
+from mcp.shared.exceptions import MCPError
 from planted_secrets import TOKENS
 from world import World
 
@@ -99,7 +101,7 @@ def test_with_an_editor_that_shares_them_its_buffers_and_servers_are_used(
     (world.home / "settings.json").write_text(json.dumps({"shareTools": True}))
     file = world.project / "a.txt"
     file.write_text("one\ntwo\n")
-    (world.project / "load.py").write_text("def load(name):\n    return name\n")
+    (world.project / "load.py").write_text("def load(name):\n    return oops\n")
     (world.home / "state/doors").mkdir(parents=True)
     editor = Editor(world, features=FEATURES)
     LanguageServer(world, editor)
@@ -112,10 +114,15 @@ def test_with_an_editor_that_shares_them_its_buffers_and_servers_are_used(
         assert not (await call("edit", **edit)).startswith("!")
         found = await call("lookup", operation="symbols", query="oa")
         assert found == "load.py:1 function load"
+        assert "load.py:2:12 error 'oops' is not defined" in await call("diagnostics")
+        await call("edit", command="create", path="b.txt", text="x" * (1 << 20))
+        with pytest.raises(MCPError, match="longer than 8 MiB"):
+            await call("edit", command="create", path="c.txt", text="x" * (9 << 20))
 
     served(world, use)
     assert buffer.text == "1\ntyped\n"
     assert file.read_text() == "one\ntwo\n"
+    assert (world.project / "b.txt").stat().st_size == 1 << 20
     [door] = (world.home / "state/doors").iterdir()
     assert door.stat().st_mode & 0o777 == 0o600
 

@@ -52,7 +52,7 @@ def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) ->
         assert not [log for log in logs if secret.encode() in log.read_bytes()]
 
 
-def test_an_old_token_is_refreshed_without_the_user(world: World) -> None:
+def test_an_old_token_is_refreshed_for_all_daemons_without_the_user(world: World) -> None:
     others = kept(world)
     with vault() as settings:
         client = daemon(world, status="authRequired", vault=settings)
@@ -66,6 +66,12 @@ def test_an_old_token_is_refreshed_without_the_user(world: World) -> None:
         now = json.loads(file.read_bytes())
         assert now["tokens"]["access_token"] != first["tokens"]["access_token"]
         assert now["expiresAt"] > first["expiresAt"] - 60
+
+        # The tokens of the first daemon are refused from now on.
+        world.script(call("vault__open_vault"), say("Gold."))
+        world.start(client)
+        world.turn(client)
+        assert content_of(items(client, "toolCall")[0]) == "gold"
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -87,12 +93,17 @@ def test_who_is_refused_may_try_again_and_nobody_else_can_answer(world: World) -
         url = begin(client)
         [back] = parse_qs(urlsplit(url).query)["redirect_uri"]
         assert back.startswith("http://127.0.0.1:")
-        for forged in (f"{back}?code=x&state=guessed", back, back.replace("/callback", "/")):
+        too_long = f"{back}?code={'x' * 100_000}"
+        no_address = back.replace("/callback", "//[")
+        wrong_place = back.replace("/callback", "/")
+        guessed = f"{back}?code=x&state=guessed"
+        for forged in (guessed, back, wrong_place, too_long, no_address):
             with pytest.raises(HTTPError, match="404") as refused:
                 browse(forged)
             refused.value.close()
         browse(url)
-        told(client, lambda server: "access_denied" in server.get("error", ""))
+        told(client, lambda server: r"\x1b[31mnot \u202eyou" in server.get("error", ""))
+        assert "Unhandled exception" not in client.stderr
         assert stand(client, "vault")["status"] == "authRequired"
         assert begin(client) != url
 

@@ -7,14 +7,17 @@ import os
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.secrets import Masker
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.pipes import piped
 from oh_daemon.mcp_servers.servers import McpServers
+from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.workspace.spawner import Process, Spawner
 
 WITHIN_S = 90
@@ -112,3 +115,50 @@ def test_one_that_is_stopped_while_it_starts_gets_its_own_pipes_and_is_ended(
     asyncio.run(check())
     assert started[0].exit_code.result(WITHIN_S) != 0
     spawner.close()
+
+
+def test_who_refreshes_a_token_too_late_goes_on_with_the_other_daemons_token(
+    tmp_path: Path,
+) -> None:
+    def tokens(name: str, expires_at: float) -> dict[str, Any]:
+        client = {"client_id": "us", "redirect_uris": ["http://127.0.0.1:9/callback"]}
+        both = {"access_token": f"access-{name}", "refresh_token": f"refresh-{name}"}
+        held = {**both, "token_type": "Bearer"}
+        return {"tokens": held, "expiresAt": expires_at, "client": client}
+
+    shown: list[str | None] = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:  # The library calls this name.
+            self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/token":
+                keep[url] = tokens("new", 9e9)
+                self.send_error(400)
+                return
+            shown.append(self.headers["Authorization"])
+            self.send_error(500 if shown[-1] == "Bearer access-new" else 401)
+
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as listening:
+        url = f"http://127.0.0.1:{listening.server_port}/mcp"
+        keep: dict[str, Any] = {url: tokens("old", 1)}
+        serving = threading.Thread(target=listening.serve_forever)
+        serving.start()
+        spawner = Spawner()
+        around = Surroundings(spawner, os.environ, Masker(), tmp_path, keep)
+        wanted = {"far": McpServerSettings(url=url)}
+        servers = McpServers(run_on_loop, lambda: wanted, around)
+        servers.begin()
+        servers.tools(CancelToken())
+        [info] = servers.infos()
+        servers.close()
+        listening.shutdown()
+        serving.join()
+        spawner.close()
+    assert "Bearer access-new" in shown
+    assert info.status == "failed"
