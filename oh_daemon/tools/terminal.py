@@ -6,7 +6,6 @@ in a blob, with secrets masked. An exit code is a fact for the model, not an err
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -211,20 +210,25 @@ class TerminalTool:
         shown = tail.feed(output.tail) + tail.flush()
         return replace(output, head=head.feed(output.head), tail=shown)
 
-    def _keep(self, spill: Path) -> str:
-        """Store the whole output as a blob, with secrets masked."""
+    def _keep(self, spill: Path) -> str | None:
+        """Store the whole output as a blob, with secrets masked; None if there is no room."""
         stream = MaskedStream(self._masker)
-        with (
-            tempfile.NamedTemporaryFile(
-                "w", dir=spill.parent, encoding="utf-8", delete=False
-            ) as out,
-            spill.open(encoding="utf-8", errors="ignore") as file,
-        ):
-            while piece := file.read(_PIECE_CHARS):
-                out.write(stream.feed(piece))
-            out.write(stream.flush())
-        spill.unlink()
-        return self._put_blob_file(Path(out.name))
+        masked = spill.with_name(f"{spill.name}-masked")
+        try:
+            with (
+                masked.open("x", encoding="utf-8") as out,
+                spill.open(encoding="utf-8", errors="ignore") as file,
+            ):
+                while piece := file.read(_PIECE_CHARS):
+                    out.write(stream.feed(piece))
+                out.write(stream.flush())
+        except OSError:
+            # A full disk must not cost the model the result of its command.
+            masked.unlink(missing_ok=True)
+            return None
+        finally:
+            spill.unlink(missing_ok=True)
+        return self._put_blob_file(masked)
 
 
 def _title(args: Json, terminal_id: str) -> str:

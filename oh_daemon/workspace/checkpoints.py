@@ -204,6 +204,8 @@ class Checkpoints:
 
     def _take_folder(self, top: Path, folder: Path, trees: Trees, cancel: CancelToken) -> None:
         """Add what differs from the last checkpoint, here and in the repositories inside."""
+        # Only this method writes the index, so a lock on it was left by a git that was killed.
+        Path(f"{self._index_of(top)}.lock").unlink(missing_ok=True)
         below = os.path.relpath(folder, top)
         listed = ("ls-files", "-z", "-o", "-m", "-d", "--exclude-standard", "--", below)
         told = os.fsdecode(self._git(top, *listed, cancel=cancel)).split("\0")
@@ -242,18 +244,18 @@ class Checkpoints:
     def _git(
         self, top: Path, *words: str, given: bytes = b"", cancel: CancelToken | None = None
     ) -> bytes:
-        index = self._store / f"index-{hashlib.sha256(os.fsencode(top)).hexdigest()[:16]}"
-        # Nobody else writes this index, so a lock on it was left by a git that was killed.
-        Path(f"{index}.lock").unlink(missing_ok=True)
         variables = {
             "GIT_DIR": str(self._store),
             "GIT_WORK_TREE": str(top),
-            "GIT_INDEX_FILE": str(index),
+            "GIT_INDEX_FILE": str(self._index_of(top)),
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_LITERAL_PATHSPECS": "1",
         }
         return self._run(("git", *words), top, variables, given, cancel)
+
+    def _index_of(self, top: Path) -> Path:
+        return self._store / f"index-{hashlib.sha256(os.fsencode(top)).hexdigest()[:16]}"
 
     def _run(
         self,

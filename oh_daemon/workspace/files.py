@@ -267,11 +267,9 @@ def _copy_metadata(folder: int, name: str, target: int) -> bool:
         status = os.fstat(source)
         if status.st_gid != os.fstat(target).st_gid:
             os.fchown(target, -1, status.st_gid)
-        os.fchmod(target, stat.S_IMODE(status.st_mode))
         if hasattr(os, "listxattr"):
-            missing = set(os.listxattr(source)) - set(os.listxattr(target))
-            for attribute in missing:
-                os.setxattr(target, attribute, os.getxattr(source, attribute))
+            _copy_attributes(source, target)
+        os.fchmod(target, stat.S_IMODE(status.st_mode))
         os.fsync(target)
     except OSError as exc:
         if exc.errno in (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP):
@@ -280,6 +278,18 @@ def _copy_metadata(folder: int, name: str, target: int) -> bool:
     finally:
         os.close(source)
     return True
+
+
+def _copy_attributes(source: int, target: int) -> None:
+    """Give a new file the old one's attributes, and no other: it has inherited its folder's ACL."""
+    old, new = (
+        {name: os.getxattr(fd, name) for name in os.listxattr(fd)} for fd in (source, target)
+    )
+    for name in new.keys() - old.keys():
+        os.removexattr(target, name)
+    for name, value in old.items():
+        if new.get(name) != value:
+            os.setxattr(target, name, value)
 
 
 def _overwrite(folder: int, path: Path, old: bytes, new: bytes) -> None:

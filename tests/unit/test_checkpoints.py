@@ -174,3 +174,22 @@ def test_why_git_refuses_a_repository_is_told(tmp_path: Path, spawner: Spawner):
     watched = Watched(tmp_path, spawner, folder)
     assert watched.before is None
     assert "git ended with 128: fatal: bad config line" in (watched.checkpoints.problem or "")
+
+
+def test_looking_at_checkpoints_does_not_disturb_one_that_is_being_taken(
+    tmp_path: Path, spawner: Spawner
+):
+    folder = committed(tmp_path / "folder")
+    watched = Watched(tmp_path, spawner, folder)
+    (folder / "old").write_text("new\n")
+    assert list(watched.changed()) == ["old"]
+    # Git's own lock while it writes the index, which another thread may be doing.
+    [index] = watched.store.glob("index-*")
+    lock = Path(f"{index}.lock")
+    lock.touch()
+    after = watched.checkpoints.take(CancelToken())
+    assert after is not None, "a lock that a killed git has left is removed"
+    lock.touch()
+    assert watched.before is not None
+    watched.checkpoints.differences(watched.before, after)
+    assert lock.exists()

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import stat
+import struct
 import subprocess
 from pathlib import Path
 
@@ -138,6 +139,34 @@ def test_a_write_keeps_mode_attributes_and_owner(files: Files, tmp_path: Path, k
     assert after.st_ino != before.st_ino, "this file was replaced in one step"
     assert kept.data == []
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.sh"]
+
+
+def test_a_write_gives_nobody_access_by_the_rules_of_the_folder(
+    files: Files, tmp_path: Path
+) -> None:
+    """A new file inherits the ACL that its folder has for new files; the old one had another."""
+    access, inherited = "system.posix_acl_access", "system.posix_acl_default"
+    plain, listed = tmp_path / "plain", tmp_path / "listed"
+    hashes = {path: write(path, b"old\n") for path in (plain, listed)}
+    try:
+        os.setxattr(listed, access, _acl(reader=4321))
+        os.setxattr(tmp_path, inherited, _acl(reader=1234))
+    except OSError:
+        pytest.skip("this file system has no ACLs")
+    plain.chmod(0o640)
+    kept = os.getxattr(listed, access)
+    for path, sha256 in hashes.items():
+        files.replace(path, b"new\n", sha256)
+    assert os.listxattr(plain) == []
+    assert stat.S_IMODE(plain.stat().st_mode) == 0o640
+    assert os.getxattr(listed, access) == kept
+
+
+def _acl(reader: int) -> bytes:
+    """Return an ACL by which one more user may read, in the form of Linux's extended attributes."""
+    nobody = 0xFFFFFFFF
+    entries = [(1, 6, nobody), (2, 4, reader), (4, 0, nobody), (16, 4, nobody), (32, 0, nobody)]
+    return b"".join((struct.pack("<I", 2), *(struct.pack("<HHI", *entry) for entry in entries)))
 
 
 def test_a_hard_link_stays_one_and_the_old_bytes_are_kept_first(
