@@ -25,7 +25,10 @@ endif
 # What .ci/link-node put there, if it had to.
 export PATH := $(CURDIR)/.venv/node:$(PATH)
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
-PYTEST := .venv/bin/pytest -q -n 2
+# Tests mostly wait for other processes: three workers keep two cores busy.
+PYTEST := .venv/bin/pytest -q -n 3
+# The tests of the gate, which `make test` does not run again.
+GATE := tests/unit/test_architecture.py tests/unit/test_repository.py
 # The programs that the tests start, each with the Debian package that has it.
 BASIC := bash:bash git:git rg:ripgrep
 PROGRAMS := $(BASIC) chattr:e2fsprogs less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny
@@ -57,7 +60,7 @@ demo: $(READY) ## the agent fixes a small project; a real model if a key is set,
 	@.venv/bin/oh-daemon demo
 
 test: system check editors mcp-servers ## the gate, then all tests but the long loops; installs Debian packages
-	$(PYTEST) $(TEST_ARGS)
+	$(PYTEST) $(GATE:%=--ignore=%) $(TEST_ARGS)
 
 test-full: system check editors mcp-servers ## the gate, then all tests with the long loops
 	$(PYTEST) --full $(TEST_ARGS)
@@ -74,7 +77,7 @@ check-types:
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
 check-promises:
-	.venv/bin/pytest -q tests/unit/test_architecture.py tests/unit/test_repository.py
+	.venv/bin/pytest -q $(GATE)
 	.venv/bin/python -m oh_schema --check
 	npm --prefix $(EXTENSION) run --silent check
 	node .ci/lua/format.mjs editors/neovim
