@@ -11,17 +11,25 @@ import binascii
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from oh_daemon.contract.composing import AttachmentPutParams, AttachmentPutResult
 from oh_daemon.contract.content import ImagePart, Part
-from oh_daemon.contract.errors import InvalidParamsError, PayloadTooLargeError
+from oh_daemon.contract.errors import (
+    InvalidParamsError,
+    PathOutsideWorkspaceError,
+    PayloadTooLargeError,
+)
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import EventLog, Model
+from oh_daemon.workspace.paths import Folders
 
 MAX_BYTES = 20 << 20
 MAX_IMAGES = 20
+_MAX_MENTIONED_BYTES = (5 << 20) * 3 // 4
+"""In base64 that is 5 MiB, which all providers take."""
 _TOO_MANY = f"a message has at most {MAX_IMAGES} images"
 _MAX_KEPT_BYTES = 64 << 20
 _SIGNATURES = (
@@ -30,6 +38,7 @@ _SIGNATURES = (
     (b"GIF8", "image/gif"),
     (b"RIFF", "image/webp"),
 )
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 @dataclass(slots=True)
@@ -141,21 +150,43 @@ def _read_image(path: Path) -> bytes:
     return data
 
 
+def is_image_file(part: Part) -> bool:
+    """Return whether the part is a link to a file that is an image by its name."""
+    return part.type == "resourceLink" and part.uri.lower().endswith(_SUFFIXES)
+
+
+def mentioned_images(content: Sequence[Part], folders: Folders) -> list[bytes]:
+    """Read the image files in the folders that the content has links to.
+
+    A file that cannot be read or shown is left out: the link alone says what the user means.
+    """
+    room = MAX_IMAGES - sum(isinstance(part, ImagePart) for part in content)
+    found: list[bytes] = []
+    for part in content:
+        if part.type == "resourceLink" and is_image_file(part) and len(found) < room:
+            with suppress(PathOutsideWorkspaceError, InvalidParamsError, OSError):
+                path = folders.resolve(part.uri, writing=False)
+                if path.is_file() and path.stat().st_size <= _MAX_MENTIONED_BYTES:
+                    found.append(_read_image(path))
+    return found
+
+
 def with_images(
     content: Sequence[Part], images: Sequence[bytes], model: Callable[[], Model], log: EventLog
 ) -> tuple[Part, ...]:
-    """Return the content with images after it, stored as the conversation's blobs.
+    """Return the content with images after it, stored as the conversation's blobs, each once.
 
     Raises `InvalidParamsError` when the model cannot see them; then nothing is stored.
     """
     parts = [ImagePart(mime_type=_type_of(data) or "") for data in images]
     if parts:
         require_sight(parts, model())
+    has = {part.output_ref for part in content if isinstance(part, ImagePart)}
     stored = (
         part.model_copy(update={"output_ref": log.put_blob(data)})
         for part, data in zip(parts, images, strict=True)
     )
-    return (*content, *stored)
+    return (*content, *(part for part in stored if part.output_ref not in has))
 
 
 def require_sight(content: Sequence[Part], model: Model) -> None:

@@ -30,7 +30,10 @@ class ImagePart(Contract):
 
 
 class ResourceLinkPart(Contract):
-    """A file or conversation that the user refers to; the agent reads a file when it needs it."""
+    """A file or conversation that the user refers to; the agent reads a file when it needs it.
+
+    An image file in the open folders is shown to a model that sees images: the daemon adds it.
+    """
 
     type: Literal["resourceLink"] = "resourceLink"
     uri: str

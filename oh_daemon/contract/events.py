@@ -240,7 +240,7 @@ class ActionDecided(Contract):
 
 
 class ChangesUpdated(Contract):
-    """All files that the turn has changed so far, each with its first and last hash."""
+    """All files that differ from before the turn, each with its first and last hash."""
 
     type: Literal["changes.updated"] = "changes.updated"
     files: tuple[FileChange, ...]

@@ -294,7 +294,10 @@ def observed(error: ToolError) -> ToolResult:
 def merge_changes(
     before: dict[str, plain.FileChange], changes: tuple[FileChange, ...]
 ) -> tuple[FileChange, ...]:
-    """Merge the turn's files: oldest hash before, newest hash after, counts summed, no patches."""
+    """Merge the turn's files: oldest hash before, newest hash after, counts summed, no patches.
+
+    A file that is again as it was before the turn is left out.
+    """
     merged = {uri: FileChange.model_validate(change) for uri, change in before.items()}
     for change in changes:
         first = merged.get(change.uri)
@@ -308,4 +311,4 @@ def merge_changes(
                 "sha256_before": first.sha256_before,
             }
         merged[change.uri] = change.model_copy(update=update)
-    return tuple(merged.values())
+    return tuple(file for file in merged.values() if file.sha256_before != file.sha256_after)

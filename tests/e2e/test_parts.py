@@ -235,6 +235,41 @@ def test_a_model_that_sees_no_images_is_named_before_anything_begins(world: Worl
     assert items(client, "userMessage") == []
 
 
+def test_an_image_file_that_is_mentioned_is_shown(world: World) -> None:
+    world.script(say("A cat."), say("Still one."))
+    client = world.daemon()
+    here, broken, big = (world.project / name for name in ("my cat.PNG", "text.png", "big.png"))
+    elsewhere = world.home / "private.png"
+    for path, data in (
+        (here, PNG),
+        (elsewhere, PNG),
+        (broken, b"no image"),
+        (big, PNG + bytes(4 << 20)),
+    ):
+        path.write_bytes(data)
+    files = (here, elsewhere, broken, big, world.project / "gone.png")
+    links = [{"type": "resourceLink", "uri": path.as_uri()} for path in files]
+    content = [*text("What is it?"), *links]
+    named = {"conversationId": world.start(client, content=content)}
+    world.turn(client)
+    [message] = items(client, "userMessage")
+    stored = {
+        "type": "image",
+        "mimeType": "image/png",
+        "outputRef": hashlib.sha256(PNG).hexdigest(),
+    }
+    assert message["content"] == [*content, stored]
+    assert shown(world, 0) == [f"data:image/png;base64,{b64encode(PNG).decode()}"]
+    # A message that is sent again has its image already; a model that sees none gets the link.
+    client.request("conversation/sendMessage", {**named, "content": message["content"]})
+    world.turn(client, nth=2)
+    assert items(client, "userMessage")[1]["content"] == message["content"]
+    blind = {"options": {"model": "demo"}, "content": content}
+    client.request("conversation/start", blind)
+    world.turn(client, nth=3)
+    assert items(client, "userMessage")[2]["content"] == content
+
+
 def test_a_conversation_that_is_mentioned_is_read_by_the_model(world: World) -> None:
     look = call("terminal", command="echo found: 7")
     world.script(look, say("The price is 7."), say("Right."), say("Still right."))

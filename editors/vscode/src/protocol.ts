@@ -1230,7 +1230,7 @@ export interface ActionDecided {
   digest: string;
 }
 
-/** All files that the turn has changed so far, each with its first and last hash. */
+/** All files that differ from before the turn, each with its first and last hash. */
 export interface ChangesUpdated {
   type: "changes.updated";
   files: readonly FileChange[];

@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from oh_daemon.app.images import require_sight, stored_images
+from oh_daemon.app.images import (
+    is_image_file,
+    mentioned_images,
+    require_sight,
+    stored_images,
+    with_images,
+)
 from oh_daemon.app.live import Live
 from oh_daemon.contract.content import ImagePart, Part
 from oh_daemon.core.condensation import render_transcript
@@ -36,19 +42,26 @@ def prepared(
     def work() -> tuple[Part, ...]:
         if names_skill:
             live.workbench.skills.refresh()  # A skill may be new, or newly trusted.
-        name = model or live.conversation.state.options_now["model"]
-        require_sight(content, daemon.shared.model_for(name))
-        return resolved(daemon, content, folders, live.conversation.log)
+        chosen = daemon.shared.model_for(model or live.conversation.state.options_now["model"])
+        require_sight(content, chosen)
+        stored, log = (
+            resolved(daemon, content, folders, live.conversation.log),
+            live.conversation.log,
+        )
+        shown = (
+            mentioned_images(content, live.workbench.folders) if chosen.traits.sees_images else ()
+        )
+        return with_images(stored, shown, lambda: chosen, log)
 
     return daemon.serial.run(live.id, work, act)
 
 
 def _refers(part: Part) -> bool:
     """Return whether the part refers to something on the disk or in memory."""
-    return isinstance(part, ImagePart) or _is_mention(part)
+    return isinstance(part, ImagePart) or _is_conversation(part) or is_image_file(part)
 
 
-def _is_mention(part: Part) -> bool:
+def _is_conversation(part: Part) -> bool:
     return part.type == "resourceLink" and part.uri.startswith(LOG_SCHEME)
 
 
@@ -61,7 +74,7 @@ def resolved(
     """
 
     def with_transcript(part: Part) -> Part:
-        if part.type != "resourceLink" or not _is_mention(part):
+        if part.type != "resourceLink" or not _is_conversation(part):
             return part
         state, _, _ = daemon.conversations.read(part.uri.removeprefix(LOG_SCHEME), folders)
         said = render_transcript(state.items, _MAX_TRANSCRIPT_CHARS)

@@ -1084,7 +1084,7 @@
 ---@field reasons string[]
 ---@field digest string
 
---- All files that the turn has changed so far, each with its first and last hash.
+--- All files that differ from before the turn, each with its first and last hash.
 ---@class (exact) oh.protocol.ChangesUpdated
 ---@field type "changes.updated"
 ---@field files oh.protocol.FileChange[]
