@@ -117,7 +117,7 @@ def render_manifest(manifest: str) -> str:
     kept = {name: setting for name, setting in own.items() if not name.startswith("ohDaemon.")}
     ours = {f"ohDaemon.{name}": setting for name, setting in _vscode_settings().items()}
     document["contributes"]["configuration"]["properties"] = {**kept, **ours}
-    for_trusted = [name for name, setting in ours.items() if setting["scope"] == "resource"]
+    for_trusted = [name for name, setting in ours.items() if setting["scope"] == "window"]
     trust = document["capabilities"]["untrustedWorkspaces"]
     trust["restrictedConfigurations"] = [*kept, *for_trusted]
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -139,7 +139,7 @@ def _vscode_settings() -> dict[str, dict[str, Any]]:
                 key: rules[key] for key in rules if key != "title" and "$ref" not in str(rules[key])
             },
             "default": model.get_default(call_default_factory=True),
-            "scope": "machine" if name in guarded else "resource",
+            "scope": "machine" if name in guarded else "window",
             "order": len(described) + 1,
             "markdownDescription": " ".join(meanings[field].split()),
         }

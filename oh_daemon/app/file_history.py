@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.errors import EditRejectedError
+from oh_daemon.contract.errors import EditRejectedError, StorageError, ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace.checkpoints import Checkpoints, Difference, Kept
 from oh_daemon.workspace.documents import Documents
@@ -26,7 +26,10 @@ _EXECUTABLE = "100755"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One state of a file: its text if it is text, its exact bytes and mode if they were kept."""
+    """One state of a file: its text if it is text, its exact bytes and mode if they were kept.
+
+    Without text and bytes, what was kept of the file can no longer be read.
+    """
 
     text: str | None
     raw: bytes | None = None
@@ -55,7 +58,7 @@ Change = tuple[Path, Version | None, Version | None]
 def pasts_of(
     records: Iterable[plain.Record], documents: Documents, checkpoints: Checkpoints | None
 ) -> dict[Path, Past]:
-    """Return changed files by real path. Raises `ToolError` when a kept text cannot be read."""
+    """Return changed files by real path. Raises `ToolError` when the checkpoints cannot be read."""
     found: dict[Path, Past] = {}
     for record in records:
         for path, before, after in _changes_in(record["event"], documents, checkpoints, found):
@@ -89,24 +92,30 @@ def _changes_in(
     found: Mapping[Path, Past],
 ) -> Iterator[Change]:
     """Yield each change of a file by the agent, or one that the user reverted."""
-
-    def text(sha256: str | None) -> Version | None:
-        return (sha256 and Version(with_newlines(documents.history.text(sha256)))) or None
-
     match event["type"]:
         case "item.completed" | "changes.updated":
             for change in _edits_in(event):
                 path = _path(change["uri"])
-                yield path, text(change.get("sha256Before")), text(change.get("sha256After"))
+                before, after = change.get("sha256Before"), change.get("sha256After")
+                yield path, _version(documents, before), _version(documents, after)
         case "changes.reviewed" if event["decision"] == "reverted":
             path = _path(event["uri"])
             if path in found:
-                yield path, found[path].now, text(event.get("now"))
+                yield path, found[path].now, _version(documents, event.get("now"))
         case "checkpoint.created" if checkpoints is not None:
             differences = checkpoints.differences(event["before"], event["after"])
             yield from _versions(differences, event.get("saved", {}), checkpoints)
         case _:
             pass
+
+
+def _version(documents: Documents, sha256: str | None) -> Version | None:
+    if sha256 is None:
+        return None
+    try:
+        return Version(with_newlines(documents.history.text(sha256)))
+    except (ToolError, StorageError):
+        return Version(None)  # Damaged or gone; that concerns this file alone.
 
 
 def _edits_in(event: plain.ItemCompleted | plain.ChangesUpdated) -> Sequence[plain.FileChange]:
@@ -198,7 +207,10 @@ def _set_mode(path: Path, target: Version | None) -> None:
 
 def _restore_text(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:
     now, target = past.now, past.target
-    if any(each is not None and each.text is None for each in (now, target)):
+    textless = [each for each in (now, target) if each is not None and each.text is None]
+    if any(each.raw is None for each in textless):
+        raise EditRejectedError("its earlier text can no longer be read")
+    if textless:
         raise EditRejectedError("it was changed since, and it is not a text file")
     change = _change(documents, path, now, target)
     if change is None:

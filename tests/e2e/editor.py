@@ -41,6 +41,8 @@ class Editor:
         self.buffers: dict[str, Buffer] = {}
         self.requests: list[tuple[str, Json]] = []
         self.habits: list[Callable[[Buffer], Json | None]] = []
+        self.formatter: Callable[[str], str] | None = None
+        """What it makes of a text before it saves it."""
         self.is_silent = False
         """Whether it keeps quiet about its changes."""
         self.telling = threading.Thread()
@@ -141,6 +143,8 @@ class Editor:
         return {"saved": params["uris"]}
 
     def _save(self, buffer: Buffer) -> None:
+        if self.formatter is not None:
+            self.type(buffer.path, self.formatter(buffer.text))
         buffer.path.write_bytes(buffer.text.encode())
         buffer.saved_text = buffer.text
         named = {"textDocument": {"uri": buffer.path.as_uri()}}

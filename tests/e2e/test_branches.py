@@ -239,6 +239,31 @@ def test_what_the_user_changed_since_stays_and_is_named(world: World) -> None:
     assert client.error("conversation/rollback", params).code == -32602
 
 
+def test_a_file_whose_kept_text_is_damaged_stays_alone(world: World) -> None:
+    for name in "ab":
+        (world.project / name).write_text("one\n")
+    world.script(
+        *(call("edit", command="create", path=name, text="x\n") for name in "cd"),
+        *(call("terminal", command=f"echo two > {name}") for name in "ab"),
+        call("edit", command="view", path="a"),
+        call("edit", command="replace", path="a", old_text="two", new_text="three"),
+        say("Done."),
+    )
+    client = world.daemon()
+    named = {"conversationId": world.start(client)}
+    world.turn(client)
+    blobs = world.log_of(named["conversationId"]).parent / "blobs"
+    edited = next(c for i in items(client, "fileChange") for c in i["changes"] if c["removed"])
+    (blobs / edited["sha256Before"]).write_bytes(b"not what the agent saw\n")
+    [message] = items(client, "userMessage")
+    params = {**named, "toItemId": message["id"], "files": "restore"}
+    done = client.request("conversation/rollback", params)
+    assert sorted(uri.rpartition("/")[2] for uri in done["restored"]) == ["b", "c", "d"]
+    reason = "its earlier text can no longer be read"
+    assert done["conflicts"] == [{"uri": (world.project / "a").as_uri(), "reason": reason}]
+    assert texts(world) == {"a": b"three\n", "b": b"one\n"}
+
+
 def test_what_the_user_saves_while_a_command_runs_stays_theirs(world: World) -> None:
     mine, both, gate = world.project / "mine.txt", world.project / "both.txt", world.home / "gate"
     mine.write_text("1\n")

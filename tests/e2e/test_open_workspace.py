@@ -80,6 +80,20 @@ def test_a_clean_document_is_edited_and_saved_by_the_editor(world: World) -> Non
     assert (edited["route"], path.read_text()) == ("editor", "two\n")
 
 
+def test_the_agent_goes_on_with_what_a_formatter_made_of_its_edit(world: World) -> None:
+    path = file(world, "one\n")
+    editor = Editor(world)
+    buffer = editor.open(path)
+    editor.formatter = lambda text: text.replace("a=", "a = ")
+    steps = (view(), replace("one", "a=2"), replace("a = 2", "a = 3"))
+    _, first, second = run(world, editor, *steps)
+    assert [item["status"] for item in (first, second)] == ["completed"] * 2
+    assert "-a=2\n+a = 2" in content_of(first)
+    assert "formatter" not in content_of(second)
+    assert buffer.text == path.read_text() == "a = 3\n"
+    assert len(editor.edits()) == 2
+
+
 @pytest.mark.parametrize("saves", [True, False])
 def test_before_a_command_the_user_is_asked_to_save_what_the_agent_changed(
     world: World, *, saves: bool

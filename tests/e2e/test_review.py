@@ -1,13 +1,14 @@
 """The user reviews what the agent did to files: keeps it, reverts it, and loses nothing."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from editor import Editor
+from editor import Buffer, Editor
 from fake_llm import Step, call, say
 from raw_client import RawClient
-from world import World
+from world import World, items
 
 pytestmark = pytest.mark.one_daemon
 
@@ -103,6 +104,25 @@ def test_what_one_turn_changed_is_shown_whatever_became_of_it(world: World) -> N
     assert client.error("changes/diff", {**other, **in_file}).code == -32602
 
 
+def test_a_file_that_came_back_is_no_change_of_the_turn(world: World) -> None:
+    path = world.project / "a.txt"
+    path.write_text(text_of())
+    client = world.daemon()
+    back = {"old_text": "agent 1\n", "new_text": "line 1\n"}
+    steps = [*agent_edits(1)[:2], call("edit", command="replace", path="a.txt", edits=[back])]
+    create = call("edit", command="create", path="new.txt", text="x\n")
+    named = reviewed(
+        world, client, *steps, create, call("edit", command="undo", path="new.txt"), say("Done.")
+    )
+    assert path.read_text() == text_of()
+    updates = [
+        e["event"]["files"] for e in client.events if e["event"]["type"] == "changes.updated"
+    ]
+    told = [[Path(file["uri"]).name for file in files] for files in updates]
+    assert told == [["a.txt"], [], ["new.txt"], []]
+    assert states(client, named) == {"a.txt": "accepted", "new.txt": "accepted"}
+
+
 def test_what_the_user_changed_between_two_edits_is_not_part_of_the_review(world: World) -> None:
     path = world.project / "a.txt"
     path.write_text(text_of())
@@ -131,6 +151,37 @@ def test_an_open_document_is_reverted_by_the_editor_as_one_undo_step(world: Worl
     assert buffer.text == text_of(l11="typed")
     assert buffer.undo[-1] == edited
     assert path.read_text() == text_of()
+
+
+def test_nothing_else_changes_the_files_while_a_review_does(world: World) -> None:
+    path, other = world.project / "a.txt", world.project / "other"
+    path.write_text(text_of())
+    editor = Editor(world)
+    buffer = editor.open(path)
+    create = call("edit", command="create", path="other", text="x\n")
+    named = reviewed(world, editor.client, create, *agent_edits(1))
+    begun, gate = threading.Event(), threading.Event()
+
+    def wait(_buffer: Buffer) -> None:
+        begun.set()
+        assert gate.wait(60)
+
+    editor.habits.append(wait)
+    client = editor.client
+    revert = client.send_request("changes/revert", {**named, "uris": [path.as_uri()]})
+    assert begun.wait(60)
+    [message] = items(client, "userMessage")
+    back = {**named, "toItemId": message["id"], "files": "restore"}
+    rollback = client.send_request("conversation/rollback", back)
+    # Another conversation changes files meanwhile, so there was time enough.
+    world.script(call("terminal", command="touch elsewhere"), say("Done."))
+    world.start(client)
+    world.turn(client, nth=2)
+    assert (client.n_answers(rollback), other.exists()) == (0, True)
+    gate.set()
+    assert client.result_of(revert) == {"done": [path.as_uri()], "conflicts": []}
+    assert client.result_of(rollback)["restored"] == [other.as_uri()]
+    assert (buffer.text, other.exists()) == (text_of(), False)
 
 
 def test_a_new_file_is_taken_away_unless_the_user_changed_it(world: World) -> None:

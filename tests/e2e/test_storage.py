@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fake_llm import FakeLLM, Step, call, say
-from world import World, text
+from world import World, content_of, items, text
 
 pytestmark = pytest.mark.one_daemon
 
@@ -76,6 +76,23 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
         if event["conversationId"] == conversation:
             shown = {k: v for k, v in event.items() if k not in ("conversationId", "epoch")}
             assert shown == records[event["seq"] - 1]
+
+
+def test_a_command_keeps_its_result_when_there_is_no_room_for_all_of_its_output(
+    world: World,
+) -> None:
+    scratch = world.home / "tmp"
+    scratch.mkdir(parents=True)
+    world.variables["TMPDIR"] = str(scratch)
+    # There is room for the output, but not for its masked copy as well.
+    world.script(call("terminal", command="seq 9000", security_risk="low"), say("Done."))
+    client = world.raw(prefix=in_mounts(f"mount -t tmpfs -o size=80k none '{scratch}'"))
+    client.initialize([world.project], **block(world))
+    world.start(client)
+    assert world.turn(client)["stopReason"] == "endTurn"
+    [command] = items(client, "command")
+    assert (command["status"], command["exitCode"]) == ("completed", 0)
+    assert "bytes cut; the middle was not kept" in content_of(command)
 
 
 def test_a_slow_disk_holds_up_the_answers_that_promise_something_and_no_others(

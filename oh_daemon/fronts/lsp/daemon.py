@@ -147,7 +147,7 @@ def on_journal(handler: Callable[[Daemon, Journal, Any, RequestContext], Any]) -
 
 
 def on_open_worker(handler: Callable[[Live, Any], Any]) -> Handler:
-    """Make a handler that works on an open conversation's files or shells, on a worker thread.
+    """Make a handler that looks at an open conversation's files or shells, on a worker thread.
 
     The client gets the events that it causes after the answer.
     """
@@ -156,6 +156,17 @@ def on_open_worker(handler: Callable[[Live, Any], Any]) -> Handler:
     def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
         context.hold(live.id)
         return daemon.workers.submit(handler, live, params)
+
+    return call
+
+
+def in_turn(handler: Callable[[Live, Any], Any]) -> Handler:
+    """Like `on_open_worker`, for one that changes files: later requests wait until it is done."""
+
+    @on_open
+    def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
+        context.hold(live.id)
+        return daemon.serial.run(live.id, lambda: handler(live, params))
 
     return call
 

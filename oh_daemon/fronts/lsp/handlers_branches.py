@@ -5,18 +5,14 @@ Each runs on a worker thread, since it reads the log from its start.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from oh_daemon.app import branches, rollback
 from oh_daemon.app.description import describe
-from oh_daemon.app.live import Live
 from oh_daemon.contract import branches as m
 from oh_daemon.contract.errors import PayloadTooLargeError
 from oh_daemon.contract.messages import ConversationResult
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
-from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, in_turn, on_open_worker, on_worker
 
 _MAX_EXPORT_CHARS = 32 << 20
 """A client holds the whole answer in memory, in several copies while it parses it."""
@@ -38,21 +34,10 @@ def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> Conversat
     return ConversationResult(conversation=describe(live.conversation))
 
 
-def _on_files(act: Callable[[Live, Any], Any]) -> Handler:
-    """Make a handler that works on an open conversation's files, in turn with other requests."""
-
-    @on_open
-    def call(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
-        context.hold(live.id)
-        return daemon.serial.run(live.id, lambda: act(live, params))
-
-    return call
-
-
 HANDLERS: dict[str, Handler] = {
     "conversation/export": on_worker(export),
     "conversation/fork": on_worker(fork),
-    "conversation/rollback": _on_files(rollback.rollback),
-    "checkpoint/list": _on_files(lambda live, _params: rollback.checkpoints(live)),
-    "checkpoint/restore": _on_files(rollback.restore_checkpoint),
+    "conversation/rollback": in_turn(rollback.rollback),
+    "checkpoint/list": on_open_worker(lambda live, _params: rollback.checkpoints(live)),
+    "checkpoint/restore": in_turn(rollback.restore_checkpoint),
 }

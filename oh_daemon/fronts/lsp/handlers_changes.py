@@ -19,7 +19,7 @@ from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.fronts.lsp.daemon import Handler, documents_of, on_open_worker
+from oh_daemon.fronts.lsp.daemon import Handler, documents_of, in_turn, on_open_worker
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.review import hunks_of, merged
 from oh_daemon.workspace.text_changes import applied, with_newlines
@@ -195,6 +195,6 @@ def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
 HANDLERS: dict[str, Handler] = {
     "changes/list": on_open_worker(list_),
     "changes/diff": on_open_worker(diff),
-    "changes/accept": on_open_worker(accept),
-    "changes/revert": on_open_worker(revert),
+    "changes/accept": in_turn(accept),
+    "changes/revert": in_turn(revert),
 }
