@@ -124,6 +124,9 @@ def test_a_command_is_edited_before_it_is_allowed(desk: Desk) -> None:
     editor.focus("oh-chat")
     editor.type("c")
     assert editor.nvim.current.buffer[:] == ["touch wrong"]
+    editor.focus("oh-chat")
+    editor.command("Oh edit")
+    assert editor.nvim.current.buffer[:] == ["touch wrong"], "the window that is there"
     editor.command("quit!")
     editor.wait("vim.bo.filetype == 'oh-chat'")
     height = "vim.api.nvim_win_get_height(require('oh.windows').window_of('oh-input'))"

@@ -168,6 +168,34 @@ def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
     editor.wait_for_status("idle")
 
 
+def test_what_happens_while_a_map_waits_for_a_key_is_shown_afterwards(desk: Desk) -> None:
+    gate = threading.Event()
+    desk.script(held(say("The first half. The second.", n_chunks=2), gate), say("Another."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    # While such a map waits, as those of many plugins do, Neovim lets no text be changed.
+    editor.lua("vim.keymap.set('n', '<F3>', 'getcharstr()[1:0]', { expr = true })")
+    editor.command("Oh tell me")
+    editor.wait_for_chat("The first")
+    editor.type("<F3>")
+    gate.set()
+    editor.wait_for_event("TurnFinished")
+    # Long enough for a frame, and below for the answers to a first message.
+    editor.lua("vim.wait(200)")
+    editor.type("x")
+    editor.wait_for_chat("The second.")
+
+    editor.command("Oh new")
+    editor.type("<Esc>")
+    editor.command("Oh and now?")
+    editor.type("<F3>")
+    editor.lua("vim.wait(500)")
+    editor.type("x")
+    editor.wait_for_chat("Another.")
+    assert "(sending)" not in editor.chat()
+    assert editor.messages() == ""
+
+
 def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     desk.script(
         reason("Let me think.", calls(say("Looking."), call("terminal", command="seq 30"))),

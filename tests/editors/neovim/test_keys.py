@@ -103,6 +103,8 @@ def test_a_message_of_several_lines_is_sent_and_recalled_as_it_was_typed(desk: D
     assert editor.draft() == [""]
     editor.type("i<Up>")
     assert editor.draft() == ["the first line", "and the second"]
+    editor.type("<Up>, longer<Down>!")
+    assert editor.draft() == ["the first line, longer", "and the second!"]
 
 
 def test_every_plug_map_does_what_its_command_does(desk: Desk) -> None:

@@ -9,6 +9,15 @@ from neovim_editor import Neovim
 
 USES = '# unsaved\nx = "😀😀"; y = add(2, 3) + oops\n'
 
+_ASK_AND_WIPE = """
+vim.cmd("edit calc.py")
+vim.api.nvim_buf_set_lines(0, 0, 1, false, { "def add(a, b):  # typed" })
+local answer = vim.lsp.get_clients({ name = "oh" })[1].handlers["editor/diagnostics"]
+local uri = vim.uri_from_bufnr(0)
+coroutine.wrap(function() _G.answer = answer(nil, { uris = { uri } }, {}) end)()
+vim.cmd("bwipeout!")
+"""
+
 
 def _with_server(desk: Desk, **options: object) -> Neovim:
     """Start an editor whose user has set up a language server for Python."""
@@ -94,6 +103,10 @@ def test_diagnostics_are_those_of_the_text_after_the_edit(desk: Desk) -> None:
     editor.wait_for_event("TurnFinished")
     assert "calc.py:3:12 error 'oops' is not defined" in desk.prompts()
 
+    # An answer comes also when the user wipes the buffer meanwhile.
+    editor.lua(_ASK_AND_WIPE)
+    assert editor.wait("_G.answer")["items"][0]["diagnostics"] == []
+
 
 def test_without_a_language_server_the_agent_is_told_so(desk: Desk) -> None:
     desk.script(call("lookup", operation="symbols", path="calc.py"), say("I search then."))
@@ -124,6 +137,13 @@ def test_the_agent_is_told_what_the_user_looks_at(desk: Desk) -> None:
     selection = "(require('oh.daemon').known().context.selection)"
     assert editor.lua(f"return {selection}.text") == 'x = "ü'
     span = {"start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 7}}
+    assert editor.lua(f"return {selection}.range") == span
+
+    editor.type("<Esc>")
+    editor.set(selection="exclusive")
+    editor.type("G0v5l")
+    editor.wait(f"{selection}.text == ...", 'x = "')
+    span["end"]["character"] = 5
     assert editor.lua(f"return {selection}.range") == span
 
 
@@ -187,3 +207,5 @@ def test_changes_are_shown_where_a_command_asks_for_them(desk: Desk) -> None:
     shown = f"vim.tbl_map(function(win) return {line} end, vim.api.nvim_tabpage_list_wins(0))"
     editor.wait(f"vim.deep_equal({shown}, {{ '    return a - b', '    return a + b' }})")
     assert editor.lua("return vim.bo.modified") is False
+    listed = "#vim.fn.getbufinfo({ buflisted = 1 })"
+    assert editor.lua(f"return {listed}") == 1, "the tab leaves no buffer without a name behind"

@@ -194,7 +194,14 @@ def test_every_method_that_the_plugin_names_is_in_the_protocol() -> None:
             {"keys": {"chat": {"approve": True}}},
             'option "keys.chat.approve" must be of type string',
         ),
-        ({"keys": {"chat": {"hide": False}}}, None),
+        ({"cmd": []}, 'option "cmd" must name a program'),
+        (
+            {"chat": {"width": 50.5}},
+            'option "chat.width" must be a whole number above 1, or a fraction',
+        ),
+        ({"input": {"height": 0}}, 'option "input.height" must be a whole number above 0'),
+        ({"keys": {"chat": {"hide": ""}}}, 'option "keys.chat.hide" must be a key, or false'),
+        ({"keys": {"chat": {"hide": False}}, "chat": {"width": 0.5}}, None),
     ],
 )
 def test_wrong_options_are_reported(

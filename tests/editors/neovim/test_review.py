@@ -100,8 +100,10 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     editor.wait(
         "vim.wo[vim.api.nvim_tabpage_list_wins(0)[1]].winbar:find('everything is reviewed')"
     )
+    editor.command("tabonly")
     editor.type("q")
-    assert editor.lua("return vim.fn.tabpagenr('$')") == 1
+    fixed = editor.lua("return { vim.bo.filetype, vim.wo.winfixbuf, vim.wo.winfixheight }")
+    assert fixed == ["text", False, False], "the last window is the user's"
     assert (buffer[2], buffer[7]) == ("agent 2", "typed by the user")
     left = "#vim.tbl_filter(function(b) return vim.bo[b].filetype == 'oh-review' end, ...) == 0"
     assert editor.lua(f"return {left}", editor.lua("return vim.api.nvim_list_bufs()"))

@@ -3,6 +3,14 @@
 from desk import Desk
 from fake_llm import say
 
+# A floating window, like that of a plugin that shows messages.
+_FLOAT = """
+local buf = vim.api.nvim_create_buf(false, true)
+vim.api.nvim_buf_set_name(buf, "float")
+local place = { relative = "editor", row = 0, col = 0, width = 9, height = 1 }
+vim.api.nvim_open_win(buf, false, place)
+"""
+
 
 def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
     desk.script(*(say(f"Answer {number}.") for number in range(1, 6)))
@@ -37,12 +45,13 @@ def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
     editor.focus("oh-chat")
     assert not editor.lua("return (pcall(vim.cmd.edit, 'calc.py'))")
     editor.command("only")
+    editor.lua(_FLOAT)
     editor.command("Oh toggle")
-    assert editor.windows() == [""]
+    assert editor.windows() == ["", "float"]
     editor.command("edit calc.py")
     editor.command("Oh five")
     editor.wait_for_chat("Answer 5.")
-    assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
+    assert editor.windows() == ["calc.py", "float", "oh-chat", "oh-input"]
 
 
 def test_what_a_session_says_of_our_windows_is_dropped(desk: Desk) -> None:

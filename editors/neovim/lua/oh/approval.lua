@@ -189,8 +189,14 @@ function M.edit(conversation)
     tell.message("only a command can be edited before it is allowed")
     return
   end
+  local name = ("oh://command/%s"):format(approval.id)
+  local open = vim.fn.bufwinid(name)
+  if open > 0 then
+    vim.api.nvim_set_current_win(open)
+    return
+  end
   local buf = vim.api.nvim_create_buf(false, false)
-  vim.api.nvim_buf_set_name(buf, ("oh://command/%s"):format(approval.id))
+  vim.api.nvim_buf_set_name(buf, require("oh.names").free(name))
   vim.bo[buf].buftype = "acwrite"
   vim.bo[buf].bufhidden = "wipe"
   local lines = vim.split(approval.subject.command, "\n", { plain = true })

@@ -121,7 +121,7 @@ function Chat:on_change(index)
   self.is_scheduled = true
   vim.defer_fn(function()
     self.is_scheduled = false
-    if self.conversation.is_fetching then
+    if self.conversation.is_fetching or require("oh.wait").is_locked() then
       -- A long log comes in many pages; drawing after each would parse the whole buffer again.
       self:on_change()
     elseif chats[self.buf] == self and vim.api.nvim_buf_is_loaded(self.buf) then

@@ -336,24 +336,19 @@ local commands = {
   },
 }
 
---- Whether no text and no window may change now, as while an expression mapping runs.
----@return boolean
-local function is_locked()
-  local _, problem = pcall(vim.api.nvim_set_current_buf, vim.api.nvim_get_current_buf())
-  return problem ~= nil and problem:find("E565", 1, true) ~= nil
-end
-
 ---@param call vim.api.keyset.create_user_command.command_args
 function M.run(call)
   if vim.fn.getcmdwintype() ~= "" then
     tell.warning("the command-line window allows no other windows; leave it first, with `:q`")
-    return
-  elseif is_locked() then
-    vim.schedule(function()
-      M.run(call)
+  else
+    require("oh.wait").until_unlocked(function()
+      M.run_now(call)
     end)
-    return
   end
+end
+
+---@param call vim.api.keyset.create_user_command.command_args
+function M.run_now(call)
   require("oh.highlights").setup()
   M.report_problems()
   local text = vim.trim(call.args)

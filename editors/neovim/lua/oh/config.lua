@@ -74,6 +74,36 @@ local defaults = {
 --- The type of each option that has no default to compare with.
 local optional = { root = { "function" }, trust = { "boolean", "function" } }
 
+--- What a value of the right type must be.
+---@type table<string, { [1]: string, [2]: fun(value: any): boolean }>
+local checks = {
+  cmd = {
+    "name a program",
+    function(words)
+      return type(words[1]) == "string" and words[1] ~= ""
+    end,
+  },
+  ["chat.width"] = {
+    "be a whole number above 1, or a fraction",
+    function(width)
+      return width < 1 or width % 1 == 0
+    end,
+  },
+  ["input.height"] = {
+    "be a whole number above 0",
+    function(height)
+      return height > 0 and height % 1 == 0
+    end,
+  },
+}
+
+local key = {
+  "be a key, or false",
+  function(lhs)
+    return lhs ~= ""
+  end,
+}
+
 ---@return oh.Config
 function M.current()
   local given = M.given()
@@ -111,7 +141,9 @@ function M.compare(given, default, path, found)
   for name, value in pairs(given) do
     local where = path .. tostring(name)
     local types = optional[where] or { type(default[name]) }
-    if path:find("^keys%.%w+%.$") and value == false then
+    local is_key = path:find("^keys%.%w+%.$") ~= nil
+    local check = is_key and key or checks[where]
+    if is_key and value == false then
       types = { "boolean" }
     end
     if default[name] == nil and not optional[where] then
@@ -120,6 +152,8 @@ function M.compare(given, default, path, found)
       local names = table.concat(types, " or ")
       local message = "option %q must be of type %s, not %s"
       table.insert(found, message:format(where, names, type(value)))
+    elseif check and not check[2](value) then
+      table.insert(found, ("option %q must %s"):format(where, check[1]))
     elseif M.is_group(default[name]) then
       M.compare(value, default[name], where .. ".", found)
     end

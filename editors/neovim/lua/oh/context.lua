@@ -109,7 +109,7 @@ function M.selection(daemon, uri)
   local first, last = from[3] - 1, to[3] - 1
   if mode == "V" then
     first, last = 0, #vim.fn.getline(to[2])
-  elseif is_visual then
+  elseif is_visual and vim.o.selection ~= "exclusive" then
     -- A selection ends with the character under the cursor; an LSP range ends behind it.
     last = last + #vim.fn.matchstr(vim.fn.getline(to[2]), ".", last)
   end

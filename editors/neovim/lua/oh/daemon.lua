@@ -117,11 +117,13 @@ function Daemon:request(method, params, on_result, on_error)
   end
   self:client():request(method, params, function(err, result)
     self.open[ticket] = nil
-    if err then
-      on_error(err)
-    elseif on_result then
-      on_result(result)
-    end
+    require("oh.wait").until_unlocked(function()
+      if err then
+        on_error(err)
+      elseif on_result then
+        on_result(result)
+      end
+    end)
   end)
 end
 

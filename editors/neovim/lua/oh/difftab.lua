@@ -245,6 +245,11 @@ function DiffTab:close()
   end
   self.is_closed = true
   vim.api.nvim_del_augroup_by_id(self.group)
+  local last = M.window(self.list)
+  if last then
+    -- Without another tab page it stays, with a buffer of the user's.
+    vim.wo[last].winfixbuf, vim.wo[last].winfixheight = false, false
+  end
   for _, buf in ipairs({ self.before, self.after, self.list }) do
     if vim.api.nvim_buf_is_valid(buf) then
       vim.api.nvim_buf_delete(buf, { force = true })

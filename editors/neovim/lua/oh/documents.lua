@@ -50,6 +50,8 @@ end
 ---@return table
 function M.open_diff(_, params)
   vim.cmd.tabnew()
+  -- Nobody needs the empty buffer that comes with the tab.
+  vim.bo.bufhidden = "wipe"
   for index, uri in ipairs({ params.oldUri, params.newUri }) do
     if index == 2 then
       vim.cmd("rightbelow vsplit")

@@ -93,9 +93,9 @@ end
 --- On the first line recall an older message, elsewhere go to the line above.
 function M.older()
   if vim.fn.pumvisible() == 1 then
-    vim.api.nvim_feedkeys(vim.keycode("<C-p>"), "n", false)
+    vim.api.nvim_feedkeys(vim.keycode("<C-p>"), "ni", false)
   elseif vim.fn.line(".") > 1 then
-    vim.cmd("normal! k")
+    vim.api.nvim_feedkeys(vim.keycode("<Up>"), "ni", false)
   else
     M.browse(-1)
   end
@@ -104,9 +104,9 @@ end
 --- On the last line recall a newer message, elsewhere go to the line below.
 function M.newer()
   if vim.fn.pumvisible() == 1 then
-    vim.api.nvim_feedkeys(vim.keycode("<C-n>"), "n", false)
+    vim.api.nvim_feedkeys(vim.keycode("<C-n>"), "ni", false)
   elseif vim.fn.line(".") < vim.fn.line("$") then
-    vim.cmd("normal! j")
+    vim.api.nvim_feedkeys(vim.keycode("<Down>"), "ni", false)
   else
     M.browse(1)
   end

@@ -153,9 +153,11 @@ function M.diagnostics(daemon, params)
       wait_for_report(buf)
     end
     local how = recoding("utf-8", encoding)
+    -- The user may have wiped the buffer meanwhile.
+    local is_there = buf and vim.api.nvim_buf_is_valid(buf)
     local found = vim.tbl_map(function(diagnostic)
       return M.in_lsp_form(diagnostic, uri, how)
-    end, buf and vim.diagnostic.get(buf, wanted) or {})
+    end, is_there and vim.diagnostic.get(buf, wanted) or {})
     table.insert(items, { uri = uri, diagnostics = found })
   end
   return { items = items }

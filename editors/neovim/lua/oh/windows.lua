@@ -215,7 +215,10 @@ end
 
 ---@param win integer
 function M.close(win)
-  if #vim.api.nvim_tabpage_list_wins(0) > 1 then
+  local windows = vim.tbl_filter(function(each)
+    return vim.api.nvim_win_get_config(each).relative == ""
+  end, vim.api.nvim_tabpage_list_wins(0))
+  if #windows > 1 then
     vim.api.nvim_win_close(win, true)
     return
   end
