@@ -206,7 +206,8 @@ export class Agent implements Disposable {
     if (state === State.Running) {
       await lendKeys(client, this.context.secrets);
       await lendSecrets(client, this.context.secrets);
-      this.enter({ kind: "running" });
+      // It may have ended or been replaced meanwhile.
+      if (client === this.client && client.isRunning()) this.enter({ kind: "running" });
     }
     // `launch` reports a first start that fails; a restart that fails is reported only here.
     const isRestart = this.restarts.length > 0 && this.state.kind === "starting";

@@ -2,6 +2,7 @@
 
 import { commands, type Disposable, EventEmitter, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
+import { showConversation } from "./commands";
 import type { Diffs } from "./diff";
 import { shownDiff } from "./difftitle";
 import type { Notification } from "./messages";
@@ -74,8 +75,7 @@ export class Approvals implements Disposable {
 
   private async review({ conversationId }: Approval | InputRequest): Promise<void> {
     this.since = Date.now();
-    await this.panel.open(conversationId);
-    await commands.executeCommand("oh.chat.focus");
+    await showConversation(conversationId, this.panel);
   }
 
   private onNotification({ method, params }: Notification): void {

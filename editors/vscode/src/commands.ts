@@ -49,7 +49,11 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.showChanges": () =>
       ofPanel(parts, async (conversationId) => commands.executeCommand("ohDaemon.showChanges", { conversationId })),
     "oh.addSelection": () => attach([editors.part]),
-    "oh.addFile": (clicked?: Uri, chosen?: Uri[]) => attach((chosen ?? [clicked]).map((uri) => uri && fileLink(uri))),
+    // The explorer tells all files that are chosen, a tab's menu where the tab is.
+    "oh.addFile": (clicked?: Uri, chosen?: unknown) => {
+      const files: readonly (Uri | undefined)[] = Array.isArray(chosen) ? chosen : [clicked];
+      return attach(files.map((uri) => uri && fileLink(uri)));
+    },
     "oh.addTerminalSelection": async () => attach([await terminalText("selection")]),
     "oh.approve": (clicked?: Uri) => approvals.answer("allow", clicked),
     "oh.reject": (clicked?: Uri) => approvals.answer("reject", clicked),
@@ -77,8 +81,8 @@ export async function openLink(uri: Uri, panel: Panel): Promise<void> {
 }
 
 export async function showConversation(conversationId: string, panel: Panel): Promise<void> {
-  await panel.open(conversationId);
   await focusPanel();
+  panel.tell({ type: "open", conversationId });
 }
 
 /** Steps done before the walkthrough was shown count too: VS Code checks a step only when a context key changes. */

@@ -1,17 +1,12 @@
-/** The links in what the agent writes: pages open in the browser, files and folders here. */
+/** The links to files and folders in what the agent writes. */
 
-import { commands, env, FileType, Range, Uri, workspace } from "vscode";
+import { commands, FileType, Range, Uri, workspace } from "vscode";
+import { decoded } from "./words";
 
 /** A path, and perhaps a line as `#L12` or `:12`. */
 const PLACE = /^(.+?)(?:#L(\d+).*|:(\d+)(?::\d+)?|#.*)?$/;
 
 export async function openLink(href: string): Promise<void> {
-  // A model's text may contain any scheme; only links that a browser shows are opened.
-  if (/^https?:\/\//i.test(href)) await env.openExternal(Uri.parse(href, true));
-  else await openPath(href);
-}
-
-async function openPath(href: string): Promise<void> {
   const [, path = href, ...lines] = PLACE.exec(decoded(href.replace(/^file:\/\//i, ""))) ?? [];
   const found = await find(path);
   if (!found) throw new Error(`There is no ${path} in this window's folders.`);
@@ -34,13 +29,4 @@ async function find(path: string): Promise<{ uri: Uri; type: FileType } | undefi
     }
   }
   return undefined;
-}
-
-/** Undoes `%20` and the like; a path may also contain a `%` that means itself. */
-function decoded(href: string): string {
-  try {
-    return decodeURIComponent(href);
-  } catch {
-    return href;
-  }
 }

@@ -80,7 +80,7 @@ export interface PanelMemory {
 export type ToPanel =
   | { type: "init"; memory: PanelMemory; daemon: DaemonState }
   | { type: "daemon"; daemon: DaemonState }
-  | { type: "answer"; id: number; result?: unknown; error?: ErrorInfo }
+  | { type: "answer"; id: string; result?: unknown; error?: ErrorInfo }
   | { type: "notifications"; batch: readonly Notification[] }
   | { type: "attach"; part: Part }
   | { type: "show"; what: "new" | "list" | "input" }
@@ -92,7 +92,7 @@ export type Notification = { [M in keyof Notifications]: { method: M; params: No
 
 export type FromPanel =
   | { type: "ready" }
-  | { type: "call"; id: number; method: keyof Calls; params: unknown }
+  | { type: "call"; id: string; method: keyof Calls; params: unknown }
   /** The id of the approval or question that the panel shows. */
   | { type: "asks"; id?: string }
   | { type: "memory"; memory: PanelMemory };

@@ -100,16 +100,10 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.view.badge = count > 0 ? { value: count, tooltip } : undefined;
   }
 
-  /** Sends it now, or as soon as the panel has opened. */
+  /** Sends it now, or as soon as the panel has opened. Show the panel first: a page that is going away would take it along. */
   tell(message: ToPanel): void {
     if (this.isReady) this.post(message);
     else this.unsent.push(message);
-  }
-
-  /** Shows this conversation now, or as soon as the panel has opened. */
-  async open(conversationId: string): Promise<void> {
-    if (this.isReady) this.post({ type: "open", conversationId });
-    else await this.context.workspaceState.update(MEMORY, { ...this.memory, conversationId });
   }
 
   async resolveWebviewView(view: WebviewView): Promise<void> {
@@ -121,6 +115,8 @@ export class Panel implements WebviewViewProvider, Disposable {
       if (!view.visible) this.isReady = false;
     });
     view.onDidDispose(() => {
+      // A view that was moved may end after its successor has begun.
+      if (this.view !== view) return;
       this.view = undefined;
       this.isReady = false;
     });

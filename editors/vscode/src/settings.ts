@@ -23,7 +23,7 @@ export function daemonSettings(): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   for (const name of Object.keys(configuration)) {
     const found = configuration.inspect(name);
-    const value = found?.workspaceFolderValue ?? found?.workspaceValue ?? found?.globalValue;
+    const value = found?.workspaceValue ?? found?.globalValue;
     if (value !== undefined) values[name] = value;
   }
   return values;

@@ -32,3 +32,12 @@ export function formatAgo(time: string): string {
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
   return new Date(time).toLocaleDateString();
 }
+
+/** Undoes `%20` and the like. A `%` may also mean itself, or a byte of a file's name that is no UTF-8. */
+export function decoded(uri: string): string {
+  try {
+    return decodeURIComponent(uri);
+  } catch {
+    return uri;
+  }
+}

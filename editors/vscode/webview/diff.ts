@@ -1,6 +1,7 @@
 /** A unified diff as rows: sign, text, and the file that they belong to. */
 
 import type { ChangesDiffResult, FileChange, Hunk } from "../src/protocol";
+import { decoded } from "../src/words";
 import { h } from "./dom";
 import { run } from "./host";
 
@@ -102,14 +103,14 @@ function linesOf(text: string): string[] {
 /** Returns the readable folder of a file, relative to the conversation's folder if it is in there. */
 export function fileParent(uri: string, folders: readonly string[]): string {
   const root = folders.find((folder) => uri.startsWith(`${folder}/`));
-  const path = root === undefined ? filePath(uri) : decodeURIComponent(uri.slice(root.length + 1));
+  const path = root === undefined ? filePath(uri) : decoded(uri.slice(root.length + 1));
   return path.split("/").slice(0, -1).join("/");
 }
 
 export function filePath(uri: string): string {
-  return decodeURIComponent(uri.replace(/^file:\/\//, ""));
+  return decoded(uri.replace(/^file:\/\//, ""));
 }
 
 export function fileName(uri: string): string {
-  return decodeURIComponent(uri.split("/").at(-1) ?? uri);
+  return decoded(uri.split("/").at(-1) ?? uri);
 }

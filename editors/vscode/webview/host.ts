@@ -6,8 +6,7 @@ import type { ErrorInfo } from "../src/protocol";
 declare function acquireVsCodeApi(): { postMessage(message: FromPanel): void };
 
 const vscode = acquireVsCodeApi();
-const waiting = new Map<number, { resolve: (value: unknown) => void; reject: (error: CallError) => void }>();
-let lastId = 0;
+const waiting = new Map<string, { resolve: (value: unknown) => void; reject: (error: CallError) => void }>();
 
 export class CallError extends Error {
   constructor(readonly info: ErrorInfo) {
@@ -16,7 +15,8 @@ export class CallError extends Error {
 }
 
 export function call<M extends keyof Calls>(method: M, params: Calls[M][0]): Promise<Calls[M][1]> {
-  const id = ++lastId;
+  // An answer to a page that is gone reaches the next one, which must not take it for an answer to itself.
+  const id = crypto.randomUUID();
   return new Promise((resolve, reject) => {
     // Data enters here: the daemon's contract and `Calls` define this method's result.
     waiting.set(id, { resolve: (value) => resolve(value as Calls[M][1]), reject });

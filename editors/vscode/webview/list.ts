@@ -68,7 +68,7 @@ export class ConversationList {
     else if (old && !old.querySelector("input, .confirm")) this.replace(old, conversation);
   }
 
-  private load(cursor?: string): void {
+  load(cursor?: string): void {
     this.loadPage(cursor).catch(report);
   }
 

@@ -146,8 +146,7 @@ document.body.append(
     followBox,
     pickers.warning,
     queueBox.element,
-    composer.element,
-    h("div.below", {}, pickers.element, meter.element),
+    h("div.desk", {}, composer.element, h("div.below", {}, pickers.element, meter.element)),
   ),
 );
 // If the window gets the focus and no element has it, keys would go nowhere.
@@ -195,6 +194,8 @@ function onDaemon(state: DaemonState): void {
     failure = undefined;
     if (memory.now.conversationId !== undefined) void reopen(memory.now.conversationId);
     else pickers.load().catch(report);
+    // What it asked an earlier daemon may never have been answered.
+    if (view === "list") list.load();
     elsewhere.load().then(draw).catch(report);
   }
   if (daemon.kind !== "starting") onStarted();

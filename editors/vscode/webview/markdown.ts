@@ -103,13 +103,11 @@ function plain(text: string): string {
 }
 
 function link(href: string, ...children: (Node | string)[]): HTMLElement {
-  const open = (event: MouseEvent) => {
-    event.preventDefault();
-    run("host/openLink", { href });
-  };
-  if (isFile(href)) return h("button.link", { title: href, onclick: open }, ...children);
+  if (isFile(href))
+    return h("button.link", { title: href, onclick: () => run("host/openLink", { href }) }, ...children);
   if (!/^https?:\/\//i.test(href)) return h("span", { title: href }, ...children);
-  return h("a", { href, title: href, onclick: open }, ...children);
+  // VS Code opens it in the browser.
+  return h("a", { href, title: href }, ...children);
 }
 
 /** Whether a link names a file: `a.py:12` has a line, and no scheme. A path on another computer is not opened. */

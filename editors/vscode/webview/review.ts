@@ -82,6 +82,7 @@ export class Review {
       h("span.parent", {}, fileParent(uri, store.info.folders)),
     ];
     const toggle = () => void this.toggle(store, uri).catch(report);
+    const open = () => void this.open(item, store, uri).catch(report);
     return h(
       "li.file",
       { "data-uri": uri, "data-state": isPending ? "pending" : this.word(item, store, uri) },
@@ -90,11 +91,7 @@ export class Review {
         {},
         isPending
           ? h("button.disclose", { "aria-expanded": String(isOpen), title: uri, onclick: toggle }, ...label)
-          : h(
-              "button.disclose.settled",
-              { title: uri, onclick: () => run("host/openFile", { uri }) },
-              ...label.slice(1),
-            ),
+          : h("button.disclose.settled", { title: uri, onclick: open }, ...label.slice(1)),
         counts(change.added, change.removed),
         isPending
           ? h("span.pair", {}, ...this.pair(name, (decision) => this.settle(store, decision, [uri])))
@@ -134,6 +131,13 @@ export class Review {
   private async toggle(store: Store, uri: string): Promise<void> {
     if (!this.expanded.delete(uri)) this.expanded.add(uri);
     await this.load(store);
+  }
+
+  /** Opens a file of which nothing is left to decide; a click that comes before that is known shows its changes. */
+  private async open(item: ChangesItem, store: Store, uri: string): Promise<void> {
+    if (store.canReview && !store.reviews.has(uri)) await this.load(store);
+    if (this.isPendingHere(item, store, uri)) await this.toggle(store, uri);
+    else await call("host/openFile", { uri });
   }
 
   private settle(store: Store, decision: Decision, uris: readonly string[], hunks: readonly Named[] = []): void {

@@ -255,6 +255,8 @@ export class Store {
         return;
       case "changes.updated":
         if (turnId !== undefined) this.turns.change(turnId, event.files);
+        // What was decided about them earlier does not count for this change.
+        for (const { uri } of event.files) this.reviews.delete(uri);
         return;
       case "changes.reviewed":
         this.needsReviews = true;

@@ -38,7 +38,8 @@ export class Turns {
   }
 
   change(turnId: string, files: readonly FileChange[]): void {
-    this.files.set(turnId, files);
+    if (files.length) this.files.set(turnId, files);
+    else this.files.delete(turnId);
   }
 
   complete(turn: Turn): void {

@@ -1,7 +1,10 @@
 """From a message, the user forks another conversation or goes back to before it."""
 
+import asyncio
+import threading
+
 import pytest
-from fake_llm import call, say
+from fake_llm import call, held, say
 from playwright.async_api import expect
 from window import VSCode
 
@@ -9,6 +12,35 @@ pytestmark = pytest.mark.one_window
 
 VIEW = call("edit", command="view", path="calc.py")
 EDIT = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
+NOTE_ANSWER = """() => {
+  window.answered = new Promise((resolve) =>
+    window.addEventListener("message", ({data}) => data.type === "answer" && resolve()));
+}"""
+
+
+async def test_a_late_answer_to_a_side_question_is_not_taken_for_that_to_the_next(
+    vscode: VSCode,
+) -> None:
+    """A panel that was hidden and is shown again does all anew, also its requests."""
+    gates = [threading.Event(), threading.Event()]
+    vscode.script(say("One."), held(say("Late."), gates[0]), held(say("Right."), gates[1]))
+    await vscode.open()
+    await vscode.say("first")
+    await vscode.expect_answers("One.")
+    aside = vscode.panel.get_by_role("region", name="Side question")
+    for n in range(len(gates)):
+        await vscode.page.get_by_role("tab", name="Explorer").first.click()
+        await expect(vscode.input).to_be_hidden()
+        await vscode.show_agent()
+        await vscode.expect_answers("One.")
+        await vscode.say(f"/ask why {n}?")
+        await expect(aside).to_contain_text(f"why {n}?")
+        await asyncio.to_thread(vscode.llm.wait_for_requests, n + 2)
+    await vscode.frame().evaluate(NOTE_ANSWER)
+    gates[0].set()
+    await vscode.frame().evaluate("() => window.answered")
+    gates[1].set()
+    await expect(aside).to_contain_text("Right.")
 
 
 async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_files(

@@ -61,6 +61,15 @@ async def test_a_file_that_is_not_open_is_edited_on_disk_and_opens_no_editor(
     await expect(vscode.page.locator(".tab")).to_have_count(1)
     await expect(vscode.page.locator(".tab.dirty")).to_have_count(0)
 
+    # A message that is too large costs the daemon the texts that it follows; it asks for them.
+    await vscode.type_in_editor("# unsaved\n")
+    (vscode.project / "large.txt").write_text(('"' * 63 + "\n") * (9 << 14))
+    await vscode.open_file("large.txt")
+    vscode.script(call("edit", command="view", path="other.py"), say("Seen."))
+    await vscode.say("Look")
+    await vscode.expect_answers("Fixed.", "Seen.")
+    assert "# unsaved" in str(vscode.llm.requests[-1].body["messages"][-1])
+
 
 async def test_before_a_command_runs_the_unsaved_edits_are_saved_when_the_user_agrees(
     vscode: VSCode,

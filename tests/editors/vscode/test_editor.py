@@ -170,6 +170,10 @@ async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     await vscode.page.get_by_role("treeitem", name="calc.py").click(button="right")
     await choose_in_menu(vscode)
     await expect(chips(vscode)).to_have_text(["calc.py"])
+    await vscode.panel.get_by_role("button", name="Remove").click()
+    await vscode.tab("calc.py").click(button="right")
+    await choose_in_menu(vscode)
+    await expect(chips(vscode)).to_have_text(["calc.py"])
 
     line = vscode.page.locator(".editor-instance .view-line").nth(1)
     await line.click(click_count=3)
@@ -195,6 +199,10 @@ async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     await expect(chips(vscode)).to_have_count(4)
     await vscode.frame().evaluate(DROP, f"vscode-remote://{vscode.address}{vscode.project}/b.txt")
     await expect(chips(vscode).last).to_have_text("b.txt")
+    # A byte of a name need not be UTF-8.
+    await vscode.frame().evaluate(DROP, "file:///tmp/caf%E9.txt")
+    await expect(chips(vscode).last).to_have_text("caf%E9.txt")
+    await vscode.panel.get_by_role("button", name="Remove").last.click()
 
     vscode.script(say("Read."))
     await vscode.say("look")

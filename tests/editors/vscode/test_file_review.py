@@ -33,6 +33,19 @@ def task(vscode: VSCode) -> VSCode:
     return vscode
 
 
+CLICK_AT_ONCE = """(name) => {
+  const click = () => [...document.querySelectorAll(".disclose")].find((each) =>
+    each.textContent.startsWith(name))?.click();
+  const drawn = new MutationObserver(() => {
+    if (!document.querySelector(".changes")) return;
+    drawn.disconnect();
+    click();
+  });
+  drawn.observe(document.body, {subtree: true, childList: true});
+}"""
+"""Clicks a file as soon as it is drawn, when it is not known yet what was decided about it."""
+
+
 def file_row(vscode: VSCode, name: str) -> Locator:
     return vscode.panel.locator(".file", has_text=name)
 
@@ -72,8 +85,11 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     vscode = task
     await vscode.open(file="lines.txt")
     await vscode.choose("mode", "full")
+    await vscode.frame().evaluate(CLICK_AT_ONCE, "new.txt")
     await vscode.say("Change the lines")
     await expect(file_row(vscode, "lines.txt")).to_have_attribute("data-state", "pending")
+    await expect(file_row(vscode, "new.txt").locator(".one-hunk")).to_have_count(1)
+    await expect(vscode.tab("new.txt")).to_have_count(0)
     # The user adds a line of their own, and changes one that the agent wrote.
     await vscode.type_in_editor("mine\n", at="Control+End")
     await vscode.type_in_editor("better ", at="Control+Home")

@@ -231,14 +231,18 @@ async def test_all_folders_of_a_workspace_are_the_agents(vscode: VSCode) -> None
     other.mkdir()
     (other / "RULES.md").write_text("Be brief.\n")
     workspace = vscode.project.parent / "both.code-workspace"
-    workspace.write_text(json.dumps({"folders": [{"path": "shop"}, {"path": "docs"}]}))
+    settings = {"ohDaemon.instructions": "Speak softly."}
+    folders = [{"path": "shop"}, {"path": "docs"}]
+    workspace.write_text(json.dumps({"folders": folders, "settings": settings}))
     vscode.script(call("edit", command="view", path=str(other / "RULES.md")), say("Read."))
     await vscode.page.goto(f"http://{vscode.address}/?workspace={workspace}", wait_until="commit")
     await vscode.page.locator(".monaco-workbench").wait_for()
     await vscode.show_agent()
     await vscode.say("what are the rules?")
     await expect(vscode.panel.locator(".agent")).to_have_text("Read.")
-    assert "Be brief." in str(vscode.llm.requests[-1].body["messages"][-1])
+    messages = vscode.llm.requests[-1].body["messages"]
+    assert "Be brief." in str(messages[-1])
+    assert "Speak softly." in str(messages[0])
 
 
 async def test_the_walkthrough_ticks_off_each_step_that_is_done(vscode: VSCode) -> None:

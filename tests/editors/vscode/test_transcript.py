@@ -80,8 +80,9 @@ async def test_links_open_files_here_and_pages_in_the_browser(vscode: VSCode) ->
     await expect(links).to_have_text(["add", "notes", "folder", "gone"])
     async with vscode.page.context.expect_event("request", is_for_the_web) as requested:
         await vscode.panel.get_by_role("link", name="on the web").click()
-        await vscode.page.get_by_role("button", name="Open", exact=True).click()
     assert (await requested.value).url == ADDRESS
+    # It is opened once: a second time would ask again, and its address was decoded.
+    await expect(vscode.page.get_by_role("dialog")).to_have_count(0)
     line = vscode.page.locator(".editor-status-selection, #status\\.editor\\.selection")
     await links.nth(0).click()
     await vscode.tab("calc.py").wait_for()
@@ -235,3 +236,8 @@ async def test_plans_searches_and_what_it_took_are_seen_in_the_panel(vscode: VSC
     spent = vscode.panel.get_by_role("group", name="What this conversation took")
     await expect(spent).to_contain_text("10 % of 1.0k tokens")
     await expect(spent).to_contain_text("$0.330")
+    # The input stays free.
+    box, desk = [await each.bounding_box() for each in (spent, vscode.panel.locator(".composer"))]
+    assert box
+    assert desk
+    assert box["y"] + box["height"] <= desk["y"]
