@@ -17,12 +17,11 @@ from oh_daemon.contract import branches as m
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
+from oh_daemon.contract.errors import InvalidParamsError, ToolError
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.recovery import dropped, stopping_events
 from oh_daemon.core.state import is_tool_item
@@ -42,7 +41,7 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
     """
     conversation = live.conversation
     _require_message(conversation, params.to_item_id)
-    _require_rest(conversation)
+    conversation.require_rest()
     records = [*map(orjson.loads, conversation.lines())]
     to_seq = begin_of_message(standing(records), params.to_item_id)
     restored = m.RestoreResult(restored=(), conflicts=())
@@ -50,7 +49,7 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
         restored = _restore(live, records, to_seq, is_dry=params.dry_run)
     if not params.dry_run:
         with conversation.changed:
-            _require_rest(conversation)
+            conversation.require_rest()
             rolled_back = e.ConversationRolledBack(
                 to_seq=to_seq, to_item_id=params.to_item_id, files=params.files
             )
@@ -100,7 +99,7 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
     """
     conversation = live.conversation
-    _require_rest(conversation)
+    conversation.require_rest()
     known = {checkpoint.id: checkpoint for checkpoint in checkpoints(live).checkpoints}
     if params.checkpoint_id not in known:
         what = "names no checkpoint of this conversation"
@@ -189,12 +188,6 @@ def _require_message(conversation: Conversation, item_id: str) -> None:
         if item_id not in state.positions or state.item(item_id)["kind"] != "userMessage":
             what = "names no message of the user in this conversation"
             raise InvalidParamsError.at("toItemId", what, "unknown")
-
-
-def _require_rest(conversation: Conversation) -> None:
-    status = conversation.status
-    if status in BUSY:
-        raise ConversationBusyError(f"the agent is {status} and may change files; interrupt first")
 
 
 def _ending(conversation: Conversation) -> Sequence[Contract]:

@@ -107,6 +107,9 @@ class AgentLoop:
     def _work(self) -> None:
         while self._wait_for_work():
             self._run_turn()
+            with self.conversation.changed:
+                self.conversation.is_at_work = False
+                self.conversation.changed.notify_all()
             self.on_idle()
 
     def _wait_for_work(self) -> bool:
@@ -117,6 +120,7 @@ class AgentLoop:
                 return False
             if conversation.cancel.is_cancelled and conversation.state.status != "interrupting":
                 conversation.cancel = CancelToken()
+            conversation.is_at_work = True
             return True
 
     def _has_work(self) -> bool:

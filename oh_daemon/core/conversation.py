@@ -18,6 +18,7 @@ from oh_daemon.contract.content import Part
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ApprovalStaleError,
+    ConversationBusyError,
     IdempotencyConflictError,
     InvalidParamsError,
     InvalidStateError,
@@ -37,6 +38,8 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 from oh_daemon.core.turns import Turns
 
+_PUT_DOWN_S = 2.0
+"""How long the worker may take to notice that its turn was paused."""
 _HALTS = BUSY - {"interrupting"}
 """Statuses in which a turn whose log could not be written waits to be resumed."""
 MakeCause = Callable[[Json], e.Cause | None]
@@ -56,6 +59,8 @@ class Conversation(Turns):
         super().__init__(state, log, epoch=epoch, clock=clock, masker=masker)
         self.cancel = CancelToken()
         self.is_closing = False
+        self.is_at_work = False
+        """Whether the worker is in a turn, even one that was paused or ended a moment ago."""
 
     # Requests of clients. Each returns at once.
 
@@ -331,6 +336,19 @@ class Conversation(Turns):
     def require_open(self) -> None:
         if self.is_closing:
             raise InvalidStateError("the conversation is closed; open it again")
+
+    def require_rest(self) -> None:
+        """Raises `ConversationBusyError` while a turn is under way.
+
+        Blocks until the worker has put down a turn that was just paused.
+        """
+        state = self.state
+        with self.changed:
+            self.changed.wait_for(lambda: state.status in BUSY or not self.is_at_work, _PUT_DOWN_S)
+            if state.status in BUSY or self.is_at_work:
+                status = state.status if state.status in BUSY else "still stopping"
+                problem = f"the agent is {status} and may change files; interrupt first"
+                raise ConversationBusyError(problem)
 
     def require_turn(self, expected: str | None) -> None:
         """Raises `TurnMismatchError` when another turn is open, or none."""

@@ -55,7 +55,8 @@ def answer_all(client: RawClient, conversation: str, chance: random.Random) -> N
         client.send_request("input/respond", {**named, "action": "accept"})
 
 
-def ask_something(client: RawClient, conversation: str, chance: random.Random) -> None:
+def ask_something(client: RawClient, conversation: str, chance: random.Random) -> int | None:
+    """Send a request; return its id if nothing that ends a conversation waits for its answer."""
     method = chance.choice(list(OFFERED))
     params = {"conversationId": conversation, **chance.choice(OFFERED[method])}
     if method == "rollback":
@@ -67,6 +68,7 @@ def ask_something(client: RawClient, conversation: str, chance: random.Random) -
         client.answer_to(request)
     if chance.random() < 1 / 16:
         client.notify("$/cancelRequest", {"id": request})
+    return request if method == "fork" else None
 
 
 def end(world: World, client: RawClient, conversation: str) -> None:
@@ -99,11 +101,14 @@ def test_requests_in_any_order_break_no_rule_and_leave_nothing_open(
     client = world.daemon(client={"name": "test", "kind": "panel"}, features={})
     for _ in range(n_rounds):
         both = [world.start(client, options={"approval": chance.choice(APPROVALS)}) for _ in "ab"]
+        forks: list[int | None] = []
         for _ in range(chance.randrange(5, 40)):
             conversation = chance.choice(both)
             if chance.random() < 1 / 8:
                 answer_all(client, conversation, chance)
-            ask_something(client, conversation, chance)
+            forks.append(ask_something(client, conversation, chance))
+        for request in filter(None, forks):
+            client.answer_to(request)
         branches = [load["id"] for load in client.request("daemon/status")["conversations"]]
         for conversation in {*both, *branches}:
             end(world, client, conversation)

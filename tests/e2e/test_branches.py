@@ -11,7 +11,7 @@ from command_line import SCRIPT, end, environment, start
 from editor import Editor
 from fake_llm import call, say
 from raw_client import RawClient
-from world import World, content_of, items
+from world import World, content_of, items, text
 
 pytestmark = pytest.mark.one_daemon
 
@@ -381,3 +381,19 @@ def test_without_git_installed_edits_still_have_checkpoints(world: World) -> Non
     stays = {"uri": world.project.as_uri(), "reason": notice["description"]}
     assert done["conflicts"] == [stays], "nobody may believe that the command is undone"
     assert texts(world) == {"made": b""}
+
+
+def test_a_rollback_right_after_a_pause_finds_the_agent_at_rest(world: World) -> None:
+    client = world.daemon()
+    for n in range(1, 21):
+        world.script(call("terminal", command="touch a"))
+        named = {"conversationId": world.start(client, options={"approval": "askAlways"})}
+        client.wait_for_event(lambda p: p["event"].get("to") == "waiting", nth=n)
+        message = items(client, "userMessage")[-1]
+        client.send_request("conversation/pause", named)
+        back = {**named, "toItemId": message["id"], "files": "keep"}
+        rollback = client.send_request("conversation/rollback", back)
+        assert client.result_of(rollback)["conversation"]["status"] == "idle"
+        world.script(say("Done."))
+        more = {**named, "content": text("more"), "wait": "completed"}
+        assert client.request("conversation/sendMessage", more)["turn"]["status"] == "completed"
