@@ -1,4 +1,4 @@
-"""Limits of cost beyond one turn: for a conversation, and for the user's day.
+"""Limits of cost beyond one turn, for a conversation and for the user's day, and of time.
 
 A `Budget` adds up what its conversation pays, keeps the day's sum where all daemons of the user
 find it, and checks the limits before each step. It rereads them, so raising a limit is enough to
@@ -16,21 +16,30 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.endings import Rest
 from oh_daemon.core.journal import Journal, Listener
+from oh_daemon.core.ports import Clock
 from oh_daemon.core.state import State
 
 logger = logging.getLogger(__name__)
 
+_BY_USER = frozenset({"turn.started", "turn.resumed", "approval.resolved", "input.resolved"})
 _SET_PRICES = "Some had none; `llm.inputCostPerToken` and `llm.outputCostPerToken` set them."
 
 
 class Budget(Listener):
     """The budget of one conversation; `spend` adds to today's cost and returns the day's sum."""
 
-    def __init__(self, settings: Callable[[], Settings], spend: Callable[[float], float]) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        spend: Callable[[float], float],
+        clock: Clock,
+    ) -> None:
         self._settings = settings
         self._spend = spend
+        self._clock = clock
         self._lock = threading.Lock()
         self._unsaved_usd = 0.0
+        self._alone_since = clock.monotonic()
 
     def rest_before_step(self, state: State) -> Rest | None:
         """Return why no further step may begin, or None. Called by the worker; uses the disk."""
@@ -41,6 +50,9 @@ class Budget(Listener):
         limit = settings.max_cost_usd_per_day
         if limit is not None and today_usd >= limit:
             return Rest("maxCostUsdPerDay", "paused", "budget")
+        limit = settings.max_minutes
+        if limit is not None and self._clock.monotonic() - self._alone_since >= limit * 60:
+            return Rest("maxMinutes", "paused", "budget")
         return None
 
     def warn_of_unknown(self, state: State, warn: Callable[[str, str], None]) -> None:
@@ -69,7 +81,16 @@ class Budget(Listener):
     def on_record(self, _journal: Journal, _line: bytes, record: plain.Record) -> None:
         """Count what calls cost, except a sub-agent's, which its own conversation counts."""
         event = record["event"]
+        if _is_by_user(event):
+            self._alone_since = self._clock.monotonic()
         if event["type"] == "usage.updated" and event.get("purpose") != "subagent":
             with self._lock:
                 cost = event["usage"].get("cost")
                 self._unsaved_usd += cost["amount"] if cost else 0.0
+
+
+def _is_by_user(event: plain.Event) -> bool:
+    """Return whether the user has just done something, and leaves the agent alone from now on."""
+    if event["type"] == "item.completed":
+        return event["item"]["kind"] == "userMessage"
+    return event["type"] in _BY_USER

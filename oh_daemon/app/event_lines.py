@@ -32,6 +32,7 @@ _ENDS: dict[StopReason, str] = {
     "maxCostUsd": "Stopped at the limit of cost",
     "maxCostUsdPerConversation": "Stopped at the limit of cost of this conversation",
     "maxCostUsdPerDay": "Stopped at the limit of cost of this day",
+    "maxMinutes": "Stopped at the limit of time",
     "stuck": "Stopped: the agent went in circles",
     "maxTokens": "Stopped: the answer was cut",
     "toolErrors": "Stopped: too many calls were wrong",
@@ -44,7 +45,7 @@ _ENDS: dict[StopReason, str] = {
 
 _PAUSES: dict[PauseReason, str] = {
     "user": "on request",
-    "budget": "a limit of cost or steps is reached",
+    "budget": "a limit of cost, steps or time is reached",
     "network": "the model cannot be reached",
     "rateLimit": "the provider takes no more requests for now",
     "storage": "the log cannot be written",

@@ -55,7 +55,9 @@ class Live:
         self.workbench = Workbench(
             shared, conversation.log, folders, recipe, cancel=lambda: conversation.cancel
         )
-        self.budget = Budget(lambda: shared.settings(home).settings, shared.spend)
+        self.budget = Budget(
+            lambda: shared.settings(home).settings, shared.spend, conversation.clock
+        )
         conversation.listeners.append(self.budget)
         self.repaired: tuple[str, ...] = ()
         conversation.skill_kinds = self.workbench.skills.kinds

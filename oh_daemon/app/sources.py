@@ -25,6 +25,7 @@ _VARIABLES = {
     "OH_DAEMON_MODE": "mode",
     "OH_DAEMON_MAX_STEPS": "maxSteps",
     "OH_DAEMON_MAX_COST_USD": "maxCostUsd",
+    "OH_DAEMON_MAX_MINUTES": "maxMinutes",
     "OH_DAEMON_TITLES": "titles",
     "OH_DAEMON_LOG_LEVEL": "logLevel",
 }

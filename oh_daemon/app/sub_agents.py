@@ -174,7 +174,7 @@ class SubAgents:
                 child.append(e.OptionsChanged(values=wanted))
 
     def over_budget(self) -> str | None:
-        """Return the name of the cost limit that allows the parent no further step, or None."""
+        """Return the name of the limit but `maxSteps` that allows the parent no step, or None."""
         state, live = self.parent.state, self.conversations.find_live(self.parent.id)
         # A parent that is being closed stops its sub-agents anyway.
         beyond_turn = live.budget.rest_before_step(state) if live is not None else None

@@ -31,6 +31,7 @@ StopReason = Literal[
     "maxCostUsd",
     "maxCostUsdPerConversation",
     "maxCostUsdPerDay",
+    "maxMinutes",
     "refusal",
     "cancelled",
     "noAnswer",

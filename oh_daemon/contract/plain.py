@@ -557,6 +557,7 @@ if TYPE_CHECKING:
         "maxCostUsd",
         "maxCostUsdPerConversation",
         "maxCostUsdPerDay",
+        "maxMinutes",
         "refusal",
         "cancelled",
         "noAnswer",

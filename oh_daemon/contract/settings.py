@@ -68,6 +68,9 @@ class Settings(Contract):
     max_cost_usd_per_day: Annotated[float, Field(gt=0)] | None = None
     """Maximum cost per day in US dollars, of all your conversations in all editors together. At the
     limit, each of them pauses with reason `budget`."""
+    max_minutes: Annotated[float, Field(gt=0)] | None = None
+    """Maximum duration of a turn in minutes, since you last sent, answered or resumed something. At
+    the limit, no further step begins and the conversation pauses with reason `budget`."""
     condenser: Condenser = "pipeline"
     """What to do when a conversation fills 80 % of the model's context window: `prune` leaves out
     long results of older steps, `summarize` replaces older steps by a summary, `pipeline` prunes
@@ -116,7 +119,7 @@ CHOICES: dict[str, dict[str, str]] = {
     },
 }
 """Picker labels by value, strictest value first. A project may only choose a stricter one."""
-LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay"})
+LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay", "maxMinutes"})
 """A project may only lower these."""
 TIGHTENED = frozenset({"rules", "hooks"})
 """A project may only add stricter entries to these."""

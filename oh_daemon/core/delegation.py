@@ -20,6 +20,7 @@ _REASONS = {
     "maxCostUsd": "the limit of cost was reached",
     "maxCostUsdPerConversation": "the limit of cost was reached",
     "maxCostUsdPerDay": "the limit of cost of this day was reached",
+    "maxMinutes": "it reached its limit of time",
     "needsInput": "it asked a question instead of finishing",
     "stuck": "it went in circles",
     "noResult": "it ended without the result that was asked for",

@@ -1,4 +1,4 @@
-"""Cost limits beyond one turn: for a conversation, and for a day over all daemons."""
+"""Limits of cost beyond one turn, for a conversation and for a day; and of a turn's time."""
 
 from typing import Any
 
@@ -19,6 +19,7 @@ def paid(words: str, usd: float) -> Step:
 
 
 def limits(client: RawClient, **settings: float) -> None:
+    """Replace the settings."""
     changed = {"settings": {"ohDaemon": {**settings, "titles": False}}}
     client.notify("workspace/didChangeConfiguration", changed)
 
@@ -59,3 +60,15 @@ def test_a_day_has_one_limit_for_all_daemons_of_the_user(world: World) -> None:
         client.request("conversation/close", {"conversationId": conversation})
     world.start(first)
     assert stopped(world, first, nth=2) == "maxCostUsdPerDay"
+
+
+def test_a_turn_stops_at_its_limit_of_time_and_goes_on_when_that_is_raised(world: World) -> None:
+    world.script(say("In time."))
+    client = world.daemon(settings={"maxMinutes": 1e-9, "titles": False})
+    named = {"conversationId": world.start(client)}
+    assert stopped(world, client, nth=1) == "maxMinutes"
+    client.request("conversation/resume", named)
+    assert stopped(world, client, nth=2) == "maxMinutes"
+    limits(client, maxMinutes=1)
+    client.request("conversation/resume", named)
+    assert world.turn(client, nth=3)["finalText"] == "In time."

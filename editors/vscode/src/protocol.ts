@@ -16,7 +16,7 @@ export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage
 
 export type Purpose = "condensation" | "title" | "ask" | "subagent";
 
-export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
+export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 

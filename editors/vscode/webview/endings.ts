@@ -20,6 +20,7 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
     description: "Raise maxCostUsdPerConversation, then resume.",
   },
   maxCostUsdPerDay: { title: "Stopped at today's cost limit.", description: "Raise maxCostUsdPerDay, then resume." },
+  maxMinutes: { title: "Stopped at the time limit.", description: "Resume allows as much again." },
   cancelled: { title: "Interrupted." },
   refusal: { title: "The model refused to answer." },
   // The hook's own words follow.

@@ -17,7 +17,7 @@ const STATUS: Record<string, string> = {
   idle: "",
 };
 const PAUSED: Record<string, string> = {
-  budget: "Paused at the step or cost limit",
+  budget: "Paused at the step, cost or time limit",
   network: "Paused: the model cannot be reached",
   rateLimit: "Paused: the provider asks to wait",
   storage: "Paused: the log cannot be written",
