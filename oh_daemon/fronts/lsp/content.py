@@ -44,13 +44,9 @@ def prepared(
             live.workbench.skills.refresh()  # A skill may be new, or newly trusted.
         chosen = daemon.shared.model_for(model or live.conversation.state.options_now["model"])
         require_sight(content, chosen)
-        stored, log = (
-            resolved(daemon, content, folders, live.conversation.log),
-            live.conversation.log,
-        )
-        shown = (
-            mentioned_images(content, live.workbench.folders) if chosen.traits.sees_images else ()
-        )
+        log, sees = live.conversation.log, chosen.traits.sees_images
+        stored = resolved(daemon, content, folders, log)
+        shown = mentioned_images(content, live.workbench.folders) if sees else ()
         return with_images(stored, shown, lambda: chosen, log)
 
     return daemon.serial.run(live.id, work, act)
