@@ -151,6 +151,22 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
     assert chat.index("> Interrupted.") < chat.index("do this") < chat.index("Now this.")
 
 
+def test_a_new_conversation_is_new_also_while_the_one_before_it_is_being_started(
+    desk: Desk,
+) -> None:
+    desk.script(say("Done."), say("Done."), say("Again."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    for command in ("Oh first", "Oh new", "Oh second"):
+        editor.command(command)
+    assert "first" not in editor.screen()
+    editor.wait_for_event("TurnFinished", nth=2)
+    editor.wait_for_chat("## You\n\nsecond\n\n## Oh\n\nDone.")
+    editor.command("Oh third")
+    editor.wait_for_chat("Again.")
+    assert editor.chat().startswith("## You\n\nsecond")
+
+
 def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:
     gate = threading.Event()
     desk.script(held(calls(say("The first half, "), say("the second half.")), gate))

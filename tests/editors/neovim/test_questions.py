@@ -74,6 +74,10 @@ def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk
     editor.command("Oh serve it")
     editor.wait_for_chat("? Which color?")
     editor.focus("oh-chat")
+    # A prompt of a plugin may be closed without an answer.
+    editor.lua("_G.usual, vim.ui.select = vim.ui.select, function() end")
+    editor.type("aa")
+    editor.lua("vim.ui.select = _G.usual")
     kind, is_closed = "vim.fn.getcmdtype() == ...", "vim.fn.mode() == 'n'"
     editor.type("a")
     editor.wait(kind, "-")
@@ -87,6 +91,8 @@ def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk
     editor.wait_for_event("ApprovalRequested")
     editor.wait(is_closed)
     assert editor.draft() == ["80 "], "what was being written is not lost"
+    followed = editor.lua("return vim.api.nvim_get_autocmds({ pattern = 'OhInputResolved' })")
+    assert followed == []
 
     editor.wait_for_chat("touch made")
     editor.type("r")

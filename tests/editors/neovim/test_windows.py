@@ -95,6 +95,19 @@ def test_the_windows_come_and_go_from_any_mode(desk: Desk) -> None:
     assert editor.draft() == ["draft"], "what the user wrote outlives its buffer"
 
 
+def test_on_a_tiny_screen_what_has_room_is_shown(desk: Desk) -> None:
+    editor = desk.start()
+    editor.edit(desk.file)
+    for lines in range(3, 9):
+        editor.set(lines=lines)
+        editor.command("Oh")
+        assert ("oh-input" in editor.windows()) == (lines > 4), lines
+        editor.command("Oh")
+        assert editor.windows() == ["calc.py"]
+    messages = set(editor.messages().splitlines())
+    assert messages == {'oh: there is no room for the window "message"; make the screen larger'}
+
+
 def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> None:
     editor = desk.start()
     editor.edit(desk.file)

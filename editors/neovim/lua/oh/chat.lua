@@ -199,10 +199,8 @@ function Chat:render_blocks(first)
     end
   end
   self.dirty = {}
-  local daemon = self.conversation.daemon
-  local is_current = daemon.current == self.conversation
-  local untaken = is_current and require("oh.outgoing").untaken(daemon).drafts or {}
-  self.tail = transcript.render_tail(self.conversation, untaken)
+  local untaken = require("oh.outgoing").untaken(self.conversation.target)
+  self.tail = transcript.render_tail(self.conversation, untaken.drafts)
 end
 
 --- Join the lines from a block to the end of the buffer, with their fold levels.

@@ -201,7 +201,8 @@ local commands = {
       local daemon = conversation.daemon
       daemon:with_commands(function(commands)
         local message = require("oh.mention").parts(call.args, daemon.root, commands)
-        conversation:resume(message, require("oh.outgoing").give_back(daemon, { call.args }))
+        local give_back = require("oh.outgoing").give_back
+        conversation:resume(message, give_back(conversation.target, { call.args }))
       end)
     end),
   },

@@ -19,6 +19,7 @@ local M = {}
 ---@class oh.Conversation
 ---@field id string
 ---@field daemon oh.Daemon
+---@field target oh.Target Its own one.
 ---@field title string
 ---@field parent_id? string Of a sub-agent: the conversation that it works for.
 ---@field status string
@@ -51,6 +52,7 @@ local PAGE = 500
 ---@return oh.Conversation
 local function new(daemon, id)
   local conversation = setmetatable({ id = id, daemon = daemon }, Conversation)
+  conversation.target = { daemon = daemon, conversation = conversation }
   conversation.is_fetching, conversation.is_followed = false, false
   conversation.on_change = function() end
   conversation:forget()
@@ -58,12 +60,13 @@ local function new(daemon, id)
   return conversation
 end
 
---- Start a conversation with its first message; it becomes the current one.
----@param daemon oh.Daemon
+--- Start the conversation of a target with its first message.
+---@param target oh.Target
 ---@param content table[]
 ---@param on_started fun(conversation: oh.Conversation)
 ---@param on_error? fun(err: oh.Error)
-function M.start(daemon, content, on_started, on_error)
+function M.start(target, content, on_started, on_error)
+  local daemon = target.daemon
   local options = daemon.next_options
   local params = {
     content = content,
@@ -72,11 +75,13 @@ function M.start(daemon, content, on_started, on_error)
   }
   daemon:request("conversation/start", params, function(result)
     daemon.next_options = {}
-    on_started(M.take_up(daemon, result))
+    local conversation = M.take_up(daemon, result)
+    target.conversation, conversation.target = conversation, target
+    on_started(conversation)
   end, on_error)
 end
 
---- Make a conversation that was just started the current one.
+--- The conversation that the daemon has just started.
 ---@param daemon oh.Daemon
 ---@param result oh.protocol.StartResult
 ---@return oh.Conversation
@@ -84,11 +89,10 @@ function M.take_up(daemon, result)
   local conversation = daemon.conversations[result.conversation.id]
   conversation = conversation or new(daemon, result.conversation.id)
   conversation.pickers = result.options
-  daemon.current = conversation
   return conversation
 end
 
---- Open a conversation from its log, or continue it; it becomes the current one.
+--- Open a conversation from its log, or continue it.
 ---@param daemon oh.Daemon
 ---@param id string
 ---@param on_opened fun(conversation: oh.Conversation)
@@ -108,7 +112,6 @@ function M.open(daemon, id, on_opened, on_error)
       -- If nothing was in progress, the log has nothing more to tell.
       conversation:set_status(result.conversation.status, result.conversation.statusReason)
     end
-    daemon.current = conversation
     for _, sentence in ipairs(result.repaired or {}) do
       tell.warning(sentence)
     end
@@ -364,7 +367,7 @@ function Conversation:respond(approval, option, more, on_taken)
   local answer = { approvalId = approval.id, digest = approval.digest, optionId = option.id }
   answer = vim.tbl_extend("error", answer, more or {})
   local note = answer.feedback
-  local on_error = note and require("oh.outgoing").give_back(self.daemon, { note }) or nil
+  local on_error = note and require("oh.outgoing").give_back(self.target, { note }) or nil
   self.daemon:request("approval/respond", answer, function(result)
     if on_taken then
       on_taken()
@@ -389,7 +392,7 @@ function Conversation:answer(question, action, content)
     if not result.resolved then
       tell.warning("that was answered already")
     end
-  end, require("oh.outgoing").give_back(self.daemon, { content }))
+  end, require("oh.outgoing").give_back(self.target, { content }))
 end
 
 return M

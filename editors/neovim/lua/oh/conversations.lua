@@ -77,10 +77,10 @@ end
 ---@param current oh.Conversation
 function M.leave(current)
   local daemon = current.daemon
-  if daemon.current ~= current then
+  if daemon.target ~= current.target then
     return
   end
-  daemon.current = nil
+  daemon.target = { daemon = daemon }
   if require("oh.windows").window_of("oh-chat") then
     require("oh.windows").show(daemon)
   end
@@ -109,7 +109,8 @@ end
 ---@param daemon oh.Daemon
 ---@param id string
 function M.show(daemon, id)
-  conversation.open(daemon, id, function()
+  conversation.open(daemon, id, function(opened)
+    daemon.target = opened.target
     require("oh.windows").show(daemon)
   end)
 end
@@ -123,8 +124,11 @@ function M.restart()
   end
   daemon:restart(function()
     tell.message("the daemon was started anew")
-    if daemon.current then
-      M.show(daemon, daemon.current.id)
+    local current = daemon.target.conversation
+    if current then
+      conversation.open(daemon, current.id, function()
+        require("oh.windows").show(daemon)
+      end)
     end
   end)
 end

@@ -21,7 +21,7 @@ local M = {}
 ---@field group integer Autocommands that end with it.
 ---@field is_ready boolean It has answered `initialize`.
 ---@field conversations table<string, oh.Conversation>
----@field current? oh.Conversation The one that commands mean.
+---@field target oh.Target Its conversation is the one that commands mean.
 ---@field next_options table<string, string> The user's choices for the next conversation.
 ---@field context? oh.protocol.ContextChangedParams The last context that it was told.
 ---@field private commands? table[] The commands that a message can name with `/`, once known.
@@ -81,6 +81,7 @@ function M.start(root)
   local daemon = daemons[root]
   if not daemon then
     daemon = setmetatable({ root = root }, Daemon)
+    daemon.target = { daemon = daemon }
     daemon.conversations, daemon.next_options, daemon.waiting, daemon.open = {}, {}, {}, {}
   end
   if daemon.client_id or daemon:launch() then

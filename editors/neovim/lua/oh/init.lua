@@ -26,7 +26,7 @@ end
 ---@return oh.Conversation?
 function M.conversation()
   local daemon = require("oh.daemon").known()
-  return daemon and daemon.current
+  return daemon and daemon.target.conversation
 end
 
 --- Show chat and input, or hide them.
@@ -77,7 +77,7 @@ end
 function M.new()
   local daemon = require("oh.daemon").start()
   if daemon then
-    daemon.current = nil
+    daemon.target = { daemon = daemon }
     require("oh.windows").open(daemon)
   end
 end

@@ -140,8 +140,9 @@ function M.messages(input, daemon)
   for _, text in ipairs(input.history) do
     sent[text] = true
   end
+  local current = daemon and daemon.target.conversation
   local messages = {}
-  for _, entry in ipairs(daemon and daemon.current and daemon.current.entries or {}) do
+  for _, entry in ipairs(current and current.entries or {}) do
     if entry.item.kind == "userMessage" then
       local text = require("oh.transcript").written(entry.item.content)
       if text ~= "" and not sent[text] then

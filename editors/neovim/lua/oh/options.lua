@@ -31,8 +31,9 @@ end
 ---@param id string
 ---@param value string
 function M.set(daemon, id, value)
-  if daemon.current then
-    daemon.current:set_option(id, value)
+  local current = daemon.target.conversation
+  if current then
+    current:set_option(id, value)
     return
   end
   daemon.next_options[id] = value
@@ -63,9 +64,8 @@ end
 ---@param option { id: string, name: string, choices: { value: string, label: string }[] }
 ---@param default? string
 function M.select(daemon, option, default)
-  local now = daemon.current and daemon.current.options[option.id]
-    or daemon.next_options[option.id]
-    or default
+  local current = daemon.target.conversation
+  local now = current and current.options[option.id] or daemon.next_options[option.id] or default
   vim.ui.select(option.choices, {
     prompt = now and ("%s (now %s)"):format(option.name, now) or option.name,
     kind = "oh_option",

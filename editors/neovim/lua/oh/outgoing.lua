@@ -4,13 +4,18 @@ local conversations = require("oh.conversation")
 
 local M = {}
 
+--- Where messages go: to a conversation, or to the one that the first of them starts.
+---@class oh.Target
+---@field daemon oh.Daemon
+---@field conversation? oh.Conversation
+
 ---@class oh.Message
 ---@field content table[]
 ---@field delivery "auto"|"queue"|"interrupt"
 ---@field draft string The message as the user wrote it.
 
---- Messages to daemons that are starting or opening a conversation.
----@type table<oh.Daemon, oh.Message[]>
+--- Messages to conversations that are being started or opened.
+---@type table<oh.Target, oh.Message[]>
 local held = setmetatable({}, { __mode = "k" })
 
 --- Messages that the daemon has not taken yet, oldest first, and why the last one was refused.
@@ -18,76 +23,78 @@ local held = setmetatable({}, { __mode = "k" })
 ---@field drafts string[]
 ---@field problem? oh.Error
 
----@type table<oh.Daemon, oh.Untaken>
+---@type table<oh.Target, oh.Untaken>
 local untaken = setmetatable({}, { __mode = "k" })
 
----@param daemon oh.Daemon
+---@param target oh.Target
 ---@return oh.Untaken
-function M.untaken(daemon)
-  return untaken[daemon] or { drafts = {} }
+function M.untaken(target)
+  return untaken[target] or { drafts = {} }
 end
 
---- Send a draft, once the commands that it may name are known.
+--- Send a draft to what the daemon's target is now, once the commands that it may name are known.
 ---@param daemon oh.Daemon
 ---@param draft string
 ---@param make fun(commands: table[]): table[], "auto"|"queue"|"interrupt" Its parts and delivery.
 function M.write(daemon, draft, make)
-  local drafts = M.untaken(daemon).drafts
+  local target = daemon.target
+  local drafts = M.untaken(target).drafts
   table.insert(drafts, draft)
-  M.show(daemon, { drafts = drafts })
+  M.show(target, { drafts = drafts })
   daemon:with_commands(function(commands)
     local content, delivery = make(commands)
-    M.send(daemon, { content = content, delivery = delivery, draft = draft })
+    M.send(target, { content = content, delivery = delivery, draft = draft })
   end)
 end
 
----@param daemon oh.Daemon
+---@param target oh.Target
 ---@param now oh.Untaken
-function M.show(daemon, now)
-  untaken[daemon] = now
-  if daemon.current then
-    daemon.current.on_change()
+function M.show(target, now)
+  untaken[target] = now
+  local daemon, conversation = target.daemon, target.conversation
+  if conversation then
+    conversation.on_change()
   end
-  require("oh.welcome").draw(daemon.root, daemon.current and { drafts = {} } or now)
+  if daemon.target == target then
+    require("oh.welcome").draw(daemon.root, conversation and { drafts = {} } or now)
+  end
 end
 
 --- Forget a draft: the daemon has taken it, or the user has it back.
----@param daemon oh.Daemon
+---@param target oh.Target
 ---@param draft string
 ---@param problem? oh.Error
-local function settle(daemon, draft, problem)
-  local drafts = M.untaken(daemon).drafts
+local function settle(target, draft, problem)
+  local drafts = M.untaken(target).drafts
   for index, each in ipairs(drafts) do
     if each == draft then
       table.remove(drafts, index)
       break
     end
   end
-  M.show(daemon, { drafts = drafts, problem = problem })
+  M.show(target, { drafts = drafts, problem = problem })
 end
 
----@param daemon oh.Daemon
+---@param target oh.Target
 ---@param message oh.Message
-function M.send(daemon, message)
+function M.send(target, message)
   -- The message refers to where the user is now.
-  require("oh.context").tell(daemon)
-  local conversation = daemon.current
-  if held[daemon] then
-    table.insert(held[daemon], message)
+  require("oh.context").tell(target.daemon)
+  local conversation = target.conversation
+  if held[target] then
+    table.insert(held[target], message)
   elseif not conversation then
-    held[daemon] = { message }
-    conversations.start(daemon, message.content, function(started)
+    held[target] = { message }
+    conversations.start(target, message.content, function(started)
       -- The new conversation already has the first message.
-      table.remove(held[daemon], 1)
-      settle(daemon, message.draft)
-      M.release(daemon, started)
-    end, M.drop(daemon))
+      table.remove(held[target], 1)
+      settle(target, message.draft)
+      M.release(started)
+    end, M.drop(target))
   elseif conversation.status == "stopped" or conversation.is_followed then
     -- The process that ran it may be gone; opening then takes it over.
-    held[daemon] = { message }
-    conversations.open(daemon, conversation.id, function(opened)
-      M.release(daemon, opened)
-    end, M.drop(daemon))
+    held[target] = { message }
+    conversations.open(target.daemon, conversation.id, M.release, M.drop(target))
   else
     M.deliver(conversation, message)
   end
@@ -96,10 +103,9 @@ end
 ---@param conversation oh.Conversation
 ---@param message oh.Message
 function M.deliver(conversation, message)
-  local daemon = conversation.daemon
   conversation:send(message.content, message.delivery, function()
-    settle(daemon, message.draft)
-  end, M.give_back(daemon, { message.draft }))
+    settle(conversation.target, message.draft)
+  end, M.give_back(conversation.target, { message.draft }))
 end
 
 --- Run a chosen code action: the daemon gives it to a conversation, which is then shown.
@@ -109,55 +115,54 @@ function M.act(daemon, command)
   local params = { command = command.command, arguments = command.arguments }
   daemon:request("workspace/executeCommand", params, function(result)
     if result.conversation then
-      conversations.take_up(daemon, result)
+      daemon.target = conversations.take_up(daemon, result).target
     end
     require("oh.windows").show(daemon)
   end)
 end
 
----@param daemon oh.Daemon
 ---@param conversation oh.Conversation
-function M.release(daemon, conversation)
-  local windows = require("oh.windows")
-  if windows.window_of("oh-chat") then
-    -- The welcome buffer becomes the chat, unless the user has hidden it meanwhile.
-    windows.show(daemon)
+function M.release(conversation)
+  local windows, target = require("oh.windows"), conversation.target
+  if target == target.daemon.target and windows.window_of("oh-chat") then
+    -- The welcome buffer becomes the chat, unless the user has left or hidden it meanwhile.
+    windows.show(target.daemon)
   end
-  local messages = held[daemon]
+  local messages = held[target]
   if conversation.is_followed and #messages > 0 then
-    M.drop(daemon)({
+    M.drop(target)({
       message = "another window runs this conversation; here it can only be watched",
     })
     return
   end
-  held[daemon] = nil
+  held[target] = nil
   for _, message in ipairs(messages) do
     M.deliver(conversation, message)
   end
 end
 
 --- Return an error handler that gives up the waiting messages.
----@param daemon oh.Daemon
+---@param target oh.Target
 ---@return fun(err: oh.Error)
-function M.drop(daemon)
+function M.drop(target)
   return function(err)
     local drafts = vim.tbl_map(function(message)
       return message.draft
-    end, held[daemon])
-    held[daemon] = nil
-    M.give_back(daemon, drafts)(err)
+    end, held[target])
+    held[target] = nil
+    M.give_back(target, drafts)(err)
   end
 end
 
 --- Return an error handler for a request with text of the user, which puts it back into the draft.
----@param daemon oh.Daemon
+---@param target oh.Target
 ---@param texts string[]
 ---@return fun(err: oh.Error)
-function M.give_back(daemon, texts)
+function M.give_back(target, texts)
   return function(err)
     for _, text in ipairs(texts) do
-      require("oh.input").append(daemon.root, text)
-      settle(daemon, text, err)
+      require("oh.input").append(target.daemon.root, text)
+      settle(target, text, err)
     end
     require("oh.daemon").show_error(err, "; what you wrote is in the input again")
   end

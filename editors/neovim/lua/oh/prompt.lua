@@ -33,23 +33,26 @@ end
 ---@return fun(...) on_answer For the prompt.
 function M.about(conversation, id, on_answer)
   local is_settled, is_over = false, false
-  local autocmd = vim.api.nvim_create_autocmd("User", {
+  -- Only the last prompt can still be open: one of a plugin may have been closed without an answer.
+  local group = vim.api.nvim_create_augroup("oh.prompt", { clear = true })
+  vim.api.nvim_create_autocmd("User", {
+    group = group,
     pattern = { "OhApprovalResolved", "OhInputResolved" },
     desc = "oh: what is decided is not asked about any more",
     callback = function(args)
       local resolution = args.data.resolution
       if (resolution.approvalId or resolution.inputId) ~= id then
-        return
+        return false
       end
       is_settled = true
       if not is_over then
         M.close(conversation)
       end
+      return true
     end,
   })
   return function(...)
     is_over = true
-    vim.api.nvim_del_autocmd(autocmd)
     if is_settled then
       tell.message("that was decided meanwhile")
     else

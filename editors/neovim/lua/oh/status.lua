@@ -19,7 +19,7 @@ local M = {}
 ---@param daemon oh.Daemon
 ---@return oh.Status
 function M.of(daemon)
-  local conversation = daemon.current
+  local conversation = daemon.target.conversation
   if not conversation then
     local status = not daemon.client_id and "stopped" or daemon.is_ready and "ready" or "starting"
     return { root = daemon.root, status = status, approvals = 0, questions = 0, queued = 0 }

@@ -1,10 +1,13 @@
 --- The windows of chat and input, at the right of each tab page that shows them.
 --- Windows are looked up when needed and never remembered, so closing one breaks nothing.
 local config = require("oh.config")
+local tell = require("oh.tell")
 
 local M = {}
 
 local MIN_WIDTH = 40
+--- Room for chat and input with their bars, of one line each, and the line between them.
+local MIN_HEIGHT = 5
 
 --- Show the conversation of a daemon, or an empty chat; the cursor stays where it is.
 ---@param daemon oh.Daemon
@@ -16,6 +19,9 @@ function M.show(daemon)
     M.put(win, buf)
   else
     win = M.open_chat(buf)
+  end
+  if not win then
+    return
   end
   local input = require("oh.input").buffer(daemon.root)
   local input_win = M.window_of("oh-input")
@@ -40,10 +46,13 @@ end
 ---@param daemon oh.Daemon
 ---@return integer
 function M.chat_buffer(daemon)
-  if daemon.current then
-    return require("oh.chat").of(daemon.current).buf
+  local target, welcome = daemon.target, require("oh.welcome")
+  if target.conversation then
+    return require("oh.chat").of(target.conversation).buf
   end
-  return require("oh.welcome").buffer(daemon.root)
+  local buf = welcome.buffer(daemon.root)
+  welcome.draw(daemon.root, require("oh.outgoing").untaken(target))
+  return buf
 end
 
 ---@param filetype string
@@ -69,11 +78,27 @@ function M.put(win, buf)
   M.dress(win, vim.bo[buf].filetype)
 end
 
+--- Open a window if the screen has room for it; otherwise say so.
 ---@param buf integer
----@return integer win
+---@param enter boolean
+---@param place vim.api.keyset.win_config
+---@return integer? win
+function M.split(buf, enter, place)
+  local is_open, win = pcall(vim.api.nvim_open_win, buf, enter, place)
+  if is_open then
+    return win
+  end
+  local name = vim.fs.basename(vim.api.nvim_buf_get_name(buf))
+  tell.warning(("there is no room for the window %q; make the screen larger"):format(name))
+end
+
+---@param buf integer
+---@return integer? win
 function M.open_chat(buf)
-  local place = { split = "right", win = -1, width = M.chat_width() }
-  local win = vim.api.nvim_open_win(buf, false, place)
+  local win = M.split(buf, false, { split = "right", win = -1, width = M.chat_width() })
+  if not win then
+    return
+  end
   M.dress(win, "oh-chat")
   local group = vim.api.nvim_create_augroup("oh.windows", { clear = true })
   vim.api.nvim_create_autocmd("VimResized", {
@@ -139,8 +164,15 @@ end
 ---@param buf integer
 function M.open_input(chat_win, buf)
   local height = config.current().input.height
-  local place = { split = "below", win = chat_win, height = height }
-  M.dress(vim.api.nvim_open_win(buf, false, place), "oh-input")
+  if vim.api.nvim_win_get_height(chat_win) < MIN_HEIGHT then
+    -- A low window gets room from those above and below, and from its bar.
+    vim.api.nvim_win_set_height(chat_win, 2 * height)
+    vim.wo[chat_win][0].winbar = ""
+  end
+  local win = M.split(buf, false, { split = "below", win = chat_win, height = height })
+  if win then
+    M.dress(win, "oh-input")
+  end
 end
 
 local PLAIN = {
@@ -182,7 +214,12 @@ local DRESSES = {
 ---@param win integer
 ---@param filetype string
 function M.dress(win, filetype)
-  for name, value in pairs(vim.tbl_extend("force", PLAIN, DRESSES[filetype])) do
+  local dress = vim.tbl_extend("force", PLAIN, DRESSES[filetype])
+  if vim.api.nvim_win_get_height(win) == 1 then
+    -- The only line is for the text; Neovim would report an error.
+    dress.winbar = nil
+  end
+  for name, value in pairs(dress) do
     vim.api.nvim_set_option_value(name, value, { win = win, scope = "local" })
   end
   local buf = vim.api.nvim_win_get_buf(win)
