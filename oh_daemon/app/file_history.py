@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.errors import EditRejectedError, StorageError, ToolError
+from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace.checkpoints import Checkpoints, Difference, Kept
 from oh_daemon.workspace.documents import Documents
@@ -114,7 +114,7 @@ def _version(documents: Documents, sha256: str | None) -> Version | None:
         return None
     try:
         return Version(with_newlines(documents.history.text(sha256)))
-    except (ToolError, StorageError):
+    except ToolError:
         return Version(None)  # Damaged or gone; that concerns this file alone.
 
 

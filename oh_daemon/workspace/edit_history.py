@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.errors import StorageError, ToolError, UserError
 from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.ports import EventLog
@@ -90,11 +90,16 @@ class EditHistory:
     def text(self, sha256: str | None) -> str:
         """Return the text for a hash in a change; empty for None, which means no file.
 
-        Raises `ToolError` when the stored text is damaged, since that must not reach a file.
+        Raises `ToolError` when the stored text is damaged, since that must not reach a file, or
+        cannot be read.
         """
         if sha256 is None:
             return ""
-        kept = self.blobs.read_blob(sha256)
+        try:
+            kept = self.blobs.read_blob(sha256)
+        except (UserError, StorageError) as exc:
+            lost = f"the text that was kept for undo cannot be read: {exc.message}"
+            raise ToolError(lost) from exc
         if sha256_of(kept) != sha256:
             raise ToolError("the text that was kept for undo is damaged; nothing was changed")
         return kept.decode("utf-8", "surrogatepass")

@@ -195,3 +195,30 @@ def test_a_new_file_is_taken_away_unless_the_user_changed_it(world: World) -> No
     assert not (world.project / "b").exists()
     assert (world.project / "c").read_text() == "new\nmine\n"
     assert states(client, named) == {"b": "reverted", "c": "conflict"}
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["damaged", "gone"])
+def test_a_file_whose_kept_text_is_lost_holds_up_no_other(world: World, *, is_gone: bool) -> None:
+    for name in "ab":
+        (world.project / name).write_text(f"{name}\n")
+    edits = [
+        call("edit", command="replace", path=name, old_text=name, new_text="agent") for name in "ab"
+    ]
+    views = [call("edit", command="view", path=name) for name in "ab"]
+    client = world.daemon()
+    named = reviewed(world, client, *views, *edits, say("Done."))
+    [before] = [c["sha256Before"] for i in items(client, "fileChange")[:1] for c in i["changes"]]
+    blob = world.log_of(named["conversationId"]).parent / "blobs" / before
+    blob.unlink() if is_gone else blob.write_bytes(b"not what the user had\n")
+    assert states(client, named) == {"a": "conflict", "b": "pending"}
+    turn = {**named, "turnId": client.wait_for_event("turn.started")["turnId"]}
+    assert states(client, turn) == {"a": "conflict", "b": "pending"}
+    [lost, other] = [(world.project / name).as_uri() for name in "ab"]
+    reason = "its earlier text can no longer be read"
+    assert reason in client.error("changes/diff", {**named, "uri": lost}).message
+    done = {"done": [other], "conflicts": [{"uri": lost, "reason": reason}]}
+    assert client.request("changes/revert", named) == done
+    assert (world.project / "a").read_text() == "agent\n"
+    assert (world.project / "b").read_text() == "b\n"
+    assert client.request("changes/accept", named) == {"done": [lost], "conflicts": []}
+    assert states(client, named) == {"a": "accepted", "b": "reverted"}

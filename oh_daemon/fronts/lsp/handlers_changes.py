@@ -8,21 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
-from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
+from oh_daemon.contract.errors import (
+    ConversationBusyError,
+    EditRejectedError,
+    InvalidParamsError,
+    ToolError,
+    UserError,
+)
 from oh_daemon.contract.events import ChangesReviewed
+from oh_daemon.contract.items import FileChange
 from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.core.state import Review
 from oh_daemon.fronts.lsp.daemon import Handler, documents_of, in_turn, on_open_worker
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.review import hunks_of, merged
 from oh_daemon.workspace.text_changes import applied, with_newlines
+
+_LOST = "its earlier text can no longer be read"
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,8 @@ class _Review:
     base: str | None
     now: str | None
     decision: str | None
+    lost: FileChange | None = None
+    """What is known of the file if a kept text is damaged or gone; both texts are then None."""
 
     @cached_property
     def hunks(self) -> dict[m.Hunk, TextEdit]:
@@ -41,6 +53,8 @@ class _Review:
 
     @property
     def is_pending(self) -> bool:
+        if self.lost is not None:
+            return self.lost.sha256_before != self.lost.sha256_after
         return self.base != self.now
 
     def with_hunks(self, taken: Collection[m.Hunk]) -> str | None:
@@ -51,22 +65,34 @@ class _Review:
         return applied(self.base or "", edits) if edits else self.base
 
 
-def _text(documents: Documents, sha256: str | None) -> str | None:
-    return None if sha256 is None else with_newlines(documents.history.text(sha256))
-
-
 def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
-    text = partial(_text, documents)
     with live.conversation.changed:
         files = deepcopy(live.conversation.state.reviews)
-    found: dict[str, _Review] = {}
-    for uri, file in files.items():
-        base = text(file["base"])
+    return {uri: _review(documents, uri, file) for uri, file in files.items()}
+
+
+def _review(documents: Documents, uri: str, file: Review) -> _Review:
+    decision = file.get("decision")
+    try:
+        base, now = _text(documents, file["base"]), _text(documents, file["now"])
         for before, after in file["gaps"]:
             # The user's own changes count as accepted, even where they replaced the agent's.
-            base = merged(text(before) or "", base or "", text(after) or "")[0]
-        found[uri] = _Review(uri, base, text(file["now"]), file.get("decision"))
-    return found
+            theirs = _text(documents, after) or ""
+            base = merged(_text(documents, before) or "", base or "", theirs)[0]
+    except ToolError:
+        # That concerns this file alone.
+        return _Review(uri, None, None, decision, lost=_lost(uri, file["base"], file["now"]))
+    return _Review(uri, base, now, decision)
+
+
+def _lost(uri: str, before: str | None, after: str | None) -> FileChange:
+    """Return a change of which only the hashes are known."""
+    op = "add" if before is None else "delete" if after is None else "modify"
+    return FileChange(uri=uri, op=op, added=0, removed=0, sha256_before=before, sha256_after=after)
+
+
+def _text(documents: Documents, sha256: str | None) -> str | None:
+    return None if sha256 is None else with_newlines(documents.history.text(sha256))
 
 
 def list_(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
@@ -75,17 +101,23 @@ def list_(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
     shown = reviews if params.turn_id is None else _of_turn(live, documents, params.turn_id)
     files: list[m.ReviewedFile] = []
     for uri, review in shown.items():
-        path = documents.folders.resolve(uri, writing=False)
-        change = documents.history.describe(path, review.base, review.now)
+        change = _change(documents, review)
         facts = change.model_dump(exclude={"patch", "uri"})
         facts |= {"uri": uri, "state": _state(documents, reviews[uri])}
         files.append(m.ReviewedFile.model_validate(facts))
     return m.ChangesListResult(files=tuple(files))
 
 
+def _change(documents: Documents, review: _Review) -> FileChange:
+    path = documents.folders.resolve(review.uri, writing=False)
+    return review.lost or documents.history.describe(path, review.base, review.now)
+
+
 def _state(documents: Documents, review: _Review) -> str:
     if not review.is_pending:
         return review.decision or "accepted"
+    if review.lost is not None:
+        return "conflict"
     try:
         path = documents.folders.resolve(review.uri, writing=False)
         documents.plan(path, documents.history.way_back(path, review.now, review.base))
@@ -98,10 +130,10 @@ def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Revie
     """Return what one turn did to files, as if nothing had been accepted since it began."""
     with live.conversation.changed:
         changes = dict(live.conversation.state.turn_changes.get(turn_id, {}))
-    text = partial(_text, documents)
+    before, after = "sha256Before", "sha256After"
     found = (
-        _Review(uri, text(change.get("sha256Before")), text(change.get("sha256After")), None)
-        for uri, change in changes.items()
+        _review(documents, uri, {"base": each.get(before), "now": each.get(after), "gaps": []})
+        for uri, each in changes.items()
     )
     return {review.uri: review for review in found if review.is_pending}
 
@@ -112,8 +144,9 @@ def diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
     review = changed.get(params.uri)
     if review is None:
         raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
-    path = documents.folders.resolve(review.uri, writing=False)
-    change = documents.history.describe(path, review.base, review.now)
+    if review.lost is not None:
+        raise UserError(_LOST)
+    change = _change(documents, review)
     return m.ChangesDiffResult(
         old_text=review.base,
         new_text=review.now,
@@ -124,8 +157,9 @@ def diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
 
 def accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
+        # A file with a lost text can be accepted as a whole: it stays as it is.
         base = review.with_hunks(chosen)
-        return _Review(review.uri, base, review.now, "accepted")
+        return replace(review, base=base, decision="accepted")
 
     return _settle(live, params, act)
 
@@ -139,6 +173,8 @@ def revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
     documents = documents_of(live)
 
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
+        if review.lost is not None:
+            raise EditRejectedError(_LOST)
         kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
         path = documents.folders.resolve(review.uri, writing=True)
         change = documents.history.way_back(path, review.now, kept)
@@ -187,7 +223,10 @@ def _require_fitting(review: _Review | None, chosen: Collection[m.Hunk]) -> None
 
 
 def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
-    base, now = map(documents.history.put, (after.base, after.now))
+    if after.lost is not None:
+        base = now = after.lost.sha256_after
+    else:
+        base, now = map(documents.history.put, (after.base, after.now))
     decision = "accepted" if after.decision == "accepted" else "reverted"
     return ChangesReviewed(uri=after.uri, decision=decision, base=base, now=now)
 
