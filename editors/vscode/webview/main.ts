@@ -155,6 +155,14 @@ window.addEventListener("focus", () =>
     if (document.activeElement === document.body) focusHome();
   }),
 );
+// The same goes for keys after a control that had the focus is gone, such as an approval that was answered.
+document.addEventListener("focusout", ({ target, relatedTarget }) => {
+  if (relatedTarget !== null || !(target instanceof HTMLElement)) return;
+  setTimeout(() => {
+    const isNowhere = document.hasFocus() && document.activeElement === document.body;
+    if (isNowhere && (target.matches(":disabled") || target.getClientRects().length === 0)) focusHome();
+  });
+});
 reportTo(fail);
 listen(onMessage);
 

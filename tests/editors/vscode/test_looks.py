@@ -311,7 +311,8 @@ async def test_a_screen_reader_reads_an_answer_when_it_is_complete(vscode: VSCod
 
 
 async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> None:
-    vscode.script(call("terminal", command="touch made"), say("Made."), say("Again."))
+    touch = call("terminal", command="touch made")
+    vscode.script(touch, say("Made."), touch, say("Again."))
     await vscode.open(file="calc.py")
     await vscode.focus_editor()
     await vscode.page.keyboard.press("Control+Alt+o")
@@ -326,4 +327,7 @@ async def test_everything_is_done_with_the_keyboard_alone(vscode: VSCode) -> Non
     await vscode.page.keyboard.press("ArrowUp")
     await expect(vscode.input).to_have_value("make it")
     await vscode.page.keyboard.press("Enter")
+    await expect(allow).to_be_enabled()
+    await allow.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text(["Made.", "Again."])
+    await expect(vscode.input).to_be_focused()
