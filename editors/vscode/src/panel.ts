@@ -46,11 +46,16 @@ const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
   "model/list",
   "config/read",
 ]);
-const SENDING: ReadonlySet<string> = new Set<keyof Requests>(["conversation/start", "conversation/sendMessage"]);
+type Sending = "conversation/start" | "conversation/sendMessage";
+const SENDING: ReadonlySet<string> = new Set<Sending>(["conversation/start", "conversation/sendMessage"]);
 
 export class Panel implements WebviewViewProvider, Disposable {
   private view: WebviewView | undefined;
   private isReady = false;
+  /** Counts the pages that came and went: the answer to a page that is gone must reach the next one. */
+  private nPages = 0;
+  /** Settles when the messages on their way to the daemon have arrived, or cannot. */
+  private sending: Promise<unknown> = Promise.resolve();
   private batch: Notification[] = [];
   private timer: NodeJS.Timeout | undefined;
   private unsent: ToPanel[] = [];
@@ -112,13 +117,13 @@ export class Panel implements WebviewViewProvider, Disposable {
     view.webview.onDidReceiveMessage((message: FromPanel) => void this.receive(message));
     // A hidden view loses its page; messages for it wait until the next page says that it is ready.
     view.onDidChangeVisibility(() => {
-      if (!view.visible) this.isReady = false;
+      if (!view.visible) this.onPageGone();
     });
     view.onDidDispose(() => {
       // A view that was moved may end after its successor has begun.
       if (this.view !== view) return;
       this.view = undefined;
-      this.isReady = false;
+      this.onPageGone();
     });
     void this.agent.start();
     view.webview.html = await page(this.context.asAbsolutePath(join("dist", "webview")));
@@ -142,17 +147,27 @@ export class Panel implements WebviewViewProvider, Disposable {
       this.asked = message.id;
       return;
     }
-    if (message.type === "ready") {
-      this.isReady = true;
-      this.post({ type: "init", memory: this.memory, daemon: this.agent.state });
-      for (const each of this.unsent.splice(0)) this.post(each);
-      return;
-    }
+    if (message.type === "ready") return this.onReady();
     try {
       this.post({ type: "answer", id: message.id, result: await this.answer(message.method, message.params) });
     } catch (error) {
       this.post({ type: "answer", id: message.id, error: errorInfo(error) });
     }
+  }
+
+  private onPageGone(): void {
+    this.nPages++;
+    this.isReady = false;
+  }
+
+  /** What an earlier page has sent may still be on its way: the new one waits to know whether it is still a draft. */
+  private async onReady(): Promise<void> {
+    const page = ++this.nPages;
+    await this.sending;
+    if (page !== this.nPages) return;
+    this.isReady = true;
+    this.post({ type: "init", memory: this.memory, daemon: this.agent.state });
+    for (const each of this.unsent.splice(0)) this.post(each);
   }
 
   /** Data enters here: the panel is our own code, and `Calls` types its requests where they are made. */
@@ -162,10 +177,28 @@ export class Panel implements WebviewViewProvider, Disposable {
       return handler(params);
     }
     if (!DAEMON_METHODS.has(method)) throw new Error(`the panel may not call ${method}`);
-    if (SENDING.has(method)) await this.editors.send();
-    const result = await this.agent.request(method as keyof Requests, params as Requests[keyof Requests][0]);
+    const answered = SENDING.has(method)
+      ? this.send(method as Sending, params as Requests[Sending][0])
+      : this.agent.request(method as keyof Requests, params as Requests[keyof Requests][0]);
+    if (SENDING.has(method)) this.sending = Promise.allSettled([this.sending, answered]);
+    const result = await answered;
     this.flush();
     return method === "conversation/open" ? this.withLiveText(result as OpenResult) : result;
+  }
+
+  /** If the page has gone when the message arrives, the message is no longer the draft of the next one. */
+  private async send(method: Sending, params: Requests[Sending][0]): Promise<unknown> {
+    const page = this.nPages;
+    const draft = draftIn(this.memory);
+    await this.editors.send();
+    const result = await this.agent.request(method, params);
+    if (page === this.nPages) return result;
+    await this.context.workspaceState.update(MEMORY, {
+      ...this.memory,
+      ...("conversation" in result && { conversationId: result.conversation.id }),
+      ...(draft === draftIn(this.memory) && { draft: "", attached: [] }),
+    });
+    return result;
   }
 
   private withLiveText(opened: OpenResult): OpenResult {
@@ -215,6 +248,10 @@ export class Panel implements WebviewViewProvider, Disposable {
   private post(message: ToPanel): void {
     if (this.isReady) void this.view?.webview.postMessage(message);
   }
+}
+
+function draftIn({ draft, attached }: PanelMemory): string {
+  return JSON.stringify([draft, attached]);
 }
 
 function errorInfo(error: unknown): ErrorInfo {

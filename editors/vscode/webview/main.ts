@@ -169,7 +169,7 @@ listen(onMessage);
 function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
   switch (message.type) {
     case "init":
-      memory.now = message.memory;
+      memory.begin(message.memory);
       composer.restore(memory.now);
       return onDaemon(message.daemon);
     case "daemon":
@@ -252,6 +252,7 @@ function takeOver(): void {
 }
 
 function forget(): void {
+  sending = undefined;
   current.forget();
   aside.clear();
   memory.keep({ conversationId: undefined });
@@ -261,6 +262,7 @@ function forget(): void {
 
 function open(conversationId: string): Promise<void> {
   view = "chat";
+  sending = undefined;
   return reopen(conversationId);
 }
 
@@ -316,9 +318,10 @@ async function start(content: Part[], clientRequestId: string): Promise<void> {
   draw();
   try {
     const { conversation } = await call("conversation/start", { content, options: pickers.chosen, clientRequestId });
-    await open(conversation.id);
+    // The user may have gone to another conversation, or to the list.
+    if (sending === content) await reopen(conversation.id);
   } finally {
-    sending = undefined;
+    if (sending === content) sending = undefined;
     draw();
   }
 }

@@ -7,11 +7,18 @@ const MAX_HALF_ANSWERS = 20;
 
 export class Memory {
   now: PanelMemory = {};
+  private isKnown = false;
+
+  /** Takes what was remembered; what the user has typed before that is kept. */
+  begin(memory: PanelMemory): void {
+    this.now = { ...memory, ...this.now };
+    this.isKnown = true;
+  }
 
   keep(change: { [K in keyof PanelMemory]: PanelMemory[K] | undefined }): void {
     const merged = { ...this.now, ...change };
     this.now = Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));
-    remember(this.now);
+    if (this.isKnown) remember(this.now);
   }
 
   /** Adds to what the user has begun to answer; the oldest answers are forgotten. */

@@ -1,4 +1,4 @@
-"""The list of conversations by keyboard: renamed, archived and brought back, deleted."""
+"""The list of conversations by keyboard, and where a message goes while the user goes elsewhere."""
 
 import pytest
 from fake_llm import say
@@ -73,3 +73,35 @@ async def test_a_message_goes_where_the_user_wanted_to_be_last(vscode: VSCode) -
     await vscode.frame().evaluate(CHOOSE_AND_SAY, ["second", "/new"])
     await vscode.say("third")
     await vscode.expect_answers("Four.")
+
+
+async def test_a_message_arrives_once_though_the_user_looks_elsewhere_meanwhile(
+    vscode: VSCode,
+) -> None:
+    vscode.script(say("One."), say("Two."))
+    await vscode.open()
+    await vscode.start_anew()
+    daemon = vscode.server.daemon()
+    daemon.suspend()
+    try:
+        await vscode.say("first")
+        await expect(vscode.panel.locator(".user")).to_have_text("first")
+        await vscode.page.get_by_role("tab", name="Explorer").first.click()
+        await expect(vscode.input).to_be_hidden()
+        await vscode.show_agent()
+    finally:
+        daemon.resume()
+    await vscode.expect_answers("One.")
+    await expect(vscode.input).to_have_value("")
+
+    await vscode.start_anew()
+    daemon.suspend()
+    try:
+        await vscode.say("second")
+        await vscode.page.get_by_role("button", name="Show Conversations").click()
+        await expect(vscode.panel.get_by_label("Search conversations")).to_be_focused()
+    finally:
+        daemon.resume()
+    await vscode.panel.locator('.row[title="first"]').press("Enter")
+    await vscode.expect_answers("One.")
+    await expect(vscode.input).to_be_focused()
