@@ -1,6 +1,6 @@
 /** The panel's requests to the editor: open, copy, insert, find files. All others go to the daemon. */
 
-import { commands, env, type Range, Uri, window } from "vscode";
+import { commands, env, FileSystemError, type Range, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
 import { goBack } from "./checkpoints";
 import type { EditorContext } from "./context";
@@ -45,5 +45,18 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
 }
 
 async function show(uri: Uri, selection?: Range): Promise<void> {
-  await window.showTextDocument(uri, { preview: true, ...(selection && { selection }) });
+  try {
+    await window.showTextDocument(uri, { preview: true, ...(selection && { selection }) });
+  } catch (error) {
+    // The editor's own words are addresses and the inner error.
+    if (await isThere(uri)) throw error;
+    throw new Error(`${workspace.asRelativePath(uri)} does not exist any more.`);
+  }
+}
+
+async function isThere(uri: Uri): Promise<boolean> {
+  return workspace.fs.stat(uri).then(
+    () => true,
+    (error: unknown) => !(error instanceof FileSystemError && error.code === "FileNotFound"),
+  );
 }

@@ -108,5 +108,9 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     await vscode.expect_editor("mine")
     # A file that only the agent wrote goes as a whole.
     await vscode.panel.get_by_role("button", name="Revert new.txt").click()
-    await expect(file_row(vscode, "new.txt")).to_have_attribute("data-state", "reverted")
+    row_of_new = file_row(vscode, "new.txt")
+    await expect(row_of_new).to_have_attribute("data-state", "reverted")
     assert not (vscode.project / "made/new.txt").exists()
+    await row_of_new.get_by_role("button").click()
+    gone = vscode.panel.locator(".problem p")
+    await expect(gone).to_have_text("made/new.txt does not exist any more.")
