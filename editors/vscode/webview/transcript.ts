@@ -196,7 +196,15 @@ export class Transcript {
     return made;
   }
 
-  /** Draws an item; a new one is appended to `place`. */
+  /** Appends a new element, unless its item had none at first: then later items are there already. */
+  private insert(made: HTMLElement, id: string, store: Store): void {
+    const ids = [...store.items.keys()];
+    const next = ids.slice(ids.indexOf(id)).find((each) => this.elements.has(each));
+    if (next === undefined) append(this.log, made);
+    else this.elements.get(next)?.before(made);
+  }
+
+  /** Draws an item; a new one that precedes all others goes to `place`. */
   private drawItem(id: string, item: Shown | undefined, store: Store, place: ParentNode): void {
     const old = this.elements.get(id);
     if (old && item && "text" in item && updateText(old, item)) return markBusy(old, item);
@@ -210,6 +218,7 @@ export class Transcript {
     made.dataset.item = id;
     markBusy(made, item);
     if (old) replace(old, made);
+    else if (place === this.log) this.insert(made, id, store);
     else append(place, made);
     this.elements.set(id, made);
     const elapsed = made.querySelector<HTMLElement>(".elapsed");

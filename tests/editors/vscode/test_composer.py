@@ -1,5 +1,6 @@
 """The input: what goes along with a message, commands, earlier messages, the queue; answers."""
 
+import re
 import threading
 
 import pytest
@@ -108,6 +109,7 @@ async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) 
     await vscode.panel.get_by_label("Queued message", exact=True).fill("three and a half")
     await vscode.panel.get_by_label("Queued message", exact=True).press("Enter")
     await expect(queued).to_have_text(["two", "three and a half"])
+    await expect(vscode.input).to_be_focused()
     await vscode.panel.get_by_role("button", name="Remove: two").click()
     await expect(queued).to_have_text(["three and a half"])
     await vscode.panel.get_by_role("button", name="Send now: three and a half").click()
@@ -119,7 +121,8 @@ async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) 
 
 async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) -> None:
     ask = call("ask", question="Which **port**?", choices=["8080", "9090"])
-    vscode.script(ask, call("ask", question="And the host?"), say("Good."))
+    both = calls(call("ask", question="And the host?"), call("terminal", command="echo one"))
+    vscode.script(ask, both, say("Good."))
     await vscode.open()
     await vscode.say("serve it")
     question = vscode.panel.get_by_role("group", name="Question of the agent")
@@ -128,10 +131,14 @@ async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) ->
     await question.get_by_role("button", name="9090").click()
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(question).to_contain_text("And the host?")
+    await expect(vscode.commands).to_have_count(1)
     await question.get_by_label("Your answer").fill("localhost")
     await question.get_by_label("Your answer").press("Enter")
     await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
     await expect(question).to_have_count(0)
+    # In the transcript, an answer stands before what came after its question.
+    order = re.compile("serve it.*9090.*localhost.*echo one", re.S)
+    await expect(vscode.panel.locator(".log")).to_have_text(order)
     # The answers read like messages of the user.
     await expect(vscode.panel.locator(".user")).to_have_text(["serve it", "9090", "localhost"])
     answers = str(vscode.llm.requests[-1].body["messages"])
