@@ -72,11 +72,13 @@ class ServedTools:
         try:
             intent = plan(tool, args)
         except ToolError as exc:
-            return observed(exc)
+            return observed(exc, self._shared.masker)
         refusal = self._refusal(tool.spec, intent)
         if refusal is not None:
             return ToolResult.of(refusal, is_error=True)
-        context = ToolContext(self._id, new_id(), cancel, on_output=_pass_over)
+        context = ToolContext(
+            self._id, new_id(), cancel, on_output=_pass_over, masker=self._shared.masker
+        )
         return run_tool(tool, args, context)
 
     def _refusal(self, spec: ToolSpec, intent: Intent) -> str | None:

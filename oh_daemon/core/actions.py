@@ -28,6 +28,7 @@ from oh_daemon.core.observation import presentable, with_blobs, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
 from oh_daemon.core.recovery import ITEM, withdrawn
 from oh_daemon.core.runtime import Runtime, no_watch
+from oh_daemon.core.secrets import Masker
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ class Actions:
             except ToolError as exc:
                 if earlier:
                     break  # It may need what an earlier action is about to create.
-                self._finish(item, observed(exc))
+                self._finish(item, observed(exc, self._conversation.masker))
                 continue
             if not any(intent.footprint.conflicts_with(other) for other in earlier):
                 ready.extend(self._consented(item, tool, intent))
@@ -157,7 +158,7 @@ class Actions:
         try:
             answer = self._consent.settle(item, tool, intent)
         except ToolError as exc:
-            self._finish(item, observed(exc))
+            self._finish(item, observed(exc, self._conversation.masker))
             return []
         if isinstance(answer, Rejection):
             self._finish(item, ToolResult.of(answer.text, is_error=True), status="rejected")
@@ -194,7 +195,7 @@ class Actions:
             return
         started = conversation.clock.monotonic()
         output = LiveText(conversation, item_id, "output")
-        context = ToolContext(conversation.id, item_id, cancel, output.write)
+        context = ToolContext(conversation.id, item_id, cancel, output.write, conversation.masker)
         result = run_tool(action.tool, action.item["args"], context)
         output.close()
         result, ending = self._completed(action, result, cancel)
@@ -273,22 +274,22 @@ def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:
     """Run the tool; whatever goes wrong in it becomes an observation, and the loop goes on."""
     name = tool.spec.name
     try:
-        return presentable(tool.run(args, context))
+        return presentable(tool.run(args, context), context.masker)
     except Cancelled:
         return ToolResult.of("Interrupted by the user; it may have had effects.", is_error=True)
     except ToolError as exc:
-        return observed(exc)
+        return observed(exc, context.masker)
     except BaseException as exc:  # A tool that calls `sys.exit` ends itself only.
         logger.exception("tool %s broke in conversation %s", name, context.conversation_id)
         text = f"{name} broke: {exc!r}. Its effects are unknown; try another way."
-        return presentable(ToolResult.of(text, is_error=True))
+        return presentable(ToolResult.of(text, is_error=True), context.masker)
 
 
-def observed(error: ToolError) -> ToolResult:
+def observed(error: ToolError, masker: Masker) -> ToolResult:
     """Return the failure as the model reads it; a text shown in it counts as seen from now on."""
     if error.on_shown is not None:
         error.on_shown()
-    return presentable(ToolResult.of(str(error), is_error=True))
+    return presentable(ToolResult.of(str(error), is_error=True), masker)
 
 
 def merge_changes(

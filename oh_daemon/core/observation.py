@@ -15,6 +15,7 @@ from typing import Any
 from oh_daemon.core.plain_text import is_deep, shorten, well_formed
 from oh_daemon.core.ports import Json, ToolResult
 from oh_daemon.core.prompt import ContextFile, render_context_file
+from oh_daemon.core.secrets import Masker
 
 MAX_TEXT_CHARS = 64 << 10
 _MAX_PART_CHARS = 16 << 20
@@ -31,11 +32,15 @@ _MAX_INLINE_CHARS = 32 << 10
 """Longer base64 is stored as a blob, since each line of the log is read for every request."""
 
 
-def presentable(result: ToolResult) -> ToolResult:
+def presentable(result: ToolResult, masker: Masker) -> ToolResult:
     """Return the result with content that is JSON in MCP's form and not too long."""
     content: Iterable[object] = result.content
     meta = _loaded(_rendered(result.meta))
-    parts = tuple(_part(part) for part in content)
+
+    def short(text: str) -> str:
+        return shorten(text, MAX_TEXT_CHARS, masker.part)
+
+    parts = tuple(_part(part, short) for part in content)
     return replace(result, content=parts, meta=meta if isinstance(meta, dict) else {})
 
 
@@ -85,15 +90,15 @@ def _loaded(rendered: str) -> Any:
     return rendered if is_deep(data) else data
 
 
-def _part(part: object) -> Json:
+def _part(part: object, short: Callable[[str], str]) -> Json:
     rendered = _rendered(part)
     match _loaded(rendered):
         case {"type": "text", "text": str(text)} as found:
-            return {**found, "text": shorten(text, MAX_TEXT_CHARS)}
+            return {**found, "text": short(text)}
         case str(text):
-            return {"type": "text", "text": shorten(text, MAX_TEXT_CHARS)}
+            return {"type": "text", "text": short(text)}
         case {"type": "resource", "resource": {"text": str(text)} as resource} as found:
-            return {**found, "resource": {**resource, "text": shorten(text, MAX_TEXT_CHARS)}}
+            return {**found, "resource": {**resource, "text": short(text)}}
         case {"type": "resource", "resource": {"blob": str(data)}} as found if _is_bearable(data):
             return found
         case {"type": "image" | "audio", "data": str(data)} as found if _is_bearable(data):
@@ -103,7 +108,7 @@ def _part(part: object) -> Json:
         case {"type": str(kind), "data": str()} | {"type": str(kind), "resource": {"blob": str()}}:
             return {"type": "text", "text": f"({kind}: broken, or larger than 12 MiB)"}
         case _:
-            return {"type": "text", "text": shorten(rendered, MAX_TEXT_CHARS)}
+            return {"type": "text", "text": short(rendered)}
 
 
 def _image(part: Json, data: str) -> Json:

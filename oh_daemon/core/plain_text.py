@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 _MAX_DEPTH = 100
 """A log line is nested a few levels around its data, and pydantic writes at most 255."""
 
 
-def shorten(text: str, limit: int) -> str:
-    """Cut the middle out of a text of more than `limit` characters, and say how many were cut."""
+def _slice(text: str, start: int, end: int) -> str:
+    return text[start:end]
+
+
+def shorten(text: str, limit: int, part: Callable[[str, int, int], str] = _slice) -> str:
+    """Cut the middle out of a text of more than `limit` characters, and say how many were cut.
+
+    Where secrets are not masked yet, `part` has to be `Masker.part`.
+    """
     cut = len(text) - limit
     if cut <= 0:
         return text
     half = limit // 2
-    return f"{text[:half]}\n[{cut:,} characters cut]\n{text[len(text) - half :]}"
+    head, tail = part(text, 0, half), part(text, len(text) - half, len(text))
+    return f"{head}\n[{cut:,} characters cut]\n{tail}"
 
 
 def first_line(text: str) -> str:

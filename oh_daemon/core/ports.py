@@ -16,6 +16,7 @@ from oh_daemon.contract.approvals import Subject, ToolSubject
 from oh_daemon.contract.errors import ModelError, StorageError
 from oh_daemon.contract.items import Location, Purpose, Risk, StopReason, ToolKind, Usage
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.secrets import Masker
 
 Json = dict[str, Any]
 
@@ -258,6 +259,8 @@ class ToolContext:
     item_id: str
     cancel: CancelToken
     on_output: Callable[[str], None]
+    masker: Masker
+    """For a text that the tool cuts: of half a secret, nobody later sees that it is one."""
 
 
 class Tool(Protocol):

@@ -128,6 +128,15 @@ class Masker:
         """Mask the start of a longer text, without its end if that may be half a secret."""
         return self.mask(text[: self.open_end(text)])
 
+    def part(self, text: str, start: int, end: int) -> str:
+        """Mask a part of a longer text, where a secret may be cut in two at either end.
+
+        Half a secret is not recognised, so what is around the part is looked at as well.
+        """
+        first = max(0, start - _MAX_HELD)
+        before, until = (len(self.mask(text[first:place])) for place in (start, end))
+        return self.mask(text[first : end + _MAX_HELD])[before:until]
+
     def open_end(self, text: str) -> int:
         """Return the offset from which the text's end may be the start of something to hide."""
         cut = min(_open_token(text), self._open_value(text))

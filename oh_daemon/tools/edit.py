@@ -15,6 +15,7 @@ from oh_daemon.contract.base import Position, Range
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import Location
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.file_changes import FileChanges, Step, checked_text
 from oh_daemon.tools.forms import LINE, PATH, takes
 from oh_daemon.tools.language import Watch, unwatched
@@ -102,7 +103,7 @@ class EditTool:
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if args["command"] == "view":
             path = self._folders.resolve(args["path"], writing=False)
-            return ToolResult.of(_render_view(self._read(path), args))
+            return ToolResult.of(_render_view(self._read(path), args, context.masker))
         step = self._step(args)
         label = f"{args['command']} {shown(step.path.name)}"
         return self._changes.make(label, [step], args, context)
@@ -184,7 +185,7 @@ def _replace(args: Json) -> Replace:
     )
 
 
-def _render_view(view: TextView, args: Json) -> str:
+def _render_view(view: TextView, args: Json, masker: Masker) -> str:
     """Return the wanted lines with their line numbers, and notes on what is not shown."""
     text = with_newlines(view.text)
     lines = text.removesuffix("\n").split("\n") if text else []
@@ -195,7 +196,7 @@ def _render_view(view: TextView, args: Json) -> str:
     shown_lines: list[str] = []
     room = MAX_SHOWN_BYTES - 1024
     for number in range(first, last + 1):
-        line = _numbered(number, lines[number - 1])
+        line = _numbered(number, lines[number - 1], masker)
         room -= len(line.encode("utf-8", "replace")) + 1
         if room < 0:
             break
@@ -211,7 +212,8 @@ def _render_view(view: TextView, args: Json) -> str:
     return "\n".join((*shown_lines, *notes))
 
 
-def _numbered(number: int, line: str) -> str:
+def _numbered(number: int, line: str, masker: Masker) -> str:
     cut = len(line) - _MAX_LINE_CHARS
-    tail = f" [line cut, {cut:,} characters more]" if cut > 0 else ""
-    return f"{number:>6}\t{line[:_MAX_LINE_CHARS]}{tail}"
+    if cut > 0:
+        line = f"{masker.part(line, 0, _MAX_LINE_CHARS)} [line cut, {cut:,} characters more]"
+    return f"{number:>6}\t{line}"

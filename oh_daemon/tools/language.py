@@ -22,7 +22,7 @@ from oh_daemon.contract.language import (
 )
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.editor_ports import LanguageServers
-from oh_daemon.core.ports import Json
+from oh_daemon.core.ports import Json, ToolContext
 from oh_daemon.tools.code_places import CodePlaces
 from oh_daemon.tools.forms import LINE, PATH, TEXT, takes
 from oh_daemon.tools.search import SearchTool, spec
@@ -99,12 +99,12 @@ class Problems:
         self._folders = documents.folders
         self._servers = servers
 
-    def list(self, args: Json, cancel: CancelToken) -> str:
+    def list(self, args: Json, context: ToolContext) -> str:
         least = _SEVERITIES.index(args.get("severity", "warning")) + 1
         base = self._folders.resolve(args["path"], writing=False) if "path" in args else None
         is_file = base is not None and not base.is_dir()
         asked = [self._folders.as_opened(base)] if base and is_file else None
-        told = self._servers.diagnostics(asked, min_severity=least, cancel=cancel)
+        told = self._servers.diagnostics(asked, min_severity=least, cancel=context.cancel)
         places = CodePlaces(self._documents, self._servers)
         found: Counter[str] = Counter()
         rows: list[str] = []
@@ -189,7 +189,7 @@ class _Lookup:
         self._documents = documents
         self._servers = servers
 
-    def find(self, args: Json, cancel: CancelToken) -> str:
+    def find(self, args: Json, context: ToolContext) -> str:
         operations: dict[str, Callable[[Json, CodePlaces, CancelToken], str]] = {
             "definition": self._locations,
             "references": self._locations,
@@ -197,7 +197,7 @@ class _Lookup:
             "symbols": self._symbols,
         }
         places = CodePlaces(self._documents, self._servers)
-        return operations[args["operation"]](args, places, cancel)
+        return operations[args["operation"]](args, places, context.cancel)
 
     def _locations(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
         told: _Locations = self._ask(args, places, _Locations, cancel)

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 _MAX_LINE_CHARS = 400
+_MAX_AROUND_CHARS = 4096
+"""What is told of a long line besides, so that the daemon sees a secret that is cut in two."""
 _MAX_FILE_BYTES = 64 << 20
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -112,28 +114,30 @@ def _read(path: str, needle: bytes, found: Json) -> str | None:
 
 def _with_context(
     lines: list[str], hits: list[int], context: int, pattern: re.Pattern[str]
-) -> list[str]:
+) -> list[Json]:
     """Return the lines to show, as grep does: `12:` is a match, `13-` context, `--` a gap."""
     wanted = {n for hit in hits for n in range(hit - context, hit + context + 1)}
     matching, last = set(hits), None
-    shown: list[str] = []
+    shown: list[Json] = []
     for number in sorted(wanted.intersection(range(len(lines)))):
         if context and last is not None and number > last + 1:
-            shown.append("--")
+            shown.append({"place": "--", "text": ""})
         sign = ":" if number in matching else "-"
-        shown.append(f"{number + 1}{sign}{_clipped(lines[number], pattern)}")
+        shown.append({"place": f"{number + 1}{sign}", **_clipped(lines[number], pattern)})
         last = number
     return shown
 
 
-def _clipped(line: str, pattern: re.Pattern[str]) -> str:
-    """Return the part of a long line around its first match."""
+def _clipped(line: str, pattern: re.Pattern[str]) -> Json:
+    """Return a line; of a long one, the part to show around its first match, in what is near."""
     if len(line) <= _MAX_LINE_CHARS:
-        return line
+        return {"text": line}
     match = pattern.search(line)
     start = max(0, match.start() - _MAX_LINE_CHARS // 2) if match else 0
     cut = len(line) - _MAX_LINE_CHARS
-    return f"{line[start : start + _MAX_LINE_CHARS]} [{cut:,} characters of this line cut]"
+    first, end = max(0, start - _MAX_AROUND_CHARS), start + _MAX_LINE_CHARS
+    near = line[first : end + _MAX_AROUND_CHARS]
+    return {"text": near, "part": (start - first, end - first), "n_cut": cut}
 
 
 def _raise_out_of_time(*_: object) -> None:

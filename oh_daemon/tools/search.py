@@ -20,6 +20,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import Location
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.secrets import Masker
 from oh_daemon.tools import line_search
 from oh_daemon.tools.forms import TEXT, takes
 from oh_daemon.workspace.documents import Documents
@@ -94,7 +95,7 @@ class SearchTool:
 
     spec: ToolSpec
     folders: Folders
-    find: Callable[[Json, CancelToken], str]
+    find: Callable[[Json, ToolContext], str]
 
     def plan(self, args: Json) -> Intent:
         place, locations = "the open folders", ()
@@ -116,7 +117,7 @@ class SearchTool:
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        return ToolResult.of(capped(self.find(args, context.cancel), "the result"))
+        return ToolResult.of(capped(self.find(args, context), "the result"))
 
 
 class _Search:
@@ -126,7 +127,8 @@ class _Search:
         self._name = self._folders.name
         self._spawner = spawner
 
-    def grep(self, args: Json, cancel: CancelToken) -> str:
+    def grep(self, args: Json, context: ToolContext) -> str:
+        cancel, masker = context.cancel, context.masker
         unsaved = dict(self._documents.unsaved_texts())
         files, notes = self._files(args, args.get("glob", "**"), unsaved, cancel)
         found = self._matches(args, files, unsaved, cancel)
@@ -136,7 +138,7 @@ class _Search:
         match args.get("mode", "content"):
             case "content":
                 n_found, unit = n_lines, "matching lines"
-                blocks = [self._block(hit, unsaved) for hit in hits if hit["lines"]]
+                blocks = [self._block(hit, unsaved, masker) for hit in hits if hit["lines"]]
             case "count":
                 blocks = [f"{self._title(hit, unsaved)}: {hit['count']}" for hit in hits[:limit]]
             case _:
@@ -146,19 +148,19 @@ class _Search:
             head, blocks, (*_cut(limit, n_found, unit), *_gaps(found, len(files)), *notes)
         )
 
-    def glob(self, args: Json, cancel: CancelToken) -> str:
+    def glob(self, args: Json, context: ToolContext) -> str:
         unsaved = dict(self._documents.unsaved_texts())
-        files, notes = self._files(args, args["pattern"], unsaved, cancel)
+        files, notes = self._files(args, args["pattern"], unsaved, context.cancel)
         names = [self._name(path) for path in files[:_MAX_ENTRIES]]
         notes += _cut(_MAX_ENTRIES, len(files), "files")
         return _render(f"{len(files):,} files", names, notes)
 
-    def list(self, args: Json, cancel: CancelToken) -> str:
+    def list(self, args: Json, context: ToolContext) -> str:
         lines: list[str] = []
         for base in self._bases(args):
             if not base.is_dir():
                 raise ToolError(f"{self._name(base)!r} is a file; view it with edit")
-            files = list_files(base, self._spawner, cancel)
+            files = list_files(base, self._spawner, context.cancel)
             seen = {*files, *(above for path in files for above in path.parents)}
             lines += (f"{shown(base)}/", *self._tree(base, args.get("depth", 1), seen, "  "))
         notes = _cut(_MAX_ENTRIES, len(lines), "entries")
@@ -240,12 +242,21 @@ class _Search:
             )
         return found
 
-    def _block(self, hit: Json, unsaved: Iterable[Path]) -> str:
-        return "\n".join((self._title(hit, unsaved), *map(escaped, hit["lines"]), ""))
+    def _block(self, hit: Json, unsaved: Iterable[Path], masker: Masker) -> str:
+        lines = (escaped(_line(line, masker)) for line in hit["lines"])
+        return "\n".join((self._title(hit, unsaved), *lines, ""))
 
     def _title(self, hit: Json, unsaved: Iterable[Path]) -> str:
         path = Path(hit["path"])
         return self._name(path) + (" (unsaved text)" if path in unsaved else "")
+
+
+def _line(line: Json, masker: Masker) -> str:
+    text = line["text"]
+    if "part" in line:
+        part = masker.part(text, *line["part"])
+        text = f"{part} [{line['n_cut']:,} characters of this line cut]"
+    return line["place"] + text
 
 
 def _gaps(found: Json, n_files: int) -> Iterator[str]:

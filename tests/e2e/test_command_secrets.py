@@ -41,6 +41,26 @@ def test_an_editor_lends_a_secret_to_commands_that_name_it(world: World) -> None
     assert left == {"names": [], "forCommands": []}
 
 
+def test_a_secret_in_a_long_line_is_hidden_where_the_line_is_cut(world: World) -> None:
+    (world.project / "a.js").write_text("x " * 990 + VALUE + " y" * 5000)
+    (world.project / "b.js").write_text("x " * 5000 + f"{VALUE}{' ' * 186}needle" + " y" * 5000)
+    world.script(
+        call("edit", command="view", path="a.js"),
+        call("grep", pattern="needle", path="b.js"),
+        call("grep", pattern="x", path="a.js", context=1),
+        say("Done."),
+    )
+    client = world.daemon()
+    client.request("secret/set", {"name": "SHOP_TOKEN", "value": VALUE})
+    world.start(client)
+    world.turn(client)
+    shown = [content_of(item) for kind in ("toolCall",) for item in items(client, kind)]
+    for text in shown:
+        assert "cut" in text
+        assert not any(half in text for half in ("it's a shop", "$HOME", "quoted"))
+    assert "needle" in shown[1]
+
+
 def test_what_is_taken_back_before_the_answer_is_not_given(world: World) -> None:
     world.script(call("terminal", command=PRINT), say("Done."))
     client = world.daemon()

@@ -18,6 +18,7 @@ from unit.scripted_editor import MemoryBlobs
 from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import ToolContext
+from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
@@ -47,7 +48,7 @@ def make_tool(root: Path) -> EditTool:
 
 
 def context() -> ToolContext:
-    return ToolContext("c", "i", CancelToken(), lambda _: None)
+    return ToolContext("c", "i", CancelToken(), lambda _: None, Masker())
 
 
 def kill_at(call: str, number: int, path: Path) -> int:

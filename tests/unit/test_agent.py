@@ -250,6 +250,17 @@ def test_whatever_a_tool_gives_the_model_hears_it_and_the_turn_goes_on(
         assert len(heard) < 100_000
 
 
+def test_a_secret_that_a_cut_would_split_is_hidden_from_the_model():
+    token = "ghp_" + "Ab3dEf6hIj9k" * 3
+    cut_in_it = ("x" * 32_750 + f" {token}" + " y" * 40_000, "x " * 40_000 + token + " y" * 16_374)
+    for given in cut_in_it:
+        with at_work([call("probe"), say("Done.")], tool("probe", given.__str__)) as work:
+            work.run()
+            heard = work.llm.requests[1].body["messages"][-1]["content"]
+        assert "characters cut]" in heard
+        assert not any(piece in heard for piece in ("Ab3d", "Ij9k"))
+
+
 def test_fifty_calls_of_one_id_run_a_few_at_a_time_and_each_gets_its_result():
     lock, n_now, most = threading.Lock(), 0, 0
 

@@ -9,6 +9,7 @@ import pytest
 from oh_daemon.core.context import View, render_batch, told_of_editor, with_images
 from oh_daemon.core.observation import presentable
 from oh_daemon.core.ports import ToolResult
+from oh_daemon.core.secrets import Masker
 from oh_daemon.store.memory_log import MemoryLog
 
 SYSTEM = {"role": "system", "content": "Be good."}
@@ -199,6 +200,6 @@ def test_an_image_of_a_result_is_seen_unless_models_would_refuse_it():
 def test_an_image_of_a_tool_is_called_what_it_is():
     lying = {"type": "image", "mimeType": "image/png", "data": "/9j/4AAQ"}
     unknown = {"type": "image", "mimeType": "image/png", "data": "eHh4"}
-    shown = presentable(ToolResult((lying, unknown))).content
+    shown = presentable(ToolResult((lying, unknown)), Masker()).content
     assert shown[0]["mimeType"] == "image/jpeg"
     assert shown[1]["annotations"] == {"audience": ["user"]}

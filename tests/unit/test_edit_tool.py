@@ -18,6 +18,7 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.items import FileChange, FileChangeItem
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Intent, ToolContext, ToolResult
+from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
@@ -41,7 +42,7 @@ class Desk:
     def run(self, command: str, path: str, **args: Any) -> ToolResult:
         """Plan and run, as a real call does."""
         self.plan(command, path, **args)
-        context = ToolContext("c", "i", CancelToken(), lambda _: None)
+        context = ToolContext("c", "i", CancelToken(), lambda _: None, Masker())
         return self.tool.run({"command": command, "path": path, **args}, context)
 
     def ask(self, command: str, path: str, **args: Any) -> str:

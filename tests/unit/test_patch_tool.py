@@ -14,6 +14,7 @@ from oh_daemon.contract.errors import StaleDocumentError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Intent, ToolContext, ToolResult
+from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.edit import VIEW_SPEC, EditTool
 from oh_daemon.tools.patch import PatchTool
 from oh_daemon.workspace.documents import Documents
@@ -21,7 +22,7 @@ from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders
 
-CONTEXT = ToolContext("c", "i", CancelToken(), lambda _: None)
+CONTEXT = ToolContext("c", "i", CancelToken(), lambda _: None, Masker())
 BOM_CRLF = b"\xef\xbb\xbfone\r\ntwo\r\nthree"
 
 

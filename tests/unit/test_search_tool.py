@@ -14,6 +14,7 @@ from unit.scripted_editor import MemoryBlobs, ScriptedEditor
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import Tool, ToolContext
+from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.line_search import search
 from oh_daemon.tools.search import search_tools
 from oh_daemon.workspace.documents import Documents
@@ -35,7 +36,7 @@ class Desk:
         """Plan and run, as a real call does, and return the tool's answer."""
         intent = self.tools[tool].plan(args)
         assert (intent.risk, intent.footprint.writes) == ("low", False)
-        context = ToolContext("c", "i", cancel or CancelToken(), lambda _: None)
+        context = ToolContext("c", "i", cancel or CancelToken(), lambda _: None, Masker())
         return self.tools[tool].run(args, context).content[0]["text"]
 
     def write(self, name: str, text: str | bytes = "") -> Path:
