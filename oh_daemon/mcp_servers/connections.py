@@ -20,6 +20,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.mcp_servers.pipes import piped
 from oh_daemon.mcp_servers.sign_in import Keep, SignIn
+from oh_daemon.mcp_servers.targets import only_where_public
 from oh_daemon.workspace.spawner import SECRET_NAME, Process, Spawner, clean_env
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -86,7 +87,7 @@ class Surroundings:
         ) -> httpx2.AsyncClient:
             # With `auth`, a refusal is part of the OAuth flow, which itself reports when it needs
             # the user.
-            hooks = {} if auth else {"response": [look]}
+            hooks = {"request": [only_where_public(url)]} if auth else {"response": [look]}
             return httpx2.AsyncClient(
                 headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
             )

@@ -2,7 +2,11 @@
 
 import json
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,6 +26,61 @@ def begin(client: RawClient) -> str:
 def kept(world: World) -> list[Path]:
     """Return the files kept about servers, also by daemons of other tests, which share the home."""
     return list((world.home / "state/mcp").glob("*.json"))
+
+
+@contextmanager
+def far_away(named: str) -> Generator[tuple[int, list[str]]]:
+    """Run the proxy to a public server that names an address of this machine for signing in.
+
+    Yield its port, on which `named` is also reachable, and the requests that reach it directly.
+    """
+    direct: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith("/"):
+                direct.append(self.path)
+                self.send_error(404)
+                return
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            resource = "http://vault.example/mcp"
+            at = named.format(port=port)
+            found = {"resource": resource, "authorization_servers": [at]}
+            body = json.dumps(found).encode() if self.path.endswith("/meta") else b""
+            self.send_response(200 if body else 401)
+            asks = 'Bearer resource_metadata="http://vault.example/meta"'
+            self.send_header("WWW-Authenticate", asks)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815 - the name is given.
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - given.
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        port = server.server_address[1]
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield port, direct
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("named", ["http://127.0.0.1:{port}", "http://localhost:{port}/a"])
+def test_a_public_server_cannot_send_us_into_the_users_network(world: World, named: str) -> None:
+    with far_away(named) as (port, direct):
+        inside = "127.0.0.1,localhost"
+        proxy = f"http://127.0.0.1:{port}"
+        world.variables.update(http_proxy=proxy, no_proxy=inside, NO_PROXY=inside)
+        vault = {"url": "http://vault.example/mcp"}
+        client = daemon(world, status="authRequired", vault=vault)
+        assert "url" not in client.request("mcp/authenticate", {"server": "vault"})
+        said = told(client, lambda server: "error" in server and server["status"] == "failed")
+        assert direct == []
+        assert "on this machine or in its network" in said["error"]
 
 
 def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) -> None:
