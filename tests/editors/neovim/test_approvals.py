@@ -132,11 +132,18 @@ def test_a_command_is_edited_before_it_is_allowed(desk: Desk) -> None:
     height = "vim.api.nvim_win_get_height(require('oh.windows').window_of('oh-input'))"
     editor.wait(f"{height} == 6")
     assert not (desk.project / "wrong").exists(), "leaving the buffer decides nothing"
+    editor.command("windo resize 1")
+    editor.set(lines=7)
+    editor.command("Oh edit")
+    assert "no room for the window" in editor.messages()
+    editor.set(lines=30)
+    editor.focus("oh-chat")
     editor.command("Oh edit")
     editor.type("ccecho 'to be\nsure' && touch right<Esc>")
-    editor.command("write")
+    editor.command("write | wincmd t")
     editor.wait_for_event("TurnFinished")
     assert (desk.project / "right").exists()
+    assert editor.nvim.current.buffer.name == str(desk.file), "the cursor stays where the user is"
     assert not (desk.project / "wrong").exists()
     assert editor.windows() == ["calc.py", "oh-chat", "oh-input"]
     editor.wait_for_chat("&& touch right")

@@ -211,6 +211,16 @@ def test_what_happens_while_a_map_waits_for_a_key_is_shown_afterwards(desk: Desk
     assert "(sending)" not in editor.chat()
     assert editor.messages() == ""
 
+    daemon = editor.daemon()
+    daemon.suspend()
+    editor.command("Oh are you there?")
+    editor.type("<F3>")
+    daemon.kill()
+    editor.wait_for_event("Exit")
+    editor.type("x")
+    editor.wait_for_message("what you wrote is in the input again")
+    assert editor.draft() == ["are you there? "]
+
 
 def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
     desk.script(

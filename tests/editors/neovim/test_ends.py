@@ -73,13 +73,20 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     hung.suspend()
     editor.command("2,3Oh are you there?")
     editor.wait_for_chat("## You (sending)\n\n@calc.py:2-3\nare you there?")
+    for message in "1234":
+        editor.command(f"Oh {message}")
+    editor.focus("oh-input")
+    editor.type("ihold")
     editor.command("Oh restart")
     editor.command("Oh restart")
     editor.wait_for_event("Started", nth=2)
     assert not psutil.pid_exists(hung.pid)
     assert "the daemon does not end, so it is killed" in editor.messages()
     assert "ended before it answered; what you wrote is in the input again" in editor.messages()
-    assert editor.draft() == ["@calc.py:2-3", "are you there? "]
+    editor.type(" on")
+    returned = ["@calc.py:2-3", "are you there?", *"1234"]
+    assert editor.draft() == ["hold on", *returned], "in order, and not where the user writes"
+    editor.type("<Esc>")
     editor.wait("not _G.chat_text():find('(sending)', 1, true)")
     editor.wait_for_status("idle")
     editor.lua("require('oh.windows').focus_input()")
@@ -97,6 +104,10 @@ def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None
     editor.wait_for_chat("Half of")
     editor.daemon().kill()
     editor.wait_for_event("Exit")
+    editor.focus("oh-chat")
+    editor.lua("vim.api.nvim_feedkeys(vim.keycode('<C-c>'), 'mt', false)")
+    editor.wait_for_message("the daemon does not run; `:Oh restart` starts it")
+    assert "Error" not in editor.messages()
     editor.command("Oh restart")
     editor.wait_for_chat("(the daemon ended while it wrote this answer, which is lost)")
     assert "Half of" not in editor.chat()

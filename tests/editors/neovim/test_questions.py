@@ -102,6 +102,10 @@ def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk
     editor.wait(is_closed)
     assert (desk.project / "made").exists()
     assert "that was decided meanwhile" in editor.messages()
+    editor.type(":Oh mode<CR>")
+    editor.wait(kind, "-")
+    editor.type("<C-c>")
+    assert "Keyboard interrupt" not in editor.messages()
 
 
 def test_a_question_is_told_where_no_chat_shows_it(desk: Desk) -> None:

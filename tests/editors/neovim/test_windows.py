@@ -106,6 +106,11 @@ def test_on_a_tiny_screen_what_has_room_is_shown(desk: Desk) -> None:
         assert editor.windows() == ["calc.py"]
     messages = set(editor.messages().splitlines())
     assert messages == {'oh: there is no room for the window "message"; make the screen larger'}
+    editor.set(lines=4)
+    editor.command("Oh")
+    editor.focus("oh-chat")
+    editor.type("g?")
+    assert "]]       next message" in editor.messages()
 
 
 def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> None:

@@ -64,7 +64,7 @@ function M.approve_by_key()
   local is_question = conversation and require("oh.questions").meant(conversation)
   local approval = conversation and not is_question and candidate(conversation)
   if not approval or M.is_readable(approval) then
-    vim.cmd("Oh approve")
+    require("oh.command").run({ args = "approve", range = 0, bang = false })
   end
 end
 
@@ -120,7 +120,7 @@ end
 ---@param conversation oh.Conversation
 ---@param approval table
 function M.choose(conversation, approval)
-  vim.ui.select(
+  prompts.select(
     approval.options,
     {
       prompt = approval.title,
@@ -214,13 +214,20 @@ function M.edit(conversation)
   vim.api.nvim_create_autocmd("BufWipeout", {
     buffer = buf,
     desc = "oh: back to where the user was",
-    callback = vim.schedule_wrap(function()
-      if vim.api.nvim_win_is_valid(from) then
-        vim.api.nvim_set_current_win(from)
-      end
-    end),
+    callback = function()
+      local is_here = vim.api.nvim_get_current_buf() == buf
+      vim.schedule(function()
+        if is_here and vim.api.nvim_win_is_valid(from) then
+          vim.api.nvim_set_current_win(from)
+        end
+      end)
+    end,
   })
-  vim.api.nvim_open_win(buf, true, { split = "below", win = -1, height = math.max(#lines, 3) + 1 })
+  local place = { split = "below", win = -1, height = math.max(#lines, 3) + 1 }
+  if not require("oh.windows").split(buf, true, place) then
+    vim.api.nvim_buf_delete(buf, { force = true })
+    return
+  end
   vim.wo.winbar = " :w allows this command once, :q! leaves it%=%#OhDim#" .. approval.risk .. " "
   vim.wo.winfixbuf = true
 end

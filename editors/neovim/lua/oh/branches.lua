@@ -94,7 +94,7 @@ function M.rollback(conversation)
   params.toItemId, params.files, params.dryRun = message.id, "restore", true
   daemon:request("conversation/rollback", params, function(preview)
     local keep, restore = "Go back, keep the files", "Go back, files too"
-    vim.ui.select(#preview.restored > 0 and { keep, restore } or { "Go back" }, {
+    require("oh.prompt").select(#preview.restored > 0 and { keep, restore } or { "Go back" }, {
       prompt = ("Before %q: %s"):format(written:match("^[^\n]*"), told(preview)),
       kind = "oh_rollback",
     }, function(chosen)
@@ -144,7 +144,7 @@ function M.restore_to(conversation, checkpoint)
       return
     end
     local restore = "Take it back"
-    vim.ui.select({ restore, "Leave the files as they are" }, {
+    require("oh.prompt").select({ restore, "Leave the files as they are" }, {
       prompt = ("Before %q: %s"):format(blocks.escaped(checkpoint.title), told(preview)),
       kind = "oh_restore",
     }, function(chosen)

@@ -59,7 +59,7 @@ end
 --- Move its log to the trash, if the user confirms.
 ---@param current oh.Conversation
 function M.delete(current)
-  vim.ui.select({ "Keep it", "Delete it" }, {
+  require("oh.prompt").select({ "Keep it", "Delete it" }, {
     prompt = ("Delete %q?"):format(current.title),
     kind = "oh_delete",
   }, function(chosen)

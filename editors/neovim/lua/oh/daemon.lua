@@ -27,7 +27,8 @@ local M = {}
 ---@field private commands? table[] The commands that a message can name with `/`, once known.
 ---@field private awaiting_commands? (fun(commands: table[]))[]
 ---@field private waiting oh.Request[] Requests made before it was ready.
----@field private open table<table, fun(err: oh.Error)> Requests without an answer so far.
+---@field private open table<integer, fun(err: oh.Error)> Requests without an answer so far.
+---@field private n_sent integer Requests so far, which numbers them.
 ---@field private pid? integer The process that was started, which may be a wrapper.
 ---@field private on_end? fun() Called instead of a report when it has ended.
 local Daemon = {}
@@ -81,7 +82,7 @@ function M.start(root)
   local daemon = daemons[root]
   if not daemon then
     daemon = setmetatable({ root = root }, Daemon)
-    daemon.target = { daemon = daemon }
+    daemon.target, daemon.n_sent = { daemon = daemon }, 0
     daemon.conversations, daemon.next_options, daemon.waiting, daemon.open = {}, {}, {}, {}
   end
   if daemon.client_id or daemon:launch() then
@@ -111,13 +112,14 @@ function Daemon:request(method, params, on_result, on_error)
     })
     return
   end
-  local ticket = {}
-  self.open[ticket] = on_error
+  self.n_sent = self.n_sent + 1
+  local number = self.n_sent
+  self.open[number] = on_error
   if next(params) == nil then
     params = vim.empty_dict()
   end
   self:client():request(method, params, function(err, result)
-    self.open[ticket] = nil
+    self.open[number] = nil
     require("oh.wait").until_unlocked(function()
       if err then
         on_error(err)
@@ -356,7 +358,10 @@ function Daemon:on_exit(code, signal)
   vim.api.nvim_del_augroup_by_id(self.group)
   self.client_id = nil
   self.is_ready = false
-  local unanswered, on_end = vim.tbl_values(self.open), self.on_end
+  local unanswered, on_end = {}, self.on_end
+  for _, on_error in vim.spairs(self.open) do
+    table.insert(unanswered, on_error)
+  end
   for _, request in ipairs(self.waiting) do
     table.insert(unanswered, request.on_error)
   end
@@ -376,7 +381,9 @@ function Daemon:on_exit(code, signal)
   for _, on_error in ipairs(unanswered) do
     -- Errors that are only shown are skipped: they say no more than the line above.
     if on_error ~= M.show_error then
-      on_error({ message = "the daemon ended before it answered" })
+      require("oh.wait").until_unlocked(function()
+        on_error({ message = "the daemon ended before it answered" })
+      end)
     end
   end
 end

@@ -81,12 +81,17 @@ function M.send()
   set_text(input.buf, "")
 end
 
---- Put text at the end of the draft.
+--- Put text at the end of the draft, and the cursor behind it unless the user is writing there.
 ---@param root string
 ---@param text string
 function M.append(root, text)
   local buf = M.buffer(root)
   local before = text_of(buf)
+  local is_here = vim.api.nvim_get_current_buf() == buf
+  if before ~= "" and is_here and vim.fn.mode():find("^[iR]") then
+    vim.api.nvim_buf_set_lines(buf, -1, -1, false, vim.split(text, "\n", { plain = true }))
+    return
+  end
   set_text(buf, before == "" and text .. " " or ("%s\n%s "):format(vim.trim(before), text))
 end
 

@@ -11,7 +11,8 @@ local M = {}
 ---@param name string
 local function command(name)
   return function()
-    vim.cmd("Oh " .. name)
+    -- Not by `vim.cmd`, in which a message about an error is an error itself.
+    require("oh.command").run({ args = name, range = 0, bang = false })
   end
 end
 

@@ -66,7 +66,7 @@ end
 function M.select(daemon, option, default)
   local current = daemon.target.conversation
   local now = current and current.options[option.id] or daemon.next_options[option.id] or default
-  vim.ui.select(option.choices, {
+  require("oh.prompt").select(option.choices, {
     prompt = now and ("%s (now %s)"):format(option.name, now) or option.name,
     kind = "oh_option",
     format_item = function(choice)

@@ -18,11 +18,23 @@ function M.choose(items, none, options, on_chosen)
     tell.message(none)
     return
   end
-  vim.ui.select(items, options, function(item)
+  M.select(items, options, function(item)
     if item then
       on_chosen(item)
     end
   end)
+end
+
+--- `vim.ui.select`, which may be left with CTRL-C too: Neovim's own raises an error then.
+---@generic T
+---@param items T[]
+---@param options { prompt: string, kind: string, format_item?: fun(item: T): string }
+---@param on_choice fun(item?: T, index?: integer)
+function M.select(items, options, on_choice)
+  local is_done, problem = pcall(vim.ui.select, items, options, on_choice)
+  if not is_done and not tostring(problem):find("Keyboard interrupt", 1, true) then
+    error(problem, 0)
+  end
 end
 
 --- Take an answer while the request is pending. When it no longer is, Neovim's own prompt is closed

@@ -46,7 +46,7 @@ function M.choose(conversation, question)
       conversation:answer(question, "accept", choices[index])
     end
   end
-  vim.ui.select(choices, options, prompts.about(conversation, question.id, take))
+  prompts.select(choices, options, prompts.about(conversation, question.id, take))
 end
 
 ---@param conversation oh.Conversation

@@ -28,7 +28,7 @@ end
 ---@param conversation oh.Conversation
 ---@param message table
 function M.choose_act(conversation, message)
-  vim.ui.select(ACTS, {
+  prompts.select(ACTS, {
     prompt = M.title(message),
     kind = "oh_queued_act",
     format_item = function(act)

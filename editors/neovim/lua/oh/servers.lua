@@ -45,7 +45,7 @@ end
 ---@param daemon oh.Daemon
 ---@param server oh.protocol.McpServerInfo
 function M.act(daemon, server)
-  vim.ui.select(choices(server), {
+  require("oh.prompt").select(choices(server), {
     prompt = told(server),
     kind = "oh_mcp_action",
     format_item = function(choice)

@@ -28,10 +28,10 @@ function M.fit(text, level)
   end
   -- Neovim would wait for a key, and take the one that the user types just then. So only the
   -- beginning stays on the screen; `:messages` has the whole text.
-  local usual = vim.o.messagesopt
-  vim.o.messagesopt = usual:gsub("hit%-enter", "wait:0")
+  local usual, more = vim.o.messagesopt, vim.o.more
+  vim.o.messagesopt, vim.o.more = usual:gsub("hit%-enter", "wait:0"), false
   vim.notify(text, level or vim.log.levels.INFO)
-  vim.o.messagesopt = usual
+  vim.o.messagesopt, vim.o.more = usual, more
   vim.cmd.redraw()
   local short = require("oh.block").cut(text:match("^[^\n]*"), room)
   vim.api.nvim_echo({ { short, GROUPS[level] } }, false, {})
@@ -68,18 +68,21 @@ function M.state_changed(data)
   vim.cmd("redrawstatus!")
 end
 
---- Show lines in a floating window, until the cursor moves.
+--- Show lines in a floating window, until the cursor moves; on a tiny screen as a message.
 ---@param lines string[]
 ---@param title string
 ---@param filetype string
 function M.float(lines, title, filetype)
-  vim.lsp.util.open_floating_preview(lines, filetype, {
+  local has_room = pcall(vim.lsp.util.open_floating_preview, lines, filetype, {
     border = "rounded",
     title = (" %s "):format(title),
     focus_id = "oh_float",
     close_events = { "CursorMoved", "InsertEnter", "BufHidden" },
     max_width = 80,
   })
+  if not has_room then
+    M.message(table.concat(lines, "\n"))
+  end
 end
 
 return M
