@@ -136,6 +136,8 @@ def _check_upload(upload: _Upload, sha256: str | None) -> None:
 
 def read_images(files: Sequence[str | Path]) -> list[bytes]:
     """Read image files for `with_images`. Raises `OSError`, or `InvalidParamsError` for others."""
+    if isinstance(files, str):  # A sequence too, of its letters.
+        raise InvalidParamsError(f"images: give a list of files, also for one: [{files!r}]")
     if len(files) > MAX_IMAGES:
         raise InvalidParamsError(_TOO_MANY)
     return [_read_image(Path(file)) for file in files]

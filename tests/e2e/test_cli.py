@@ -182,7 +182,7 @@ def test_the_task_can_come_from_stdin_begin_with_a_command_and_show_an_image(wor
         (("run", "x", "--workspace", "/nowhere"), "'/nowhere' does not exist"),
         (("run", "x", "--settings", "/nowhere.json"), "/nowhere.json"),
         (("run", "x", "--settings", "wrong.json"), "did you mean 'maxSteps'"),
-        (("run", "x", "--settings", "broken.json"), "broken.json"),
+        (("run", "x", "--settings", "broken.json"), "broken.json cannot be read"),
         (("run", "x", "--result-schema", "broken.json"), "--result-schema: "),
         (("run", "x", "--result-schema", "wrong.json"), "resultSchema: it is not a JSON Schema"),
         (("run", "x", "--resume", "abc", "--autoresume"), "exclude each other"),
@@ -207,6 +207,7 @@ def test_wrong_usage_is_one_line_with_the_way_out(
     assert ran.err.startswith("oh-daemon: ")
     assert ran.err.count("\n") == 1
     assert said in ran.err
+    assert "left out" not in ran.err
     assert logs(world) == []
 
 
@@ -591,6 +592,14 @@ def test_list_tells_what_runs_from_what_was_killed_and_can_go_on(world: World) -
     world.script(say("Back."))
     ran = run(world, "run", "--autoresume")
     assert (ran.code, ran.out[:7], "Interrupted" in ran.out) == (0, "\nBack.\n", False)
+    world.script(hang())
+    process = begin(world, "run", "More", "--autoresume")
+    world.llm.wait_for_requests(3, 60)
+    end(process, signal.SIGKILL)
+    world.script(say("Back again."))
+    ran = run(world, "run", "--autoresume", "--json")
+    types = [event["event"]["type"] for event in events(ran)]
+    assert (types[0], types.index("turn.completed")) == ("turn.started", len(types) - 1)
 
 
 def test_list_and_usage_show_the_newest_first_and_the_cost_also_as_json(world: World) -> None:

@@ -869,6 +869,7 @@ def test_images_are_sent_from_files(fake: FakeLLM, llm: LLM, tmp_path: Path) -> 
             ([image, str(other)], None, r"notes.txt' is no PNG, JPEG, GIF or WebP image"),
             ([image], "demo", "'demo' does not see images"),
             ([image] * 21, None, "at most 20 images"),
+            (str(image), None, "images: give a list of files, also for one"),
         ):
             with pytest.raises(InvalidParamsError, match=said):
                 conversation.run("And this?", images=images, model=model)
@@ -880,6 +881,9 @@ def test_what_cannot_be_sent_or_exported_is_named(llm: LLM) -> None:
         for text in ("\udce9", "x" * (1 << 20) + "x"):
             with pytest.raises(InvalidParamsError, match="text: "):
                 conversation.run(text)
+        for send in (conversation.run, conversation.send_message):
+            with pytest.raises(InvalidParamsError, match="text: the message is empty"):
+                send(" ")
         with pytest.raises(InvalidParamsError, match="'pdf' is none of jsonl, markdown, html"):
             conversation.export(cast("Any", "pdf"))
         with pytest.raises(InvalidParamsError, match="'soon' is none of auto, queue, steer, inter"):

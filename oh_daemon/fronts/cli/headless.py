@@ -9,6 +9,7 @@ to say about itself goes to stderr.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -108,7 +109,7 @@ def run_headless(request: Request) -> int:
         on_signals(lambda _number, _frame: _interrupt(live))
         person = Person(live, console, is_there=_can_ask(request))
         waiting = frozenset(live.conversation.state.pending)
-        _pass_over(watcher.heard, request)
+        _pass_over(watcher.heard)
         _begin(request, live, images, models)
         person.ask_again(waiting)
         return _watch(live, watcher.heard, request, person)
@@ -150,7 +151,8 @@ def _compose(
     log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
     for problem in merged.problems:
         if request.settings_file is not None or problem.startswith(("command line", "environment")):
-            raise InvalidParamsError(problem)
+            # Nothing goes on without it here.
+            raise InvalidParamsError(re.sub(r"[;,] (?:it|so it) is left out$", "", problem))
         _say(f"settings: {problem}")
     recipe = Recipe(
         merged.settings.instructions,
@@ -265,12 +267,13 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
         conversation.resume()
 
 
-def _pass_over(heard: SimpleQueue[Heard], request: Request) -> None:
-    """Take what opening the conversation has appended: after a crash, the end of the turn then."""
+def _pass_over(heard: SimpleQueue[Heard]) -> None:
+    """Drop what opening the conversation has appended: after a crash, the end of the turn then.
+
+    Who reads until a turn is completed, as programs do, means the turn of this run.
+    """
     while not heard.empty():
-        entry = heard.get()
-        if request.as_json and not isinstance(entry, StorageError):
-            _print_line(*entry[:2])
+        heard.get()
 
 
 def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, person: Person) -> int:

@@ -154,7 +154,7 @@ class Conversation:
         if delivery not in get_args(Delivery):
             known = ", ".join(get_args(Delivery))
             raise InvalidParamsError(f"delivery: {delivery!r} is none of {known}")
-        part = typed(text)
+        part = _typed(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
         self.start_thread()
@@ -195,7 +195,7 @@ class Conversation:
         """
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
-        return self._until_rest(lambda: self._send(typed(message), images, model), timeout_s)
+        return self._until_rest(lambda: self._send(_typed(message), images, model), timeout_s)
 
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
@@ -366,6 +366,12 @@ class Conversation:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+
+def _typed(text: str) -> Part:
+    if not text.strip():
+        raise InvalidParamsError("text: the message is empty; say what to do")
+    return typed(text)
 
 
 def _checked(answer: object) -> str | None:
