@@ -20,6 +20,7 @@ import { prependEarlier } from "./opening";
 import { Pickers } from "./pickers";
 import { QueueBox } from "./queue";
 import { Review } from "./review";
+import { Sending } from "./sending";
 import { StateBox } from "./state";
 import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
@@ -31,14 +32,13 @@ const MAX_PAGES_BACK = 10;
 let daemon: DaemonState = { kind: "starting" };
 let view: "chat" | "list" = "chat";
 let failure: ErrorInfo | undefined;
-/** The first message of a new conversation, until that is open. */
-let sending: readonly Part[] | undefined;
 let isFrameAsked = false;
 let onStarted = () => {};
 /** Settles when the daemon runs, and opens the conversation again, or when it has failed. */
 let started = starting();
 
 const memory = new Memory();
+const sending = new Sending(draw);
 const current = new Current((conversationId) => void reopen(conversationId));
 const header = new Header({ back: () => show("input"), pause, resume });
 const stateBox = new StateBox({ redraw: draw, resume, useDemo, dismiss });
@@ -252,7 +252,7 @@ function takeOver(): void {
 }
 
 function forget(): void {
-  sending = undefined;
+  sending.forget();
   current.forget();
   aside.clear();
   memory.keep({ conversationId: undefined });
@@ -262,7 +262,7 @@ function forget(): void {
 
 function open(conversationId: string): Promise<void> {
   view = "chat";
-  sending = undefined;
+  sending.forget();
   return reopen(conversationId);
 }
 
@@ -306,7 +306,9 @@ async function send(content: Part[], delivery: Delivery): Promise<void> {
   await current.settled;
   const { store } = current;
   if (store) {
-    await call("conversation/sendMessage", { conversationId: store.info.id, content, delivery, clientRequestId });
+    const params = { conversationId: store.info.id, content, delivery, clientRequestId };
+    const isThere = () => store === current.store;
+    await sending.showIfSlow(content, isThere, call("conversation/sendMessage", params));
   } else {
     await start(content, clientRequestId);
   }
@@ -314,15 +316,13 @@ async function send(content: Part[], delivery: Delivery): Promise<void> {
 }
 
 async function start(content: Part[], clientRequestId: string): Promise<void> {
-  sending = content;
-  draw();
+  sending.show(content);
   try {
     const { conversation } = await call("conversation/start", { content, options: pickers.chosen, clientRequestId });
     // The user may have gone to another conversation, or to the list.
-    if (sending === content) await reopen(conversation.id);
+    if (sending.shown === content) await reopen(conversation.id);
   } finally {
-    if (sending === content) sending = undefined;
-    draw();
+    sending.end(content);
   }
 }
 
@@ -361,7 +361,7 @@ function drawNow(): void {
     store.needsReviews = false;
     review.load(store).catch(fail);
   }
-  stateBox.draw({ daemon, failure, store, sending, hasModel: pickers.hasModel, isList });
+  stateBox.draw({ daemon, failure, store, sending: sending.shown, hasModel: pickers.hasModel, isList });
   askedBox.draw(store);
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
   composer.setBusy(store);

@@ -14,7 +14,7 @@ export interface Shown {
   daemon: DaemonState;
   failure: ErrorInfo | undefined;
   store: Store | undefined;
-  /** The first message of a new conversation, until that is open. */
+  /** The message that is on its way to the daemon. */
   sending: readonly Part[] | undefined;
   hasModel: boolean;
   isList: boolean;
@@ -56,7 +56,7 @@ export class StateBox {
       : [];
     if (isList) return failed;
     const cards: HTMLElement[] = [];
-    if (!store && sending) cards.push(...sendingView(sending));
+    if (sending) cards.push(...sendingView(sending));
     else if (!store && daemon.kind === "running" && !failure) cards.push(hasModel ? welcome() : withoutModel(useDemo));
     if (store?.retry) cards.push(retryNotice(store.retry));
     if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
@@ -98,7 +98,7 @@ function welcome(): HTMLElement {
   );
 }
 
-/** Shown while the first message of a conversation is being sent. */
+/** Shown while a message is being sent. */
 function sendingView(content: readonly Part[]): HTMLElement[] {
   return [
     h("article.user", { "aria-label": "You" }, h("div.bubble", {}, ...content.map((each) => part(each)))),

@@ -78,7 +78,7 @@ async def test_a_message_goes_where_the_user_wanted_to_be_last(vscode: VSCode) -
 async def test_a_message_arrives_once_though_the_user_looks_elsewhere_meanwhile(
     vscode: VSCode,
 ) -> None:
-    vscode.script(say("One."), say("Two."))
+    vscode.script(say("One."), say("More."), say("Two."))
     await vscode.open()
     await vscode.start_anew()
     daemon = vscode.server.daemon()
@@ -93,6 +93,14 @@ async def test_a_message_arrives_once_though_the_user_looks_elsewhere_meanwhile(
         daemon.resume()
     await vscode.expect_answers("One.")
     await expect(vscode.input).to_have_value("")
+    daemon.suspend()
+    try:
+        await vscode.say("more")
+        await expect(vscode.panel.locator(".user")).to_have_text(["first", "more"])
+    finally:
+        daemon.resume()
+    await vscode.expect_answers("One.", "More.")
+    await expect(vscode.panel.locator(".user")).to_have_text(["first", "more"])
 
     await vscode.start_anew()
     daemon.suspend()
@@ -103,5 +111,5 @@ async def test_a_message_arrives_once_though_the_user_looks_elsewhere_meanwhile(
     finally:
         daemon.resume()
     await vscode.panel.locator('.row[title="first"]').press("Enter")
-    await vscode.expect_answers("One.")
+    await vscode.expect_answers("One.", "More.")
     await expect(vscode.input).to_be_focused()
