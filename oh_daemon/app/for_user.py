@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from oh_daemon.app.models import Models
@@ -35,7 +36,9 @@ def share_for_user(
 
     def settings(folder: Path | None) -> Merged:
         is_trusted = folder is not None and trust.of(folder) == "full"
-        return sources.merged(folder, is_trusted=is_trusted)
+        merged = sources.merged(folder, is_trusted=is_trusted)
+        problem = user_state.problem
+        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
 
     masker = Masker(secret_values(sources.environment))
     models = Models(lambda: settings(None).settings, sources.environment, masker.add)

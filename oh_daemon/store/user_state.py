@@ -6,7 +6,6 @@ folder must not be able to declare itself trusted.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import threading
@@ -75,11 +74,33 @@ class UserState:
     def _folder(self, folder: Path) -> dict[str, Any]:
         return self._load().get(_key(folder), {})
 
+    @property
+    def problem(self) -> str | None:
+        """What to tell the user about a file that cannot be read, if it is so."""
+        if self._read() is not None:
+            return None
+        return (
+            f"decisions: {self._path} cannot be read, so it trusts no folder and allows no action;"
+            f" repair it, or decide anew, and it is kept as {self._aside}"
+        )
+
     def _load(self) -> dict[str, dict[str, Any]]:
         # An unreadable file counts as nothing decided, which is the stricter choice.
-        with contextlib.suppress(OSError):
-            return parse_object(self._path.read_bytes())
-        return {}
+        return self._read() or {}
+
+    def _read(self) -> dict[str, dict[str, Any]] | None:
+        """Return what the file holds, nothing if there is none, and None if it is damaged."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            return None
+        return parse_object(data) or ({} if data.strip() == b"{}" else None)
+
+    @property
+    def _aside(self) -> Path:
+        return self._path.with_name(f"{self._path.name}.damaged")
 
     def _change(self, key: str, name: str, change: Callable[[Any], object]) -> None:
         with self._lock:
@@ -89,7 +110,10 @@ class UserState:
                 lock = open_private(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                    state = self._load()
+                    state = self._read()
+                    if state is None:
+                        self._path.rename(self._aside)
+                        state = {}
                     entry = state.setdefault(key, {})
                     entry[name] = change(entry.get(name))
                     replace_file(self._path, orjson.dumps(state, option=orjson.OPT_INDENT_2))

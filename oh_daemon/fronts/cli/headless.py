@@ -150,7 +150,9 @@ def _compose(
     merged = shared.settings(request.workspace)
     log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
     for problem in merged.problems:
-        if request.settings_file is not None or problem.startswith(("command line", "environment")):
+        is_ours = problem.startswith(("command line", "environment"))
+        is_of_file = request.settings_file is not None and not problem.startswith("decisions")
+        if is_ours or is_of_file:
             # Nothing goes on without it here.
             raise InvalidParamsError(re.sub(r"[;,] (?:it|so it) is left out$", "", problem))
         _say(f"settings: {problem}")
