@@ -252,7 +252,6 @@ function takeOver(): void {
 }
 
 function forget(): void {
-  sending.forget();
   current.forget();
   aside.clear();
   memory.keep({ conversationId: undefined });
