@@ -18,7 +18,6 @@ _PATIENCE_S = 2.0
 class _Told(BaseModel):
     """What is said of one model, in the places that servers use; an absent field is unknown."""
 
-    id: str = ""
     loaded: int | None = Field(default=None, validation_alias="loaded_context_length")
     configured: int | None = Field(default=None, validation_alias="context_length")
     served: int | None = Field(default=None, validation_alias="max_model_len")
@@ -30,7 +29,8 @@ class _Told(BaseModel):
 
 
 class _List(BaseModel):
-    data: list[_Told]
+    data: list[object]
+    """Entries of any form: what is wrong with one says nothing about the others."""
 
 
 def read_live_metadata(settings: LLMSettings) -> Json:
@@ -54,7 +54,8 @@ def read_live_metadata(settings: LLMSettings) -> Json:
 def parse_models(listed: object, model: str) -> Json:
     """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
     names = {model, model.partition("/")[2], model.rpartition("/")[2]}
-    told = next((each for each in _List.model_validate(listed).data if each.id in names), _Told())
+    found = (each for each in _List.model_validate(listed).data if _id_of(each) in names)
+    told = _Told.model_validate(next(found, dict[str, object]()))
     # A server may send null, 0 or -1 for a window that it does not know.
     windows = (told.loaded, told.configured, told.served, told.trained)
     entry = {
@@ -63,3 +64,11 @@ def parse_models(listed: object, model: str) -> Json:
         "supports_vision": told.kinds and "image" in told.kinds,
     }
     return {name: value for name, value in entry.items() if value is not None}
+
+
+def _id_of(entry: object) -> str | None:
+    match entry:
+        case {"id": str(name)}:
+            return name
+        case _:
+            return None

@@ -517,6 +517,10 @@ def test_an_endpoint_that_says_nothing_of_its_models_is_no_problem():
     assert read_live_metadata(LLMSettings(model="m", base_url="http://127.0.0.1:9/v1")) == {}
     assert read_live_metadata(LLMSettings(model="m")) == {}
     assert parse_models({"data": []}, "m") == {}
+    # What is wrong with one entry says nothing about the others.
+    odd = [{"id": None}, {"id": "x", "context_length": "?"}, None]
+    listed = {"data": [*odd, {"id": "m", "context_length": 5}]}
+    assert parse_models(listed, "m") == {"max_input_tokens": 5}
     assert (
         find_capabilities(LLMSettings(model="gpt-x"), TABLE, {"max_input_tokens": 5}).context_window
         == 5
