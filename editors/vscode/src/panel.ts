@@ -4,6 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Disposable, ExtensionContext, WebviewView, WebviewViewProvider } from "vscode";
 import type { Agent } from "./agent";
 import type { EditorContext } from "./context";
@@ -14,6 +15,8 @@ import type { LeftOut } from "./proposal";
 import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
 
 const BATCH_MS = 16;
+/** A daemon that hangs must not keep the panel empty. */
+const MAX_WAIT_MS = 5000;
 const MEMORY = "oh.panel";
 const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
   "conversation/start",
@@ -163,7 +166,7 @@ export class Panel implements WebviewViewProvider, Disposable {
   /** What an earlier page has sent may still be on its way: the new one waits to know whether it is still a draft. */
   private async onReady(): Promise<void> {
     const page = ++this.nPages;
-    await this.sending;
+    await Promise.race([this.sending, delay(MAX_WAIT_MS)]);
     if (page !== this.nPages) return;
     this.isReady = true;
     this.post({ type: "init", memory: this.memory, daemon: this.agent.state });

@@ -35,6 +35,8 @@ export class Transcript {
   /** Shown while the agent works and no running item shows it. */
   private readonly dots = dots();
   private readonly elements = new Map<string, HTMLElement>();
+  /** Items that have nothing to show yet. */
+  private readonly blank = new Set<string>();
   /** Durations of items that are still running. */
   private readonly ticking = new Set<HTMLElement>();
   /** Keeps the end in view, whatever grows or shrinks, until the user scrolls away from it. */
@@ -139,6 +141,7 @@ export class Transcript {
   /** Redraws everything, for another conversation. */
   reset(store: Store | undefined): void {
     this.elements.clear();
+    this.blank.clear();
     this.log.replaceChildren();
     this.page.hidden = true;
     store?.touchAll();
@@ -196,7 +199,7 @@ export class Transcript {
     return made;
   }
 
-  /** Appends a new element, unless its item had none at first: then later items are there already. */
+  /** Puts the first element of an item that had none before the later items that are there already. */
   private insert(made: HTMLElement, id: string, store: Store): void {
     const ids = [...store.items.keys()];
     const next = ids.slice(ids.indexOf(id)).find((each) => this.elements.has(each));
@@ -212,13 +215,14 @@ export class Transcript {
     if (!made) {
       if (old) remove(old);
       this.elements.delete(id);
+      this.blank.add(id);
       return;
     }
     if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
     made.dataset.item = id;
     markBusy(made, item);
     if (old) replace(old, made);
-    else if (place === this.log) this.insert(made, id, store);
+    else if (this.blank.delete(id)) this.insert(made, id, store);
     else append(place, made);
     this.elements.set(id, made);
     const elapsed = made.querySelector<HTMLElement>(".elapsed");

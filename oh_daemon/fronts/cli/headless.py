@@ -102,14 +102,13 @@ def run_headless(request: Request) -> int:
         ending.callback(conversations.close_all, 1.0)
         with shown("starting", console):
             images = read_images(request.images)
-            live = _open(request, conversations, recipe, models)
+            live = _open(request, conversations, recipe, models, watcher.heard)
         _announce(request, live)
         where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(_say, f"this was {where}")
         on_signals(lambda _number, _frame: _interrupt(live))
         person = Person(live, console, is_there=_can_ask(request))
         waiting = frozenset(live.conversation.state.pending)
-        _pass_over(watcher.heard)
         _begin(request, live, images, models)
         person.ask_again(waiting)
         return _watch(live, watcher.heard, request, person)
@@ -187,7 +186,13 @@ def _read_schema(file: Path | None) -> Json | None:
     return cast("Json", schema)
 
 
-def _open(request: Request, conversations: Conversations, recipe: Recipe, models: Models) -> Live:
+def _open(
+    request: Request,
+    conversations: Conversations,
+    recipe: Recipe,
+    models: Models,
+    heard: SimpleQueue[Heard],
+) -> Live:
     """Start or open the conversation to work in; its model's name is checked before that."""
     if request.images and not request.task.strip():
         raise InvalidParamsError("--image needs a task that says what to do with it")
@@ -203,6 +208,7 @@ def _open(request: Request, conversations: Conversations, recipe: Recipe, models
         return conversations.start(m.StartParams(), folders, recipe=recipe)
     live = conversations.open(resumed, folders, recipe=recipe)
     _require_work(request, live)
+    _pass_over(heard)
     if live.conversation.state.options_now["model"] != DEMO.name:
         warm_up()
     return live
@@ -270,7 +276,7 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
 
 
 def _pass_over(heard: SimpleQueue[Heard]) -> None:
-    """Drop what opening the conversation has appended: after a crash, the end of the turn then.
+    """Drop what opening an earlier conversation has appended: after a crash, the end of its turn.
 
     Who reads until a turn is completed, as programs do, means the turn of this run.
     """
