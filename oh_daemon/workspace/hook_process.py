@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.hooks import HookCommand
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.hooks import HookRun
-from oh_daemon.workspace.spawner import Process, Spawner, clean_env, output_file
+from oh_daemon.workspace.spawner import Process, Spawner, clean_env, output_file, refusals
 
 _MAX_BYTES = 64 << 10
 """How much is read of what a hook writes to stdout, and to stderr."""
@@ -31,54 +32,60 @@ class HookProcesses:
     ) -> Sequence[HookRun]:
         """Run `hooks` and block until all have ended. Raises `Cancelled`, leaving none behind."""
         begun = time.monotonic()
-        started = [self._start(hook, told) for hook in hooks]
-        try:
+        with ExitStack() as stack:
+            started = [self._start(hook, told, stack) for hook in hooks]
             return [
                 _ended(hook, process, begun, cancel)
                 for hook, process in zip(hooks, started, strict=True)
             ]
-        finally:
-            for process in started:
-                process.close()
 
-    def _start(self, hook: HookCommand, told: str) -> _Running:
+    def _start(self, hook: HookCommand, told: str, stack: ExitStack) -> _Running | HookRun:
         project = {"CLAUDE_PROJECT_DIR": str(self.folder), "OH_PROJECT_DIR": str(self.folder)}
         env = {**clean_env(self.environment), **project}
-        files = (os.memfd_create("told", os.MFD_CLOEXEC), output_file(), output_file())
-        os.write(files[0], told.encode("utf-8", "replace"))
-        os.lseek(files[0], 0, os.SEEK_SET)
         try:
+            with refusals("bash"):
+                told_file = _kept(os.memfd_create("told", os.MFD_CLOEXEC), stack)
+                out, err = _kept(output_file(), stack), _kept(output_file(), stack)
+                os.write(told_file, told.encode("utf-8", "replace"))
+                os.lseek(told_file, 0, os.SEEK_SET)
             argv = ["bash", "-c", hook.command]
-            process = self.spawner.spawn(argv, cwd=self.folder, env=env, fds=files)
+            process = self.spawner.spawn(argv, cwd=self.folder, env=env, fds=(told_file, out, err))
         except ToolError as exc:
-            return _Running(None, files, str(exc))
-        return _Running(process, files)
+            return HookRun(hook.command, None, "", str(exc))
+        stack.callback(_end, process)
+        return _Running(process, out, err)
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    process: Process | None
-    files: tuple[int, int, int]
-    problem: str = ""
-
-    def text(self, descriptor: int) -> str:
-        size = os.lseek(descriptor, 0, os.SEEK_CUR)
-        return os.pread(descriptor, min(size, _MAX_BYTES), 0).decode("utf-8", "replace")
-
-    def close(self) -> None:
-        """End the hook if it still runs; processes that it detached end with the daemon."""
-        if self.process is not None and not self.process.exit_code.done():
-            self.process.kill_tree()
-        for descriptor in self.files:
-            os.close(descriptor)
+    process: Process
+    out: int
+    err: int
 
 
-def _ended(hook: HookCommand, running: _Running, begun: float, cancel: CancelToken) -> HookRun:
-    if running.process is None:
-        return HookRun(hook.command, None, "", running.problem)
+def _kept(descriptor: int, stack: ExitStack) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _end(process: Process) -> None:
+    """End the hook if it still runs; processes that it detached end with the daemon."""
+    if not process.exit_code.done():
+        process.kill_tree()
+
+
+def _text(descriptor: int) -> str:
+    size = os.lseek(descriptor, 0, os.SEEK_CUR)
+    return os.pread(descriptor, min(size, _MAX_BYTES), 0).decode("utf-8", "replace")
+
+
+def _ended(
+    hook: HookCommand, running: _Running | HookRun, begun: float, cancel: CancelToken
+) -> HookRun:
+    if isinstance(running, HookRun):
+        return running
     left_s = max(0.0, begun + hook.timeout - time.monotonic())
     code = running.process.wait(left_s, cancel)
     if code is None:
         cancel.raise_if_cancelled()
-    _, out, err = running.files
-    return HookRun(hook.command, code, running.text(out), running.text(err))
+    return HookRun(hook.command, code, _text(running.out), _text(running.err))

@@ -215,7 +215,9 @@ def test_out_of_descriptors_is_an_answer_and_costs_none(tmp_path: Path) -> None:
 import os, resource
 from pathlib import Path
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.hooks import HookCommand
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.hook_process import HookProcesses
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 spawner, cancel = Spawner(), CancelToken()
@@ -241,6 +243,18 @@ for _ in range(5):
         pass
 assert n_open() == full, (n_open(), full)
 assert run("echo alive", "main").output.head == "alive\\n"
+hooks = HookProcesses(spawner, Path.cwd(), os.environ)
+two = [HookCommand(type="command", command="echo hook")] * 2
+said = set()
+held += [os.open(os.devnull, os.O_RDONLY) for _ in range(300 - n_open())]
+for _ in range(12):
+    os.close(held.pop())
+    full = n_open()
+    said |= {(ran.exit_code, ran.stdout, ran.stderr) for ran in hooks.run(two, "{}", cancel)}
+    assert n_open() == full, (n_open(), full)
+refused = "cannot start 'bash': too many files are open; "
+assert {code for code, *_ in said} == {0, None}, said
+assert all(err.startswith(refused) for code, _, err in said if code is None), said
 shells.close()
 spawner.close()
 """
