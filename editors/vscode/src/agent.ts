@@ -1,6 +1,7 @@
 /** Owns the daemon's process and the connection to it: start, capped restarts, requests, notifications. */
 
 import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
 import { type Disposable, EventEmitter, type ExtensionContext, type LogOutputChannel, window, workspace } from "vscode";
 import {
   type ClientCapabilities,
@@ -26,6 +27,8 @@ import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 const MAX_RESTARTS = 3;
 const RESTART_WINDOW_MS = 60_000;
 const LAST_ERROR_LINES = 12;
+/** A daemon that hangs while it starts must not keep the next one from starting. */
+const MAX_START_MS = 4000;
 const NOTIFICATIONS = [
   "conversation/event",
   "conversation/delta",
@@ -61,6 +64,8 @@ export class Agent implements Disposable {
   state: DaemonState = { kind: "starting" };
   private client: LanguageClient | undefined;
   private starting: Promise<void> | undefined;
+  /** The end of all earlier clients. */
+  private stopped: Promise<void> = Promise.resolve();
   /** Counts the stops: results of work that began in an earlier era are ignored. */
   private era = 0;
   private restarts: number[] = [];
@@ -114,13 +119,13 @@ export class Agent implements Disposable {
     if (this.client?.isRunning()) await this.client.sendNotification("workspace/didChangeConfiguration", { settings });
   }
 
-  async stop(): Promise<void> {
-    const client = this.client;
+  stop(): Promise<void> {
+    const earlier = [this.stopped, this.end(this.client, this.starting)];
     this.era++;
     this.client = undefined;
     this.starting = undefined;
-    if (client?.needsStop()) await client.stop().catch((error: unknown) => this.log.warn(String(error)));
-    await client?.dispose().catch(() => undefined);
+    this.stopped = Promise.all(earlier).then(() => undefined);
+    return this.stopped;
   }
 
   dispose(): Promise<void> {
@@ -129,8 +134,17 @@ export class Agent implements Disposable {
     return this.stop();
   }
 
+  private async end(client: LanguageClient | undefined, starting: Promise<void> | undefined): Promise<void> {
+    // A client cannot be stopped before it has started: `launch` does it then.
+    if (!client?.isRunning()) await Promise.race([starting, delay(MAX_START_MS)]);
+    if (client?.needsStop()) await client.stop().catch((error: unknown) => this.log.warn(String(error)));
+    await client?.dispose().catch(() => undefined);
+  }
+
   private async launch(era: number): Promise<void> {
     this.enter({ kind: "starting" });
+    // Two clients at a time would register the same commands.
+    await this.stopped;
     const daemon = (await findDaemon(this.managed)) ?? (await this.renewed());
     if (era !== this.era) return;
     if (!daemon) {
@@ -156,7 +170,6 @@ export class Agent implements Disposable {
     client.registerFeature(new WithoutProgress());
     this.listen(client);
     await client.start();
-    // A client cannot be stopped before it has started.
     if (era !== this.era) await client.stop();
   }
 

@@ -106,12 +106,28 @@ def run_headless(request: Request) -> int:
         _announce(request, live)
         where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(_say, f"this was {where}")
-        on_signals(lambda _number, _frame: _interrupt(live))
+        was_interrupted = _heed_signals(live)
         person = Person(live, console, is_there=_can_ask(request))
         waiting = frozenset(live.conversation.state.pending)
+        if was_interrupted.is_set():
+            return INTERRUPTED
         _begin(request, live, images, models)
+        if was_interrupted.is_set():
+            _interrupt(live)
         person.ask_again(waiting)
         return _watch(live, watcher.heard, request, person)
+
+
+def _heed_signals(live: Live) -> threading.Event:
+    """Interrupt the turn at each signal; the result tells of one that came before the turn."""
+    was_interrupted = threading.Event()
+
+    def heed(_number: int, _frame: object) -> None:
+        was_interrupted.set()
+        _interrupt(live)
+
+    on_signals(heed)
+    return was_interrupted
 
 
 def _interrupt(live: Live) -> None:
