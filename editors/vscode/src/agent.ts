@@ -7,8 +7,10 @@ import {
   type ClientCapabilities,
   CloseAction,
   ErrorAction,
+  ErrorCodes,
   LanguageClient,
   type LanguageClientOptions,
+  ResponseError,
   RevealOutputChannelOn,
   State,
   type StaticFeature,
@@ -68,6 +70,8 @@ export class Agent implements Disposable {
   private stopped: Promise<void> = Promise.resolve();
   /** Counts the stops: results of work that began in an earlier era are ignored. */
   private era = 0;
+  /** Rejects the requests whose answers are awaited: one to a daemon that hangs would never end. */
+  private readonly unanswered = new Set<(error: Error) => void>();
   private restarts: number[] = [];
   private lastErrors: string[] = [];
   private failure = { message: "", details: "" };
@@ -105,8 +109,13 @@ export class Agent implements Disposable {
   async request<M extends keyof Requests>(method: M, params: Requests[M][0]): Promise<Requests[M][1]> {
     await this.start();
     while (this.state.kind === "starting") await new Promise<void>((resolve) => this.onceState(resolve));
-    if (!this.client?.isRunning()) throw new Error("The daemon is not running.");
-    return this.client.sendRequest<Requests[M][1]>(method, params);
+    const { client, unanswered } = this;
+    if (!client?.isRunning()) throw new Error("The daemon is not running.");
+    return new Promise((resolve, reject) => {
+      unanswered.add(reject);
+      const answer = client.sendRequest<Requests[M][1]>(method, params);
+      answer.then(resolve, reject).finally(() => unanswered.delete(reject));
+    });
   }
 
   /** Notifies the daemon if it is running; what it misses is sent when it starts. */
@@ -120,11 +129,11 @@ export class Agent implements Disposable {
   }
 
   stop(): Promise<void> {
-    const earlier = [this.stopped, this.end(this.client, this.starting)];
+    const { client, starting, stopped } = this;
     this.era++;
     this.client = undefined;
     this.starting = undefined;
-    this.stopped = Promise.all(earlier).then(() => undefined);
+    this.stopped = Promise.all([stopped, this.end(client, starting)]).then(() => undefined);
     return this.stopped;
   }
 
@@ -134,11 +143,18 @@ export class Agent implements Disposable {
     return this.stop();
   }
 
+  /** Ends a client and its daemon, also one that hangs. */
   private async end(client: LanguageClient | undefined, starting: Promise<void> | undefined): Promise<void> {
-    // A client cannot be stopped before it has started: `launch` does it then.
+    // A client cannot be stopped before it has started.
     if (!client?.isRunning()) await Promise.race([starting, delay(MAX_START_MS)]);
-    if (client?.needsStop()) await client.stop().catch((error: unknown) => this.log.warn(String(error)));
-    await client?.dispose().catch(() => undefined);
+    const daemon = client?.serverProcess;
+    await client?.dispose().catch((error: unknown) => {
+      this.log.warn(String(error));
+      daemon?.kill("SIGKILL");
+    });
+    // The next client starts after this, so these are requests to the daemon that has ended.
+    const error = new ResponseError(ErrorCodes.PendingResponseRejected, "The daemon ended before it answered.");
+    for (const reject of this.unanswered) reject(error);
   }
 
   private async launch(era: number): Promise<void> {

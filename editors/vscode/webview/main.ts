@@ -38,7 +38,7 @@ let onStarted = () => {};
 let started = starting();
 
 const memory = new Memory();
-const sending = new Sending(draw);
+const sending = new Sending(draw, settled);
 const current = new Current((conversationId) => void reopen(conversationId));
 const header = new Header({ back: () => show("input"), pause, resume });
 const stateBox = new StateBox({ redraw: draw, resume, useDemo, dismiss });
@@ -301,23 +301,28 @@ async function send(content: Part[], delivery: Delivery): Promise<void> {
   failure = undefined;
   const clientRequestId = crypto.randomUUID();
   // The message goes to the conversation that the user asked for last, which a daemon that starts must open first.
-  await started;
-  await current.settled;
+  await settled();
   const { store } = current;
   if (store) {
     const params = { conversationId: store.info.id, content, delivery, clientRequestId };
     const isThere = () => store === current.store;
-    await sending.showIfSlow(content, isThere, call("conversation/sendMessage", params));
+    await sending.showIfSlow(content, isThere, sending.call("conversation/sendMessage", params));
   } else {
     await start(content, clientRequestId);
   }
   transcript.toEnd();
 }
 
+async function settled(): Promise<void> {
+  await started;
+  await current.settled;
+}
+
 async function start(content: Part[], clientRequestId: string): Promise<void> {
   sending.show(content);
   try {
-    const { conversation } = await call("conversation/start", { content, options: pickers.chosen, clientRequestId });
+    const params = { content, options: pickers.chosen, clientRequestId };
+    const { conversation } = await sending.call("conversation/start", params);
     // The user may have gone to another conversation, or to the list.
     if (sending.shown === content) await reopen(conversation.id);
   } finally {

@@ -51,6 +51,7 @@ SETTINGS = {
     "workbench.editor.restoreViewState": False,
 }
 CLEAR_KEY, CLEARED_KEY = "Control+Alt+F9", "Control+Alt+F8"
+RESTART_KEY = "Control+Alt+F7"
 KEYBINDINGS = [
     {
         "key": CLEAR_KEY.lower().replace("control", "ctrl"),
@@ -74,8 +75,9 @@ KEYBINDINGS = [
             "commands": ["notifications.clearAll", "workbench.action.closeAllEditors"],
         },
     },
+    {"key": RESTART_KEY.lower().replace("control", "ctrl"), "command": "oh.restart"},
 ]
-"""Keys for the tests only: together they restore the workbench as it was when the window opened."""
+"""Keys for the tests only; the first two restore the workbench as it was when the window opened."""
 
 
 @dataclass

@@ -4,7 +4,7 @@ import re
 import subprocess
 
 import pytest
-from code_server import Server
+from code_server import RESTART_KEY, Server
 from fake_llm import call, say
 from playwright.async_api import expect
 from window import VSCode
@@ -101,3 +101,10 @@ async def test_a_daemon_that_cannot_start_says_so_and_starts_after_the_setting_i
     welcome = vscode.panel.get_by_role("heading", name="What shall we do?")
     await server.change_settings({}, welcome)
     await expect(problem).to_have_count(0)
+
+    # Starts that overtake each other are no failure either.
+    for _ in range(3):
+        await vscode.page.keyboard.press(RESTART_KEY)
+    vscode.script(say("Here."))
+    await vscode.say("Are you there?")
+    await vscode.expect_answers("Here.")

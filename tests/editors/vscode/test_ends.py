@@ -4,6 +4,7 @@ import re
 import threading
 
 import pytest
+from code_server import RESTART_KEY
 from fake_llm import call, calls, held, say
 from playwright.async_api import expect
 from window import VSCode, expect_ended
@@ -140,3 +141,23 @@ async def test_a_closed_window_leaves_no_process(vscode: VSCode) -> None:
     assert len(started) > 3
     await vscode.page.goto("about:blank")
     await expect_ended(*started)
+
+
+async def test_a_message_to_a_daemon_that_ends_goes_to_the_next_one(vscode: VSCode) -> None:
+    vscode.script(say("One."), say("Two."))
+    await vscode.open()
+    await vscode.start_anew()
+    daemon = vscode.server.daemon()
+    daemon.suspend()
+    await vscode.say("first")
+    await expect(vscode.panel.locator(".user")).to_have_text("first")
+    daemon.kill()
+    await vscode.expect_answers("One.")
+
+    vscode.server.daemon().suspend()
+    await vscode.say("second")
+    await expect(vscode.panel.locator(".user")).to_have_text(["first", "second"])
+    await vscode.page.keyboard.press(RESTART_KEY)
+    await vscode.expect_answers("One.", "Two.")
+    await expect(vscode.panel.locator(".user")).to_have_text(["first", "second"])
+    await expect(vscode.input).to_have_value("")
