@@ -94,7 +94,7 @@ class Watcher(Listener):
 
 def run_headless(request: Request) -> int:
     """Work until the turn ends; return the exit code."""
-    watcher = Watcher()
+    signals, watcher = _Signals(), Watcher()
     conversations, recipe, models = _compose(request, os.environ, watcher)
     # Programs get the log's lines and nothing else, also on a terminal.
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
@@ -106,28 +106,32 @@ def run_headless(request: Request) -> int:
         _announce(request, live)
         where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(_say, f"this was {where}")
-        was_interrupted = _heed_signals(live)
+        signals.live = live
         person = Person(live, console, is_there=_can_ask(request))
         waiting = frozenset(live.conversation.state.pending)
-        if was_interrupted.is_set():
+        if signals.came:
             return INTERRUPTED
         _begin(request, live, images, models)
-        if was_interrupted.is_set():
+        if signals.came:
             _interrupt(live)
         person.ask_again(waiting)
         return _watch(live, watcher.heard, request, person)
 
 
-def _heed_signals(live: Live) -> threading.Event:
-    """Interrupt the turn at each signal; the result tells of one that came before the turn."""
-    was_interrupted = threading.Event()
+class _Signals:
+    """Signals to end: they end the start, and from then on interrupt the turn."""
 
-    def heed(_number: int, _frame: object) -> None:
-        was_interrupted.set()
-        _interrupt(live)
+    def __init__(self) -> None:
+        self.came = False
+        self.live: Live | None = None
+        on_signals(self._heed)
 
-    on_signals(heed)
-    return was_interrupted
+    def _heed(self, _number: int, _frame: object) -> None:
+        # Some imports catch whatever is raised.
+        self.came = True
+        if self.live is None:
+            raise KeyboardInterrupt
+        _interrupt(self.live)
 
 
 def _interrupt(live: Live) -> None:
