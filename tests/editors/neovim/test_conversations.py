@@ -17,6 +17,14 @@ require("oh").conversation():forget()
 require("oh").conversation():fetch()
 """
 _CHOOSE_FIRST = "vim.ui.select = function(items, _, choose) choose(items[1]) end"
+_HOLD_CHOICE_OF_LAST = """
+vim.ui.select = function(items, _, choose)
+  _G.choose = function()
+    _G.choose = nil
+    choose(items[#items])
+  end
+end
+"""
 
 
 def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) -> None:
@@ -151,10 +159,10 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
     assert chat.index("> Interrupted.") < chat.index("do this") < chat.index("Now this.")
 
 
-def test_a_new_conversation_is_new_also_while_the_one_before_it_is_being_started(
+def test_what_is_written_belongs_to_what_was_chosen_before_it_also_while_that_is_on_its_way(
     desk: Desk,
 ) -> None:
-    desk.script(say("Done."), say("Done."), say("Again."))
+    desk.script(say("Done."), say("Done."), say("Again."), say("After."), say("First again."))
     editor = desk.start()
     editor.edit(desk.file)
     for command in ("Oh first", "Oh new", "Oh second"):
@@ -165,6 +173,19 @@ def test_a_new_conversation_is_new_also_while_the_one_before_it_is_being_started
     editor.command("Oh third")
     editor.wait_for_chat("Again.")
     assert editor.chat().startswith("## You\n\nsecond")
+
+    editor.lua(_HOLD_CHOICE_OF_LAST)
+    for commands, answer in (["Oh new", "Oh after"], "After."), (["Oh again"], "First again."):
+        editor.command("Oh conversations")
+        editor.wait("_G.choose ~= nil")
+        daemon = editor.daemon()
+        daemon.suspend()
+        editor.lua("_G.choose()")
+        for command in commands:
+            editor.command(command)
+        daemon.resume()
+        editor.wait_for_chat(answer)
+    assert editor.chat().startswith("## You\n\nfirst\n\n## Oh\n\nDone.\n\n## You\n\nagain")
 
 
 def test_what_happens_while_the_log_is_read_is_shown_too(desk: Desk) -> None:

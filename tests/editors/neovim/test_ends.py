@@ -63,7 +63,7 @@ def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_
 def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_again(
     desk: Desk,
 ) -> None:
-    desk.script(say("Here I am."), say("Still here."))
+    desk.script(say("Here I am."), say("Still here."), say("And now too."))
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh hello")
@@ -93,6 +93,12 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     editor.type("<C-s>")
     editor.wait_for_chat("Still here.")
     assert editor.draft() == [""]
+
+    editor.wait_for_status("idle")
+    editor.command("Oh restart")
+    editor.command("Oh and now?")
+    editor.wait_for_chat("And now too.")
+    assert editor.draft() == [""], "what is written while it ends is for the next one"
 
 
 def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None:

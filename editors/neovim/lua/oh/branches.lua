@@ -1,7 +1,7 @@
 --- Operations on a whole conversation: fork, rollback, checkpoints, export, side questions, and
 --- switching to the conversations of its sub-agents.
 local blocks = require("oh.block")
-local conversations = require("oh.conversations")
+local outgoing = require("oh.outgoing")
 local tell = require("oh.tell")
 
 local M = {}
@@ -32,7 +32,7 @@ function M.fork(conversation, title)
     atItemId = index and conversation.entries[index].id,
     title = title,
   }, function(result)
-    conversations.show(conversation.daemon, result.conversation.id)
+    outgoing.go_to(conversation.daemon, result.conversation.id)
     tell.message(("%q goes on as %q"):format(conversation.title, result.conversation.title))
   end)
 end
@@ -196,7 +196,7 @@ end
 ---@param conversation oh.Conversation
 function M.visit_agent(conversation)
   if conversation.parent_id then
-    conversations.show(conversation.daemon, conversation.parent_id)
+    outgoing.go_to(conversation.daemon, conversation.parent_id)
     return
   end
   local index = place(conversation)
@@ -207,7 +207,7 @@ function M.visit_agent(conversation)
     end)
   end
   if meant then
-    conversations.show(conversation.daemon, meant.item.conversationId)
+    outgoing.go_to(conversation.daemon, meant.item.conversationId)
   else
     tell.message("no sub-agent works for this conversation")
   end

@@ -24,7 +24,7 @@ function M.pick(daemon, query, is_archived)
       if is_archived then
         M.update(daemon, chosen.id, { archived = false })
       end
-      M.show(daemon, chosen.id)
+      require("oh.outgoing").go_to(daemon, chosen.id)
     end)
   end)
 end
@@ -104,15 +104,6 @@ function M.format(info)
   local count = ("%d message%s"):format(info.messageCount, info.messageCount == 1 and "" or "s")
   local waits = info.pendingCount > 0 and ("  · %d to allow"):format(info.pendingCount) or ""
   return ("%s  · %s · %s · %s%s"):format(info.title, info.status, count, when, waits)
-end
-
----@param daemon oh.Daemon
----@param id string
-function M.show(daemon, id)
-  conversation.open(daemon, id, function(opened)
-    daemon.target = opened.target
-    require("oh.windows").show(daemon)
-  end)
 end
 
 --- Restart the daemon of this root and continue its conversation.

@@ -19,14 +19,15 @@ local M = {}
 ---@field root string
 ---@field client_id? integer The LSP client, while the daemon runs.
 ---@field group integer Autocommands that end with it.
----@field is_ready boolean It has answered `initialize`.
+---@field is_ready boolean It has answered `initialize`, and is not to end.
 ---@field conversations table<string, oh.Conversation>
 ---@field target oh.Target Its conversation is the one that commands mean.
+---@field chosen? oh.Target The next one, which is being opened; messages are for it already.
 ---@field next_options table<string, string> The user's choices for the next conversation.
 ---@field context? oh.protocol.ContextChangedParams The last context that it was told.
 ---@field private commands? table[] The commands that a message can name with `/`, once known.
 ---@field private awaiting_commands? (fun(commands: table[]))[]
----@field private waiting oh.Request[] Requests made before it was ready.
+---@field private waiting oh.Request[] Requests made before it was ready, or while it was ending.
 ---@field private open table<integer, fun(err: oh.Error)> Requests without an answer so far.
 ---@field private n_sent integer Requests so far, which numbers them.
 ---@field private pid? integer The process that was started, which may be a wrapper.
@@ -92,7 +93,8 @@ function M.start(root)
   end
 end
 
---- Send a request, also while the daemon is starting. An error is shown unless `on_error` takes it.
+--- Send a request, also while the daemon is starting or restarting. An error is shown unless
+--- `on_error` takes it.
 ---@param method string
 ---@param params table
 ---@param on_result? fun(result: table)
@@ -182,6 +184,7 @@ function Daemon:restart(on_started)
   local is_ending = self.on_end ~= nil
   self.on_end = start
   if not is_ending then
+    self.is_ready = false
     client:stop()
     vim.defer_fn(function()
       self:kill(client.id)
@@ -362,10 +365,7 @@ function Daemon:on_exit(code, signal)
   for _, on_error in vim.spairs(self.open) do
     table.insert(unanswered, on_error)
   end
-  for _, request in ipairs(self.waiting) do
-    table.insert(unanswered, request.on_error)
-  end
-  self.waiting, self.open, self.on_end = {}, {}, nil
+  self.open, self.on_end = {}, nil
   for _, conversation in pairs(self.conversations) do
     conversation:on_daemon_gone()
   end
@@ -377,6 +377,12 @@ function Daemon:on_exit(code, signal)
   else
     local how = signal ~= 0 and ("signal %d"):format(signal) or ("exit code %d"):format(code)
     tell.error(("the daemon ended (%s); `:Oh restart` goes on where it was"):format(how))
+  end
+  if not self.client_id then
+    for _, request in ipairs(self.waiting) do
+      table.insert(unanswered, request.on_error)
+    end
+    self.waiting = {}
   end
   for _, on_error in ipairs(unanswered) do
     -- Errors that are only shown are skipped: they say no more than the line above.

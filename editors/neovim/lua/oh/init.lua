@@ -77,7 +77,7 @@ end
 function M.new()
   local daemon = require("oh.daemon").start()
   if daemon then
-    daemon.target = { daemon = daemon }
+    daemon.target, daemon.chosen = { daemon = daemon }, nil
     require("oh.windows").open(daemon)
   end
 end

@@ -32,12 +32,12 @@ function M.untaken(target)
   return untaken[target] or { drafts = {} }
 end
 
---- Send a draft to what the daemon's target is now, once the commands that it may name are known.
+--- Send a draft to what is chosen now, once the commands that it may name are known.
 ---@param daemon oh.Daemon
 ---@param draft string
 ---@param make fun(commands: table[]): table[], "auto"|"queue"|"interrupt" Its parts and delivery.
 function M.write(daemon, draft, make)
-  local target = daemon.target
+  local target = daemon.chosen or daemon.target
   local drafts = M.untaken(target).drafts
   table.insert(drafts, draft)
   M.show(target, { drafts = drafts })
@@ -91,8 +91,12 @@ function M.send(target, message)
       settle(target, message.draft)
       M.release(started)
     end, M.drop(target))
-  elseif conversation.status == "stopped" or conversation.is_followed then
-    -- The process that ran it may be gone; opening then takes it over.
+  elseif
+    conversation.status == "stopped"
+    or conversation.is_followed
+    or not target.daemon.is_ready
+  then
+    -- The process that ran it is ending, or may be gone; opening then takes it over.
     held[target] = { message }
     conversations.open(target.daemon, conversation.id, M.release, M.drop(target))
   else
@@ -108,6 +112,28 @@ function M.deliver(conversation, message)
   end, M.give_back(conversation.target, { message.draft }))
 end
 
+--- Go to a conversation: what the user writes from now on is for it, also before it is shown.
+---@param daemon oh.Daemon
+---@param id string
+function M.go_to(daemon, id)
+  local known = daemon.conversations[id]
+  local target = known and known.target or { daemon = daemon }
+  daemon.chosen, held[target] = target, held[target] or {}
+  conversations.open(daemon, id, function(opened)
+    target.conversation, opened.target = opened, target
+    if daemon.chosen == target then
+      daemon.target, daemon.chosen = target, nil
+      require("oh.windows").show(daemon)
+    end
+    M.release(opened)
+  end, function(err)
+    if daemon.chosen == target then
+      daemon.chosen = nil
+    end
+    M.drop(target)(err)
+  end)
+end
+
 --- Run a chosen code action: the daemon gives it to a conversation, which is then shown.
 ---@param daemon oh.Daemon
 ---@param command lsp.Command
@@ -115,7 +141,7 @@ function M.act(daemon, command)
   local params = { command = command.command, arguments = command.arguments }
   daemon:request("workspace/executeCommand", params, function(result)
     if result.conversation then
-      daemon.target = conversations.take_up(daemon, result).target
+      daemon.target, daemon.chosen = conversations.take_up(daemon, result).target, nil
     end
     require("oh.windows").show(daemon)
   end)
@@ -128,7 +154,7 @@ function M.release(conversation)
     -- The welcome buffer becomes the chat, unless the user has left or hidden it meanwhile.
     windows.show(target.daemon)
   end
-  local messages = held[target]
+  local messages = held[target] or {}
   if conversation.is_followed and #messages > 0 then
     M.drop(target)({
       message = "another window runs this conversation; here it can only be watched",
@@ -148,7 +174,7 @@ function M.drop(target)
   return function(err)
     local drafts = vim.tbl_map(function(message)
       return message.draft
-    end, held[target])
+    end, held[target] or {})
     held[target] = nil
     M.give_back(target, drafts)(err)
   end
@@ -164,7 +190,8 @@ function M.give_back(target, texts)
       require("oh.input").append(target.daemon.root, text)
       settle(target, text, err)
     end
-    require("oh.daemon").show_error(err, "; what you wrote is in the input again")
+    local done = #texts > 0 and "; what you wrote is in the input again" or nil
+    require("oh.daemon").show_error(err, done)
   end
 end
 
