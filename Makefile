@@ -25,6 +25,8 @@ endif
 # What .ci/link-node put there, if it had to.
 export PATH := $(CURDIR)/.venv/node:$(PATH)
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
+# The tests start hundreds of daemons: each would compile what the others have compiled.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests mostly wait for other processes: three workers keep two cores busy.
 PYTEST := .venv/bin/pytest -q -n 3
 # The tests of the gate, which `make test` does not run again.

@@ -21,7 +21,7 @@ NO_SETTINGS: Json = {"titles": False}
 """What the environment says anyway; an empty block would make the daemon ask for the settings."""
 OF_THE_DAEMON = {"state", "daemon.log"}
 """Names that stay in the home that tests share; a test made everything else there."""
-N_SHARED = 3
+N_SHARED = 6
 """How many daemons wait for tests that can use them; each takes 200 MB."""
 
 

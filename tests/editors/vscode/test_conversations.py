@@ -1,10 +1,8 @@
-"""The list, the way back to an older conversation, a start without a model or a daemon."""
+"""The list, and the way back to an older conversation."""
 
 import re
-import subprocess
 
 import pytest
-from code_server import RESTART_KEY, Server
 from fake_llm import call, say
 from playwright.async_api import expect
 from window import VSCode
@@ -67,44 +65,3 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     await vscode.run_command("oh: Summarize Earlier Messages")
     await vscode.panel.locator("summary", has_text="Summarized for the model").click()
     await expect(vscode.panel.get_by_text("It counted.")).to_be_visible()
-
-
-async def test_without_a_key_the_panel_offers_one_or_the_demo(
-    server: Server, vscode_without_model: VSCode
-) -> None:
-    vscode = vscode_without_model
-    await vscode.open()
-    await expect(vscode.panel.get_by_role("heading", name="First, a model")).to_be_visible()
-    await vscode.panel.get_by_role("button", name="Set an API key").click()
-    field = vscode.page.locator(".quick-input-widget input").first
-    await field.fill("OPENAI")
-    await expect(vscode.page.locator(".quick-input-list .monaco-list-row")).to_have_count(1)
-    await field.press("Enter")
-    secret = vscode.page.locator('.quick-input-widget input[type="password"]')
-    await secret.fill("sk-test-abcdefghijklmnop123456")
-    await secret.press("Enter")
-    await expect(vscode.panel.locator('select[data-option="model"]')).to_have_value(
-        "openai/gpt-6.1-sol"
-    )
-    # grep copes with files that come and go while the editor runs.
-    search = ["grep", "-rlsa", "sk-test-abc", str(server.home)]
-    assert subprocess.run(search, check=False, capture_output=True, text=True).stdout == ""
-
-
-async def test_a_daemon_that_cannot_start_says_so_and_starts_after_the_setting_is_mended(
-    server: Server, vscode_without_daemon: VSCode
-) -> None:
-    vscode = vscode_without_daemon
-    await vscode.open()
-    problem = vscode.panel.get_by_role("alert")
-    await expect(problem).to_contain_text("could not start")
-    welcome = vscode.panel.get_by_role("heading", name="What shall we do?")
-    await server.change_settings({}, welcome)
-    await expect(problem).to_have_count(0)
-
-    # Starts that overtake each other are no failure either.
-    for _ in range(3):
-        await vscode.page.keyboard.press(RESTART_KEY)
-    vscode.script(say("Here."))
-    await vscode.say("Are you there?")
-    await vscode.expect_answers("Here.")
