@@ -222,3 +222,19 @@ def test_a_file_whose_kept_text_is_lost_holds_up_no_other(world: World, *, is_go
     assert (world.project / "b").read_text() == "b\n"
     assert client.request("changes/accept", named) == {"done": [lost], "conflicts": []}
     assert states(client, named) == {"a": "accepted", "b": "reverted"}
+
+
+def test_a_file_that_became_a_way_out_of_the_folder_holds_up_no_other(world: World) -> None:
+    client = world.daemon()
+    steps = [call("edit", command="create", path=name, text="new\n") for name in "ab"]
+    named = reviewed(world, client, *steps, say("Done."))
+    [link, other] = [world.project / name for name in "ab"]
+    link.unlink()
+    link.symlink_to("/etc/hostname")
+    assert states(client, named) == {"a": "conflict", "b": "pending"}
+    assert client.request("changes/diff", {**named, "uri": link.as_uri()})["newText"] == "new\n"
+    result = client.request("changes/revert", named)
+    assert result["done"] == [other.as_uri()]
+    assert [conflict["uri"] for conflict in result["conflicts"]] == [link.as_uri()]
+    assert "outside the open folders" in result["conflicts"][0]["reason"]
+    assert client.request("changes/accept", named)["done"] == [link.as_uri()]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
@@ -17,6 +18,7 @@ from oh_daemon.contract.errors import (
     ConversationBusyError,
     EditRejectedError,
     InvalidParamsError,
+    PathOutsideWorkspaceError,
     ToolError,
     UserError,
 )
@@ -29,6 +31,7 @@ from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.state import Review
 from oh_daemon.fronts.lsp.daemon import Handler, documents_of, in_turn, on_open_worker
 from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.paths import path_from_uri
 from oh_daemon.workspace.review import hunks_of, merged
 from oh_daemon.workspace.text_changes import applied, with_newlines
 
@@ -109,8 +112,14 @@ def list_(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
 
 
 def _change(documents: Documents, review: _Review) -> FileChange:
-    path = documents.folders.resolve(review.uri, writing=False)
-    return review.lost or documents.history.describe(path, review.base, review.now)
+    if review.lost is not None:
+        return review.lost
+    try:
+        path = documents.folders.resolve(review.uri, writing=False)
+    except PathOutsideWorkspaceError:
+        # Its name leads elsewhere by now, or its folder was closed; only its kept texts are shown.
+        path = path_from_uri(review.uri) or Path(review.uri)
+    return documents.history.describe(path, review.base, review.now)
 
 
 def _state(documents: Documents, review: _Review) -> str:
