@@ -12,11 +12,11 @@ import os
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.workspace.spawner import Process
+from oh_daemon.workspace.spawner import Process, refusals
 
 MAX_LINE_BYTES = 8 << 20
 _GRACE_S = 0.5
@@ -42,17 +42,14 @@ async def piped(
     """
     import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
 
-    pipes = [os.pipe() for _ in range(3)]
-    (their_in, our_in), (our_out, their_out), (our_err, their_err) = pipes
-    try:
-        process = await _started(spawn, (their_in, their_out, their_err))
-    except BaseException:
-        for descriptor in (our_in, our_out, our_err):
-            os.close(descriptor)
-        raise
-    finally:
-        for descriptor in (their_in, their_out, their_err):
-            os.close(descriptor)
+    with ExitStack() as ours:
+        with ExitStack() as theirs:
+            with refusals("the server"):
+                their_in, our_in = _pipe(read_by=theirs, written_by=ours)
+                our_out, their_out = _pipe(read_by=ours, written_by=theirs)
+                our_err, their_err = _pipe(read_by=ours, written_by=theirs)
+            process = await _started(spawn, (their_in, their_out, their_err))
+        ours.pop_all()
     writer = await open_writer(our_in)
     (out, out_pipe), (err, err_pipe) = await open_reader(our_out), await open_reader(our_err)
     to_session, from_process = anyio.create_memory_object_stream[Any](0)
@@ -73,6 +70,14 @@ async def piped(
             task.cancel()
         out_pipe.close()
         err_pipe.close()
+
+
+def _pipe(*, read_by: ExitStack, written_by: ExitStack) -> tuple[int, int]:
+    """Return the two ends of a pipe, each closed by the stack of its owner."""
+    ends = os.pipe()
+    for end, owner in zip(ends, (read_by, written_by), strict=True):
+        owner.callback(os.close, end)
+    return ends
 
 
 async def _started(spawn: Spawn, descriptors: Sequence[int]) -> Process:

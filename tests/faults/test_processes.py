@@ -212,11 +212,15 @@ def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_pat
 def test_out_of_descriptors_is_an_answer_and_costs_none(tmp_path: Path) -> None:
     """The script has a process of its own, whose table of descriptors is nearly full."""
     script = """
-import os, resource
+import asyncio, os, resource
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+import anyio
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.hooks import HookCommand
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.mcp_servers.pipes import piped
 from oh_daemon.workspace.hook_process import HookProcesses
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
@@ -255,6 +259,20 @@ for _ in range(12):
 refused = "cannot start 'bash': too many files are open; "
 assert {code for code, *_ in said} == {0, None}, said
 assert all(err.startswith(refused) for code, _, err in said if code is None), said
+async def serve():
+    start = lambda fds: spawner.spawn(["cat"], cwd=Path.cwd(), env=dict(os.environ), fds=fds)
+    for n in range(20):
+        held.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(300 - n_open() - n))
+        full = n_open()
+        try:
+            async with piped(start, deque(), lambda: None):
+                return n
+        except ToolError as exc:
+            assert "too many files are open" in str(exc), exc
+        assert n_open() == full, (n, n_open(), full)
+        [os.close(held.pop()) for _ in range(n + 1)]
+    raise AssertionError("nothing was started")
+assert asyncio.run(serve()) > 0
 shells.close()
 spawner.close()
 """
